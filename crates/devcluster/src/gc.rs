@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
-use crate::changes::patch::PatchKind;
+
 use crate::changes::write::{Part, Write};
 use crate::objects::kinds;
 use crate::objects::object::{Key, Object, OwnerReference, list, text};
@@ -132,11 +132,10 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
     let name = &*namespace.key().name;
     let object = kinds::default_account(name);
     let key = Key::new(Resource::ServiceAccounts, name, "default");
-    state.get(&key).is_none().then(|| Write::Create {
-        resource: key.resource,
-        namespace: name.to_owned(),
-        object,
-    })
+    state
+        .get(&key)
+        .is_none()
+        .then(|| Write::create(key.resource, name, object))
 }
 
 /// How much of a terminating namespace's grace period is left.
@@ -164,13 +163,7 @@ fn delete(object: &Object, propagation: Propagation) -> Write {
 fn patch_metadata(object: &Object, field: &str, value: Value) -> Write {
     let version = object.resource_version().to_string();
     let patch = json!({"metadata": {"resourceVersion": version, field: value}});
-    Write::Patch {
-        key: object.key().clone(),
-        part: Part::Main,
-        kind: PatchKind::Merge,
-        patch,
-        strict: false,
-    }
+    Write::merge_patch(object.key(), Part::Main, patch)
 }
 
 /// Deletes the content of a namespace and, once that is gone, removes the namespace's finalizer.

@@ -54,7 +54,7 @@ use api::router::{self, Api};
 use node::fault_injection::FaultInjector;
 use node::process::StateDir;
 use storage::data_file::DataFile;
-use storage::server::{self, Clock, Command, Store};
+use storage::server::{self, Admin, Clock, Command, Store};
 
 /// A running cluster. Clones are handles to the same one.
 #[derive(Clone, Debug)]
@@ -152,24 +152,17 @@ fn start_node(
     alive: &signal::Receiver<()>,
 ) -> StartedNode {
     let (store, alive) = (store.clone(), alive.clone());
-    let register = |name: &str, provider_id, hardship| {
+    let register = |name: &str, runtime, faults| {
         if register_node {
-            let (store, alive) = (store.clone(), alive.clone());
-            let name = name.to_owned();
-            tokio::spawn(node::register::run(
-                store,
-                name,
-                provider_id,
-                hardship,
-                alive,
-            ));
+            let (store, alive, name) = (store.clone(), alive.clone(), name.to_owned());
+            tokio::spawn(node::register::run(store, name, runtime, faults, alive));
         }
     };
     match node {
         NodeKind::None => StartedNode::default(),
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            let (hand, fault_receiver) = FaultInjector::new(&name);
+            let (fault_injector, fault_receiver) = FaultInjector::new(&name);
             let logs = state_dir.path().into();
             register(&name, "process://1", fault_receiver.injected());
             let keys = credentials.keys().clone();
@@ -177,11 +170,11 @@ fn start_node(
             tokio::spawn(run);
             StartedNode {
                 logs: Some(logs),
-                fault_injector: Some(hand),
+                fault_injector: Some(fault_injector),
             }
         }
         NodeKind::Simulated(options) => {
-            let (hand, fault_receiver) = FaultInjector::new(&options.name);
+            let (fault_injector, fault_receiver) = FaultInjector::new(&options.name);
             register(&options.name, "simulated://1", fault_receiver.injected());
             tokio::spawn(node::simulated::run(
                 store,
@@ -192,7 +185,7 @@ fn start_node(
             ));
             StartedNode {
                 logs: None,
-                fault_injector: Some(hand),
+                fault_injector: Some(fault_injector),
             }
         }
     }
@@ -216,49 +209,43 @@ impl DevCluster {
 
     /// Resets the server to an earlier state, including its resource version. All watches end.
     pub async fn restore(&self, state: State) {
-        let state = Box::new(state);
-        self.store
-            .ask(|reply| Command::Restore { state, reply })
-            .await;
+        self.store.administer(Admin::Restore(Box::new(state))).await;
     }
 
     /// Removes all objects and all history. All watches end.
     pub async fn empty(&self) {
-        self.store.ask(|reply| Command::Empty { reply }).await;
+        self.store.administer(Admin::Empty).await;
     }
 
     /// Drops the event log: requests for an earlier resource version are answered with 410 `Expired`.
     pub async fn compact(&self) {
-        self.store.ask(|reply| Command::Compact { reply }).await;
+        self.store.administer(Admin::Compact).await;
     }
 
     /// Ends every open watch.
     pub async fn cut_watches(&self) {
-        self.store.ask(|reply| Command::CutWatches { reply }).await;
+        self.store.administer(Admin::CutWatches).await;
     }
 
     /// The number of writes that clients requested, refused ones included. Writes of the node and of the controllers
     /// are not counted.
     pub async fn writes(&self) -> u64 {
-        self.store
-            .ask(|reply| Command::Writes { reply })
-            .await
-            .unwrap_or_default()
-            .0
+        self.recorded().await.0
     }
 
     /// The last 10,000 write requests of clients, oldest first.
     pub async fn write_log(&self) -> Vec<WriteRecord> {
-        self.store
-            .ask(|reply| Command::Writes { reply })
-            .await
-            .unwrap_or_default()
-            .1
+        self.recorded().await.1
+    }
+
+    async fn recorded(&self) -> (u64, Vec<WriteRecord>) {
+        let recorded = self.store.ask(|reply| Command::Writes { reply }).await;
+        recorded.unwrap_or_default()
     }
 
     /// Stops the cluster and waits until it has ended: all watches end, and the node terminates what it runs.
     pub async fn shutdown(&self) {
-        self.store.ask(|reply| Command::Stop { reply }).await;
+        self.store.administer(Admin::Stop).await;
         self.tasks.closed().await;
     }
 }

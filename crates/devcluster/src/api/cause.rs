@@ -1,7 +1,7 @@
 //! The causes of a validation error, one for each invalid field.
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::status::ApiError;
 
@@ -57,6 +57,17 @@ impl Causes {
             json!(value)
         );
         self.push("FieldValueNotSupported", field, message);
+    }
+
+    /// The last field of the path must have one of these values, if it is set.
+    pub fn one_of(&mut self, object: &Value, path: impl Into<String>, allowed: &[&str]) {
+        let path = path.into();
+        let field = path.rsplit('.').next().unwrap_or_default();
+        if let Some(value) = object.get(field)
+            && !allowed.contains(&value.as_str().unwrap_or_default())
+        {
+            self.not_supported(path, value, allowed);
+        }
     }
 
     pub fn duplicate(&mut self, field: impl Into<String>, value: &str) {

@@ -17,6 +17,7 @@ pub struct List {
     resource: Resource,
     namespace: Option<String>,
     selector: Selector,
+    /// The most objects of a page.
     limit: usize,
     from: From,
 }
@@ -45,13 +46,13 @@ impl List {
             query.text("resourceVersionMatch"),
         );
         let token = query.text("continue");
-        let limit = query.number("limit")?.unwrap_or(0).max(0);
+        let limit = query.number("limit")?.filter(|limit| *limit > 0);
         refusals(query).check("ListOptions", "meta.k8s.io", "")?;
         let mut list = Self {
             resource,
             namespace: namespace.map(str::to_owned),
             selector,
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            limit: limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             from: From::Now { at_least: 0 },
         };
         if !token.is_empty() {
@@ -73,9 +74,9 @@ impl List {
         })?;
         // Version 0 ignores the limit, as on real servers: their cache does not serve pages.
         if version == 0 {
-            list.limit = 0;
+            list.limit = usize::MAX;
         }
-        let exact = matching == "Exact" || (matching.is_empty() && list.limit > 0);
+        let exact = matching == "Exact" || (matching.is_empty() && limit.is_some());
         list.from = if exact && version > 0 {
             From::Exactly(version)
         } else {
@@ -108,20 +109,19 @@ impl List {
             .objects_at(version)
             .map_err(|Compacted| self.expired())?;
         let mut all = range(&objects, self.resource, self.namespace.as_deref(), after);
-        let limit = if self.limit == 0 {
-            usize::MAX
-        } else {
-            self.limit
-        };
         let mut page = Vec::new();
-        while page.len() < limit
+        while page.len() < self.limit
             && let Some(object) = all.next()
         {
             if self.selector.matches(object) {
                 page.push(object.clone());
             }
         }
-        let remaining = if page.len() < limit { 0 } else { all.count() };
+        let remaining = if page.len() < self.limit {
+            0
+        } else {
+            all.count()
+        };
         let token = (remaining > 0).then(|| page.last()).flatten().map(|last| {
             let position = Position {
                 version: Some(version),

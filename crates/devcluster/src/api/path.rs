@@ -116,14 +116,12 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     if !discovery::is_served(group, version) {
         return Target::Nothing;
     }
-    let review = match rest {
-        [plural] => discovery::review(group, plural).map(|review| (review, None)),
-        ["namespaces", namespace, plural] => {
-            discovery::review(group, plural).map(|review| (review, Some(*namespace)))
-        }
-        _ => None,
+    let (namespace, review) = match rest {
+        [plural] => (None, discovery::review(group, plural)),
+        ["namespaces", namespace, plural] => (Some(*namespace), discovery::review(group, plural)),
+        _ => (None, None),
     };
-    if let Some(((kind, namespaced), namespace)) = review
+    if let Some((kind, namespaced)) = review
         && namespaced == namespace.is_some()
     {
         return Target::Review {
@@ -139,32 +137,18 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     let is_subresource_of_namespace = |name: &str| matches!(name, "status" | "finalize");
     let (resource, namespace, name, sub) = match rest {
         ["namespaces", namespace, plural, tail @ ..] if !is_subresource_of_namespace(plural) => {
-            let (name, sub) = match tail {
-                [] => (None, None),
-                [name] => (Some(*name), None),
-                [name, sub] => (Some(*name), Some(*sub)),
-                _ => return Target::UnknownResource,
-            };
-            (
-                find(plural).filter(|r| r.traits().namespaced),
-                Some(*namespace),
-                name,
-                sub,
-            )
+            if tail.len() > 2 {
+                return Target::UnknownResource;
+            }
+            let resource = find(plural).filter(|r| r.traits().namespaced);
+            let (name, sub) = (tail.first().copied(), tail.get(1).copied());
+            (resource, Some(*namespace), name, sub)
         }
         [plural] => (find(plural), None, None, None),
-        [plural, name] => (
-            find(plural).filter(|r| !r.traits().namespaced),
-            None,
-            Some(*name),
-            None,
-        ),
-        [plural, name, sub] => (
-            find(plural).filter(|r| !r.traits().namespaced),
-            None,
-            Some(*name),
-            Some(*sub),
-        ),
+        [plural, name] | [plural, name, _] => {
+            let resource = find(plural).filter(|r| !r.traits().namespaced);
+            (resource, None, Some(*name), rest.get(2).copied())
+        }
         _ => return Target::UnknownResource,
     };
     let Some(resource) = resource else {

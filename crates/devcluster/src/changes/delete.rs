@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::write::{Answer, WriteContext, seconds};
 use crate::api::status::{ApiError, Causes, success};
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
@@ -179,11 +180,10 @@ fn step(object: &Object, options: &DeleteOptions) -> Step {
             _ => Step::Pending,
         };
     }
-    let pod = object.value();
-    let own = number(pod, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(0);
-    let unassigned = text(pod, &["spec", "nodeName"]).is_empty();
-    let finished = matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
-    let grace = if unassigned || finished {
+    let spec = &object.value()["spec"];
+    let own = number(spec, &["terminationGracePeriodSeconds"]).unwrap_or(0);
+    let unassigned = text(spec, &["nodeName"]).is_empty();
+    let grace = if unassigned || pod::has_ended(object) {
         0
     } else {
         asked.unwrap_or(own)

@@ -79,6 +79,47 @@ pub enum Write {
     Evict { key: Key, options: DeleteOptions },
 }
 
+impl Write {
+    /// A merge patch from inside the cluster.
+    pub fn merge_patch(key: &Key, part: Part, patch: Value) -> Self {
+        Self::Patch {
+            key: key.clone(),
+            part,
+            kind: PatchKind::Merge,
+            patch,
+            strict: false,
+        }
+    }
+
+    pub fn create(resource: Resource, namespace: &str, object: Value) -> Self {
+        Self::Create {
+            resource,
+            namespace: namespace.to_owned(),
+            object,
+        }
+    }
+
+    /// The deletion of this very object: one of the same name with another uid stays.
+    pub fn delete(object: &Object) -> Self {
+        Self::Delete {
+            key: object.key().clone(),
+            options: DeleteOptions {
+                uid: Some(object.uid().to_owned()),
+                ..DeleteOptions::default()
+            },
+        }
+    }
+
+    /// A report of a pod's status.
+    pub fn report(pod: &Object, status: Value) -> Self {
+        Self::Report {
+            key: pod.key().clone(),
+            uid: pod.uid().to_owned(),
+            status,
+        }
+    }
+}
+
 /// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::pods;
 use super::{desired_replicas, update_status};
-use crate::changes::patch::PatchKind;
+
 use crate::changes::write::{Part, Write};
 use crate::objects::object::{Object, at, set, text};
 use crate::objects::resource::Resource;
@@ -109,7 +109,12 @@ fn step(
         .collect();
     spent.sort_by_key(|set| revision(set));
     let surplus = spent.len().saturating_sub(limit);
-    writes.extend(spent.into_iter().take(surplus).map(|set| pods::delete(set)));
+    writes.extend(
+        spent
+            .into_iter()
+            .take(surplus)
+            .map(|set| Write::delete(set)),
+    );
 }
 
 fn create(
@@ -145,13 +150,11 @@ fn revision(set: &Object) -> u64 {
 }
 
 fn scale(set: &Object, replicas: u64) -> Write {
-    Write::Patch {
-        key: set.key().clone(),
-        part: Part::Main,
-        kind: PatchKind::Merge,
-        patch: json!({"spec": {"replicas": replicas}}),
-        strict: false,
-    }
+    Write::merge_patch(
+        set.key(),
+        Part::Main,
+        json!({"spec": {"replicas": replicas}}),
+    )
 }
 
 fn count(set: &Object, field: &str) -> u64 {

@@ -16,9 +16,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write};
-use crate::objects::object::{Key, Object, at};
+use crate::objects::object::{Key, Object, at, entries};
 use crate::objects::resource::Resource;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
@@ -84,19 +83,12 @@ fn update_status(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
     status["observedGeneration"] = at(set.value(), &["metadata", "generation"])
         .cloned()
         .unwrap_or_else(|| 1.into());
-    let told = set.value().get("status");
-    let fields = status.as_object().into_iter().flatten();
-    let same = fields
-        .clone()
-        .all(|(name, value)| told.and_then(|told| told.get(name)) == Some(value));
+
+    let same = entries(&status, &[])
+        .all(|(name, value)| at(set.value(), &["status", name]) == Some(value));
     if !same {
-        writes.push(Write::Patch {
-            key: set.key().clone(),
-            part: Part::Status,
-            kind: PatchKind::Merge,
-            patch: json!({"status": status}),
-            strict: false,
-        });
+        let patch = json!({"status": status});
+        writes.push(Write::merge_patch(set.key(), Part::Status, patch));
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::changes::delete::DeleteOptions;
 use crate::changes::write::Write;
-use crate::objects::object::{Key, Object, at, condition, set, text};
+use crate::objects::object::{Key, Object, at, condition, set};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -24,15 +24,7 @@ pub(super) fn owned<'a>(
 
 /// Whether a pod has terminated or is being deleted.
 pub(super) fn is_over(pod: &Object) -> bool {
-    pod.is_terminating() || has_ended(pod)
-}
-
-/// Whether all containers of a pod have terminated for good.
-pub(super) fn has_ended(pod: &Object) -> bool {
-    matches!(
-        text(pod.value(), &["status", "phase"]),
-        "Failed" | "Succeeded"
-    )
+    pod.is_terminating() || pod::has_ended(pod)
 }
 
 /// Whether a pod is ready, and neither terminated nor being deleted.
@@ -73,22 +65,7 @@ pub(super) fn reference(owner: &Object) -> Value {
 }
 
 pub(super) fn create(owner: &Object, resource: Resource, object: Value) -> Write {
-    Write::Create {
-        resource,
-        namespace: (*owner.key().namespace).to_owned(),
-        object,
-    }
-}
-
-/// The deletion of this object, identified by its uid.
-pub(super) fn delete(object: &Object) -> Write {
-    Write::Delete {
-        key: object.key().clone(),
-        options: DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        },
-    }
+    Write::create(resource, &owner.key().namespace, object)
 }
 
 pub(super) fn template(owner: &Object) -> Value {

@@ -31,7 +31,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
             ranked
                 .into_iter()
                 .take(surplus)
-                .map(|pod| pods::delete(pod)),
+                .map(|pod| Write::delete(pod)),
         );
     }
     let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();

@@ -9,6 +9,7 @@ use super::pods;
 use super::{desired_replicas, update_status};
 use crate::changes::write::Write;
 use crate::objects::object::{Object, at, list, set, text};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -73,8 +74,8 @@ fn step(
                 create(state, owner, revision, ordinal, writes);
                 all_well = false;
             }
-            Some(pod) if pods::has_ended(pod) && !pod.is_terminating() => {
-                writes.push(pods::delete(pod));
+            Some(pod) if pod::has_ended(pod) && !pod.is_terminating() => {
+                writes.push(Write::delete(pod));
                 all_well = false;
             }
             Some(pod) => all_well &= pods::is_ready(pod),
@@ -87,12 +88,12 @@ fn step(
     let surplus: Vec<&Arc<Object>> = there.range(replicas..).rev().map(|(_, pod)| *pod).collect();
     if in_order {
         if let Some(pod) = surplus.first() {
-            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+            writes.extend((!pod.is_terminating()).then(|| Write::delete(pod)));
             return;
         }
     } else {
         let going = surplus.into_iter().filter(|pod| !pod.is_terminating());
-        writes.extend(going.map(|pod| pods::delete(pod)));
+        writes.extend(going.map(|pod| Write::delete(pod)));
     }
     if text(owner.value(), &["spec", "updateStrategy", "type"]) != "RollingUpdate" {
         return;
@@ -102,7 +103,7 @@ fn step(
     let partition = u32::try_from(partition.unwrap_or_default()).unwrap_or(u32::MAX);
     for (_, pod) in there.range(partition.min(replicas)..replicas).rev() {
         if pods::label(pod, REVISION) != revision {
-            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+            writes.extend((!pod.is_terminating()).then(|| Write::delete(pod)));
             return;
         }
         if !pods::is_ready(pod) {

@@ -13,7 +13,7 @@ use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::{Part, Write, seconds};
 use crate::objects::object::{Key, Object, condition, list, number, set, text};
-use crate::objects::pod::{set_condition, set_explained};
+use crate::objects::pod::{self, set_condition, set_explained};
 use crate::objects::resource::Resource;
 use crate::storage::follow::Follower;
 use crate::storage::server::Store;
@@ -128,12 +128,9 @@ impl Down<'_> {
         );
         let status = json!({"status": {"conditions": conditions}});
         let spec = json!({"spec": {"taints": taints}});
-        carry_out(
-            self.store,
-            register::patch(key.clone(), Part::Status, status),
-        )
-        .await;
-        carry_out(self.store, register::patch(key, Part::Main, spec)).await;
+        for (part, patch) in [(Part::Status, status), (Part::Main, spec)] {
+            carry_out(self.store, Write::merge_patch(&key, part, patch)).await;
+        }
     }
 
     /// Handles a pod that is not bound yet.
@@ -174,67 +171,39 @@ impl Down<'_> {
 
     /// Evicts a pod as the taint manager does: it is deleted, but no kubelet is there to terminate it.
     fn evict(&self, pod: &Object) -> Vec<Write> {
-        let told = self.disrupted(
-            pod,
-            None,
-            "DeletionByTaintManager",
-            "Taint manager: deleting due to NoExecute taint",
-        );
-        let options = DeleteOptions {
-            uid: Some(pod.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
-        let key = pod.key().clone();
-        vec![told, Write::Delete { key, options }]
+        let message = "Taint manager: deleting due to NoExecute taint";
+        let told = self.disrupted(pod, None, ("DeletionByTaintManager", message));
+        vec![told, Write::delete(pod)]
     }
 
     /// Removes a pod whose node was deleted, as the pod garbage collector does.
     fn collect_garbage(&self, pod: &Object) -> Vec<Write> {
-        let ended = matches!(
-            text(pod.value(), &["status", "phase"]),
-            "Succeeded" | "Failed"
-        );
         let removed = remove(pod.key(), pod.uid());
-        if ended {
+        if pod::has_ended(pod) {
             return vec![removed];
         }
-        let told = self.disrupted(
-            pod,
-            Some("Failed"),
-            "DeletionByPodGC",
-            "PodGC: node no longer exists",
-        );
+        let why = ("DeletionByPodGC", "PodGC: node no longer exists");
+        let told = self.disrupted(pod, Some("Failed"), why);
         vec![told, removed]
     }
 
-    fn disrupted(
-        &self,
-        pod: &Object,
-        phase: Option<&'static str>,
-        reason: &str,
-        message: &str,
-    ) -> Write {
+    fn disrupted(&self, pod: &Object, phase: Option<&str>, why: (&str, &str)) -> Write {
         let now = seconds(self.store.clock().now()).into();
-        let change = |value: &mut Value| {
-            set_explained(value, "DisruptionTarget", true, (reason, message), &now);
-        };
-        report(pod, phase, change)
+        report(pod, phase, |value| {
+            set_explained(value, "DisruptionTarget", true, why, &now);
+        })
     }
 }
 
 /// A report of a pod with changed conditions.
-fn report(pod: &Object, phase: Option<&'static str>, change: impl FnOnce(&mut Value)) -> Write {
+fn report(pod: &Object, phase: Option<&str>, change: impl FnOnce(&mut Value)) -> Write {
     let mut value = pod.value().clone();
     change(&mut value);
     let mut status = json!({"conditions": value["status"]["conditions"]});
     if let Some(phase) = phase {
         status["phase"] = phase.into();
     }
-    Write::Report {
-        key: pod.key().clone(),
-        uid: pod.uid().to_owned(),
-        status,
-    }
+    Write::report(pod, status)
 }
 
 /// A pod's tolerations of the unreachable taint with one effect.

@@ -43,15 +43,9 @@ pub(crate) struct StateDir {
 impl StateDir {
     /// The chosen directory, or a new temporary one.
     pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
-        match chosen {
-            Some(path) => Self {
-                path,
-                temporary: false,
-            },
-            None => Self {
-                path: temporary_directory(),
-                temporary: true,
-            },
+        Self {
+            temporary: chosen.is_none(),
+            path: chosen.unwrap_or_else(temporary_directory),
         }
     }
 
@@ -83,18 +77,14 @@ fn temporary_directory() -> PathBuf {
     path
 }
 
-/// A pod that runs here or has terminated.
-struct Pod {
-    commands: watch::Sender<PodCommands>,
-}
-
 struct Node {
     store: Store,
     name: String,
     state_dir: Arc<Path>,
     keys: Keys,
     reaper: Reaper,
-    pods: BTreeMap<String, Pod>,
+    /// The pods that run here or have terminated, by uid.
+    pods: BTreeMap<String, watch::Sender<PodCommands>>,
     injected: watch::Receiver<NodeFaults>,
     tasks: JoinSet<()>,
 }
@@ -146,7 +136,7 @@ pub(crate) async fn run(
                 if let FaultMessage::Fault(uid, fault) = told
                     && let Some(pod) = node.pods.get(&uid)
                 {
-                    pod.commands.send_modify(|commands| commands.fault = Some(fault));
+                    pod.send_modify(|commands| commands.fault = Some(fault));
                 }
                 continue;
             }
@@ -169,9 +159,8 @@ pub(crate) async fn run(
         while node.tasks.try_join_next().is_some() {}
     }
     for pod in node.pods.values() {
-        pod.commands.send_modify(|commands| {
-            let latest = Instant::now() + STOP_GRACE;
-            commands.end_by = Some(commands.end_by.map_or(latest, |by| by.min(latest)));
+        pod.send_modify(|commands| {
+            commands.stop(Instant::now() + STOP_GRACE);
             commands.silent = true;
         });
     }
@@ -182,10 +171,7 @@ impl Node {
     /// Kills all processes without a report, as a loss of the machine does.
     fn kill_all(&mut self) {
         for pod in std::mem::take(&mut self.pods).into_values() {
-            pod.commands.send_modify(|commands| {
-                commands.end_by = Some(Instant::now());
-                commands.silent = true;
-            });
+            pod.send_modify(PodCommands::kill);
         }
     }
 
@@ -196,11 +182,10 @@ impl Node {
             .collect();
         self.pods.retain(|uid, pod| {
             let stays = there.contains_key(uid.as_str());
-            pod.commands.send_modify(|commands| {
+            pod.send_modify(|commands| {
                 commands.report_again += 1;
                 if !stays {
-                    commands.end_by = Some(Instant::now());
-                    commands.silent = true;
+                    commands.kill();
                 }
             });
             stays
@@ -214,10 +199,7 @@ impl Node {
         if gone {
             // The pod was force-deleted: there is neither a grace period nor an object to report on.
             if let Some(known) = self.pods.remove(pod.uid()) {
-                known.commands.send_modify(|commands| {
-                    commands.end_by = Some(Instant::now());
-                    commands.silent = true;
-                });
+                known.send_modify(PodCommands::kill);
             }
             return;
         }
@@ -266,19 +248,15 @@ impl Node {
             fault_applied: false,
         };
         self.tasks.spawn(runner.run(state.clone()));
-        self.pods.insert(pod.uid().to_owned(), Pod { commands });
+        self.pods.insert(pod.uid().to_owned(), commands);
     }
 
     async fn stop(&mut self, pod: &Object) {
-        let grace = pod
-            .deletion_grace()
-            .and_then(|s| u64::try_from(s).ok())
-            .unwrap_or(0);
-        let end_by = Instant::now() + Duration::from_secs(grace.min(u64::from(u32::MAX)));
+        let grace = pod.deletion_grace().unwrap_or(0);
+        let grace = u64::from(u32::try_from(grace.max(0)).unwrap_or(u32::MAX));
+        let end_by = Instant::now() + Duration::from_secs(grace);
         match self.pods.get(pod.uid()) {
-            Some(known) => known.commands.send_modify(|commands| {
-                commands.end_by = Some(commands.end_by.map_or(end_by, |by| by.min(end_by)));
-            }),
+            Some(known) => known.send_modify(|commands| commands.stop(end_by)),
             // The pod was never started here, or by an earlier node, whose processes ended with it.
             None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
         }
@@ -304,15 +282,6 @@ impl Node {
             now,
             pod_ip: POD_IP,
         };
-        let (key, uid) = (pod.key().clone(), pod.uid().to_owned());
-        carry_out(
-            &self.store,
-            Write::Report {
-                key,
-                uid,
-                status: report.status(),
-            },
-        )
-        .await;
+        carry_out(&self.store, Write::report(pod, report.status())).await;
     }
 }

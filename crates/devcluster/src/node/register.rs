@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::carry_out;
 use super::fault_injection::{NodeFaults, changed};
 use crate::api::router::VERSION;
-use crate::changes::patch::PatchKind;
+
 use crate::changes::write::{Part, Write, seconds};
 use crate::objects::object::{Key, Object, at, condition, is_true, list, text};
 use crate::objects::pod::set_explained;
@@ -82,17 +82,6 @@ fn is_due(lease: &Object, store: &Store) -> bool {
     })
 }
 
-/// A patch of a node or its lease.
-pub(super) fn patch(key: Key, part: Part, patch: Value) -> Write {
-    Write::Patch {
-        key,
-        part,
-        kind: PatchKind::Merge,
-        patch,
-        strict: false,
-    }
-}
-
 fn create(key: &Key, runtime: &str, now: &str) -> Write {
     let object = json!({
         "apiVersion": "v1",
@@ -104,11 +93,7 @@ fn create(key: &Key, runtime: &str, now: &str) -> Write {
         "spec": {},
         "status": status(&key.name, runtime, now),
     });
-    Write::Create {
-        resource: key.resource,
-        namespace: String::new(),
-        object,
-    }
+    Write::create(key.resource, "", object)
 }
 
 fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
@@ -124,7 +109,7 @@ fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
         "renewTime": now,
     });
     if state.get(&key).is_some() {
-        return patch(key, Part::Main, json!({"spec": spec}));
+        return Write::merge_patch(&key, Part::Main, json!({"spec": spec}));
     }
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": &*key.name, "uid": node.uid()});
     let object = json!({
@@ -133,11 +118,7 @@ fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
         "metadata": {"name": &*key.name, "namespace": LEASES, "ownerReferences": [owner]},
         "spec": spec,
     });
-    Write::Create {
-        resource: key.resource,
-        namespace: LEASES.to_owned(),
-        object,
-    }
+    Write::create(key.resource, LEASES, object)
 }
 
 fn status(name: &str, runtime: &str, now: &str) -> Value {
@@ -215,11 +196,8 @@ pub(super) fn mark_unschedulable(pod: &Object, why: &str, now: jiff::Timestamp) 
     }
     let why = ("Unschedulable", why);
     set_explained(&mut value, "PodScheduled", false, why, &seconds(now).into());
-    Some(Write::Report {
-        key: pod.key().clone(),
-        uid: pod.uid().to_owned(),
-        status: json!({"conditions": value["status"]["conditions"]}),
-    })
+    let status = json!({"conditions": value["status"]["conditions"]});
+    Some(Write::report(pod, status))
 }
 
 /// Whether a node is marked as not reporting.
@@ -243,13 +221,13 @@ fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
     if condition(node.value(), "Ready") == "Unknown" {
         let conditions = status(&key.name, runtime, now)["conditions"].take();
         let told = json!({"status": {"conditions": conditions}});
-        writes.push(patch(key.clone(), Part::Status, told));
+        writes.push(Write::merge_patch(key, Part::Status, told));
     }
     let others = other_taints(node);
     if others.len() < list(node.value(), &["spec", "taints"]).len() {
         let left = (!others.is_empty()).then_some(others);
         let reached = json!({"spec": {"taints": left}});
-        writes.push(patch(key.clone(), Part::Main, reached));
+        writes.push(Write::merge_patch(key, Part::Main, reached));
     }
     writes
 }

@@ -36,6 +36,19 @@ pub(super) struct PodCommands {
     pub(super) fault: Option<Fault>,
 }
 
+impl PodCommands {
+    /// Ends the processes by `latest`, or earlier if that was ordered before.
+    pub(super) fn stop(&mut self, latest: Instant) {
+        self.end_by = Some(self.end_by.map_or(latest, |by| by.min(latest)));
+    }
+
+    /// Ends the processes now, without a report.
+    pub(super) fn kill(&mut self) {
+        self.end_by = Some(Instant::now());
+        self.silent = true;
+    }
+}
+
 /// The task of one pod.
 pub(super) struct Runner {
     pub(super) store: Store,

@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::register::patch;
 use super::{carry_out, pod_of};
-use crate::changes::write::Part;
+use crate::changes::write::{Part, Write};
 use crate::objects::object::{Key, Object, at, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::follow::{Follower, Update};
@@ -82,8 +81,8 @@ async fn bind(store: &Store, claim: &Object) {
     let volume = json!({"spec": {"volumeName": format!("pvc-{}", claim.uid())}});
     let status = json!({"status": {"phase": "Bound", "accessModes": modes, "capacity": size}});
     let key = claim.key();
-    carry_out(store, patch(key.clone(), Part::Main, volume)).await;
-    carry_out(store, patch(key.clone(), Part::Status, status)).await;
+    carry_out(store, Write::merge_patch(key, Part::Main, volume)).await;
+    carry_out(store, Write::merge_patch(key, Part::Status, status)).await;
 }
 
 /// The scheduler's message if one of the pod's claims is missing.

@@ -4,12 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
-use super::object::{at, entries, is_true, list, number, set, text, unset};
+use super::object::{at, entries, list, number, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
 use super::workloads;
 use crate::api::status::Causes;
 use crate::validation::names;
+use crate::validation::validate::immutable;
 
 /// The most data of a Secret, in bytes.
 const MAX_SECRET: usize = 1024 * 1024;
@@ -172,14 +173,14 @@ fn validate_event(event: &Value, causes: &mut Causes) {
     if !is_new {
         return;
     }
-    for (field, shown) in [
-        ("reportingComponent", "reportingComponent"),
-        ("reportingInstance", "reportingInstance"),
-        ("action", "action"),
-        ("reason", "reason"),
+    for field in [
+        "reportingComponent",
+        "reportingInstance",
+        "action",
+        "reason",
     ] {
         if text(event, &[field]).is_empty() {
-            causes.required(shown, "");
+            causes.required(field, "");
         }
     }
     if text(event, &["message"]).len() > MAX_NOTE {
@@ -265,27 +266,19 @@ fn validate_role(resource: Resource, role: &Value, causes: &mut Causes) {
         if list(rule, &["verbs"]).is_empty() {
             causes.required(field("verbs"), "verbs must contain at least one value");
         }
-        if !list(rule, &["nonResourceURLs"]).is_empty() {
+        let urls = &rule["nonResourceURLs"];
+        if !list(urls, &[]).is_empty() {
             if resource == Resource::Roles {
-                causes.invalid(
-                    field("nonResourceURLs"),
-                    &rule["nonResourceURLs"],
-                    "namespaced rules cannot apply to non-resource URLs",
-                );
+                let detail = "namespaced rules cannot apply to non-resource URLs";
+                causes.invalid(field("nonResourceURLs"), urls, detail);
             }
             continue;
         }
-        if list(rule, &["apiGroups"]).is_empty() {
-            causes.required(
-                field("apiGroups"),
-                "resource rules must supply at least one api group",
-            );
-        }
-        if list(rule, &["resources"]).is_empty() {
-            causes.required(
-                field("resources"),
-                "resource rules must supply at least one resource",
-            );
+        for (part, what) in [("apiGroups", "api group"), ("resources", "resource")] {
+            if list(rule, &[part]).is_empty() {
+                let detail = format!("resource rules must supply at least one {what}");
+                causes.required(field(part), &detail);
+            }
         }
     }
 }
@@ -298,14 +291,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes)
                 let kind = new.get("type").cloned().unwrap_or_default();
                 causes.invalid("type", &kind, "field is immutable");
             }
-            if is_true(old, &["immutable"]) {
-                for field in ["data", "immutable"] {
-                    if old.get(field) != new.get(field) {
-                        let detail = "field is immutable when `immutable` is set";
-                        causes.forbidden(field, detail);
-                    }
-                }
-            }
+            immutable(old, new, &["data", "immutable"], causes);
         }
         Resource::Services => service_change(old, new, causes),
         Resource::PersistentVolumeClaims => claim_change(old, new, causes),

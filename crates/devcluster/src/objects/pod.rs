@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Key, at, entries, set, text, unset};
+use super::object::{Key, Object, at, entries, set, text, unset};
 use crate::api::status::{ApiError, Causes, success};
 use crate::changes::delete::{self, DeleteOptions};
 use crate::changes::write::{Answer, WriteContext};
@@ -103,6 +103,12 @@ impl State {
         delete::one(self, key, &options, context)?;
         Ok(Answer::Status(201, success(201, None)))
     }
+}
+
+/// Whether all containers of a pod have terminated for good.
+pub(crate) fn has_ended(pod: &Object) -> bool {
+    let phase = text(pod.value(), &["status", "phase"]);
+    matches!(phase, "Failed" | "Succeeded")
 }
 
 /// Sets a condition of a pod with reason and message, and updates its transition time if its status changes.

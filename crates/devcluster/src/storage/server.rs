@@ -83,25 +83,19 @@ pub(crate) enum Command {
         origin: Origin,
         code: u16,
     },
-    Restore {
-        state: Box<State>,
-        reply: Reply<()>,
-    },
-    Empty {
-        reply: Reply<()>,
-    },
-    Compact {
-        reply: Reply<()>,
-    },
-    CutWatches {
-        reply: Reply<()>,
-    },
+    Admin(Admin, Reply<()>),
     Writes {
         reply: Reply<(u64, Vec<WriteRecord>)>,
     },
-    Stop {
-        reply: Reply<()>,
-    },
+}
+
+/// A change of the cluster that is no write of an object.
+pub(crate) enum Admin {
+    Restore(Box<State>),
+    Empty,
+    Compact,
+    CutWatches,
+    Stop,
 }
 
 /// A wall clock that advances with the runtime's clock. Under a paused clock, a run always yields the same times.
@@ -165,6 +159,10 @@ impl Store {
     pub(crate) async fn refused(&self, origin: Origin, code: u16) {
         // If the task is gone, nothing can query the record either.
         let _ = self.commands.send(Command::Refused { origin, code }).await;
+    }
+
+    pub(crate) async fn administer(&self, change: Admin) {
+        self.ask(|reply| Command::Admin(change, reply)).await;
     }
 
     pub(crate) async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
@@ -315,34 +313,30 @@ impl Task {
                 answers.push((reply, answer));
             }
             Command::Refused { origin, code } => self.record(origin, code),
-            Command::Restore { state, reply } => {
-                self.now.state = *state;
-                self.now.resets += 1;
-                self.now.cuts += 1;
-                done.push(reply);
-            }
-            Command::Empty { reply } => {
-                self.now.state = self.fresh.clone();
-                self.now.resets += 1;
-                self.now.cuts += 1;
-                done.push(reply);
-            }
-            Command::Compact { reply } => {
-                self.now.state.compact();
-                done.push(reply);
-            }
-            Command::CutWatches { reply } => {
-                self.now.cuts += 1;
+            Command::Admin(change, reply) => {
+                self.administer(change);
                 done.push(reply);
             }
             Command::Writes { reply } => {
                 let _ = reply.send((self.writes, self.records.iter().cloned().collect()));
             }
-            Command::Stop { reply } => {
-                self.now.stopping = true;
-                done.push(reply);
-            }
         }
+    }
+
+    fn administer(&mut self, change: Admin) {
+        match change {
+            Admin::Restore(state) => self.reset(*state),
+            Admin::Empty => self.reset(self.fresh.clone()),
+            Admin::Compact => self.now.state.compact(),
+            Admin::CutWatches => self.now.cuts += 1,
+            Admin::Stop => self.now.stopping = true,
+        }
+    }
+
+    fn reset(&mut self, state: State) {
+        self.now.state = state;
+        self.now.resets += 1;
+        self.now.cuts += 1;
     }
 
     fn record(&mut self, origin: Origin, code: u16) {

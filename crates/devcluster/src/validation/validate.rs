@@ -45,13 +45,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
             super::validate_pod_change::spec(old, new, &mut causes);
         }
         (Resource::ConfigMaps, Part::Main) => {
-            if is_true(old, &["immutable"]) {
-                for field in ["immutable", "data", "binaryData"] {
-                    if old.get(field) != new.get(field) {
-                        causes.forbidden(field, "field is immutable when `immutable` is set");
-                    }
-                }
-            }
+            immutable(old, new, &["immutable", "data", "binaryData"], &mut causes);
             causes.extend(object(resource, new));
         }
         (other, Part::Main) => {
@@ -60,6 +54,15 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
         }
     }
     causes
+}
+
+/// Validates that these fields do not change if an object is `immutable`.
+pub(crate) fn immutable(old: &Value, new: &Value, fields: &[&str], causes: &mut Causes) {
+    for field in fields {
+        if is_true(old, &["immutable"]) && old.get(field) != new.get(field) {
+            causes.forbidden(*field, "field is immutable when `immutable` is set");
+        }
+    }
 }
 
 /// Validates the labels at a path.

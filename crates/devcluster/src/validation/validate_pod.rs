@@ -30,26 +30,17 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
         let path = format!("spec.initContainers[{i}]");
         self::container(container, &path, &volumes, &mut seen, causes);
     }
-    one_of(
-        spec,
-        "restartPolicy",
-        "spec.restartPolicy",
-        &["Always", "OnFailure", "Never"],
-        causes,
-    );
-    one_of(
-        spec,
-        "dnsPolicy",
-        "spec.dnsPolicy",
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        causes,
-    );
+    let policies = ["Always", "OnFailure", "Never"];
+    causes.one_of(spec, "spec.restartPolicy", &policies);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    causes.one_of(spec, "spec.dnsPolicy", &policies);
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
-    let words = [
-        ("serviceAccountName", Form::Subdomain),
-        ("nodeName", Form::Subdomain),
-    ];
-    check_names(spec, &words, causes);
+    check_names(
+        spec,
+        &["serviceAccountName", "nodeName"],
+        names::subdomain,
+        causes,
+    );
     if let Some(seconds) = spec.get("activeDeadlineSeconds")
         && !seconds
             .as_i64()
@@ -61,34 +52,22 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
             "must be between 1 and 2147483647, inclusive",
         );
     }
-    let words = [("hostname", Form::Label), ("subdomain", Form::Label)];
-    check_names(spec, &words, causes);
+    check_names(spec, &["hostname", "subdomain"], names::label, causes);
     tolerations(spec, causes);
-    check_names(spec, &[("priorityClassName", Form::Subdomain)], causes);
-    one_of(
-        spec,
-        "preemptionPolicy",
-        "spec.preemptionPolicy",
-        &["PreemptLowerPriority", "Never"],
-        causes,
-    );
+    check_names(spec, &["priorityClassName"], names::subdomain, causes);
+    let policies = ["PreemptLowerPriority", "Never"];
+    causes.one_of(spec, "spec.preemptionPolicy", &policies);
 }
 
-/// The required form of a name.
-#[derive(Clone, Copy)]
-enum Form {
-    Label,
-    Subdomain,
-}
-
-fn check_names(spec: &Value, fields: &[(&str, Form)], causes: &mut Causes) {
-    for (field, form) in fields {
+fn check_names(
+    spec: &Value,
+    fields: &[&str],
+    validate: fn(&str) -> Result<(), &'static str>,
+    causes: &mut Causes,
+) {
+    for field in fields {
         let value = text(spec, &[field]);
-        let found = match form {
-            Form::Label => names::label(value),
-            Form::Subdomain => names::subdomain(value),
-        };
-        if let Err(why) = found
+        if let Err(why) = validate(value)
             && !value.is_empty()
         {
             causes.invalid(format!("spec.{field}"), value, why);
@@ -125,22 +104,9 @@ fn tolerations(spec: &Value, causes: &mut Causes) {
             _ => causes.not_supported(field, operator, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
-            one_of(
-                toleration,
-                "effect",
-                &format!("{path}.effect"),
-                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
-                causes,
-            );
+            let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            causes.one_of(toleration, format!("{path}.effect"), &effects);
         }
-    }
-}
-
-fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mut Causes) {
-    if let Some(value) = object.get(field)
-        && !allowed.contains(&value.as_str().unwrap_or_default())
-    {
-        causes.not_supported(path, value, allowed);
     }
 }
 
@@ -192,14 +158,8 @@ fn container<'a>(
         let detail = "must not have leading or trailing whitespace";
         causes.invalid(format!("{path}.image"), image, detail);
     }
-    let field = format!("{path}.imagePullPolicy");
-    one_of(
-        container,
-        "imagePullPolicy",
-        &field,
-        &["Always", "IfNotPresent", "Never"],
-        causes,
-    );
+    let policies = ["Always", "IfNotPresent", "Never"];
+    causes.one_of(container, format!("{path}.imagePullPolicy"), &policies);
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
         environment(variable, &format!("{path}.env[{i}]"), causes);
     }
@@ -208,10 +168,11 @@ fn container<'a>(
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let name = text(mount, &["name"]);
         let at = text(mount, &["mountPath"]);
+        let field = format!("{path}.volumeMounts[{i}].name");
         if name.is_empty() {
-            causes.required(format!("{path}.volumeMounts[{i}].name"), "");
+            causes.required(field, "");
         } else if !volumes.contains(name) {
-            causes.not_found(format!("{path}.volumeMounts[{i}].name"), name);
+            causes.not_found(field, name);
         }
         let field = format!("{path}.volumeMounts[{i}].mountPath");
         if at.is_empty() {
@@ -251,13 +212,7 @@ fn ports(container: &Value, path: &str, causes: &mut Causes) {
                 causes.invalid(format!("{path}.{field}"), number, RANGE);
             }
         }
-        one_of(
-            port,
-            "protocol",
-            &format!("{path}.protocol"),
-            &["SCTP", "TCP", "UDP"],
-            causes,
-        );
+        causes.one_of(port, format!("{path}.protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
@@ -274,21 +229,15 @@ fn environment(variable: &Value, path: &str, causes: &mut Causes) {
     }
     if let Some(source) = variable.get("valueFrom") {
         let field = format!("{path}.valueFrom");
-        match source.as_object().map_or(0, serde_json::Map::len) {
+        let detail = match source.as_object().map_or(0, serde_json::Map::len) {
             0 => {
-                let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`";
-                causes.invalid(field, "", detail);
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
             }
-            1 if text(variable, &["value"]).is_empty() => {}
-            1 => {
-                let detail = "may not be specified when `value` is not empty";
-                causes.invalid(field, "", detail);
-            }
-            _ => {
-                let detail = "may not have more than one field specified at a time";
-                causes.invalid(field, "", detail);
-            }
-        }
+            1 if text(variable, &["value"]).is_empty() => return,
+            1 => "may not be specified when `value` is not empty",
+            _ => "may not have more than one field specified at a time",
+        };
+        causes.invalid(field, "", detail);
     }
 }
 

@@ -40,11 +40,7 @@ impl Due<'_> {
     }
 
     fn report(&self, status: Value) -> Write {
-        Write::Report {
-            key: self.pod.key().clone(),
-            uid: self.pod.uid().to_owned(),
-            status,
-        }
+        Write::report(self.pod, status)
     }
 
     fn runs(&self) -> bool {
