@@ -222,7 +222,6 @@ impl DevCluster {
         self.store.administer(Admin::Compact).await;
     }
 
-    /// Ends every open watch.
     pub async fn cut_watches(&self) {
         self.store.administer(Admin::CutWatches).await;
     }

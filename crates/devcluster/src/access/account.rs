@@ -100,7 +100,6 @@ impl Account {
     }
 }
 
-/// Answers a `TokenRequest` for a service account.
 pub fn request(
     keys: &Keys,
     state: &State,

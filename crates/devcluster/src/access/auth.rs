@@ -66,12 +66,10 @@ impl Credentials {
         Some(&own.token)
     }
 
-    /// The key that signs the tokens of service accounts.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Authenticates a request.
     pub(crate) fn user(
         &self,
         parts: &Parts,

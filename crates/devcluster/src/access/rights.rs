@@ -17,7 +17,6 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// The user that sends a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct User {
     pub name: String,
@@ -55,7 +54,6 @@ impl User {
     }
 }
 
-/// The authorization mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Every authenticated user may do anything.
@@ -128,7 +126,6 @@ impl Rights {
         ))
     }
 
-    /// All rules that apply to a user in a namespace.
     pub fn rules(self, state: &State, user: &User, namespace: &str) -> Vec<Value> {
         let mut rules = default_rules(user);
         if self == Self::All || user.is_of(MASTERS) {

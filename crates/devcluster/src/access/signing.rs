@@ -12,7 +12,6 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// The issuer of tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The signing key. It lives as long as the server, or as the data file that stores it. Tokens signed with another key
@@ -71,7 +70,6 @@ impl Keys {
         Some(BASE64.encode(&key.pkcs8))
     }
 
-    /// A random token id (`jti`).
     pub fn token_id(&self) -> Option<String> {
         let mut bytes = [0; 16];
         self.0.as_ref()?.random.fill(&mut bytes).ok()?;

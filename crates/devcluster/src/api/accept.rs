@@ -17,17 +17,13 @@ pub enum Include {
 /// How much of the objects a response shows, and in which shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Whole objects.
     Whole,
-    /// One `PartialObjectMetadata`.
     Partial,
-    /// A `PartialObjectMetadataList`.
     PartialList,
     /// Rows of a `Table`, as kubectl prints them.
     Table(Include),
 }
 
-/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     pub shape: Shape,
@@ -38,7 +34,6 @@ pub struct Form {
 }
 
 impl Form {
-    /// Whole objects, as JSON.
     pub const JSON: Self = Self {
         shape: Shape::Whole,
         version: "meta.k8s.io/v1",

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::status::ApiError;
 
-/// One invalid field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     pub(crate) reason: &'static str,
@@ -90,7 +89,6 @@ impl Causes {
         self.0.extend(other.0);
     }
 
-    /// Fails if there are any causes.
     pub fn check(self, kind: &str, group: &str, name: &str) -> Result<(), ApiError> {
         if self.0.is_empty() {
             return Ok(());
@@ -98,7 +96,6 @@ impl Causes {
         Err(ApiError::invalid(kind, group, name, self))
     }
 
-    /// The causes that `add` adds.
     pub fn of(add: impl FnOnce(&mut Self)) -> Self {
         let mut causes = Self::default();
         add(&mut causes);

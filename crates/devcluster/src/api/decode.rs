@@ -70,7 +70,6 @@ impl DecodeError {
     }
 }
 
-/// Parses an object from JSON or YAML.
 pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
     let read = if is_yaml {
         body::yaml(body)
@@ -170,7 +169,6 @@ fn other_kind(traits: &Traits, kind: String, version: String) -> DecodeError {
     }
 }
 
-/// The warning or error about an unknown field.
 pub fn unknown_field(field: &str) -> String {
     format!("unknown field \"{field}\"")
 }

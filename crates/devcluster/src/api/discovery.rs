@@ -16,7 +16,6 @@ const STORED: [&str; 8] = [
     "watch",
 ];
 
-/// Group, version and kind.
 type Kind = (&'static str, &'static str, &'static str);
 
 /// A resource or subresource of an API group.
@@ -169,7 +168,6 @@ pub fn review(group: &str, path: &str) -> Option<(&'static str, bool)> {
     Some((kind, namespaced))
 }
 
-/// The versions of the core group.
 pub fn core_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -183,13 +181,11 @@ fn group_value(name: &str) -> Value {
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
-/// The `APIGroupList` of the named groups.
 pub fn groups() -> Value {
     let groups: Vec<Value> = GROUPS.iter().map(|name| group_value(name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// The `APIGroup` of a named group.
 pub fn group(name: &str) -> Option<Value> {
     GROUPS.contains(&name).then(|| {
         let mut group = group_value(name);
@@ -199,7 +195,6 @@ pub fn group(name: &str) -> Option<Value> {
     })
 }
 
-/// The `APIResourceList` of a group.
 pub fn resources(group: &str) -> Value {
     let resources: Vec<Value> = served()
         .iter()
@@ -275,7 +270,6 @@ fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
     value
 }
 
-/// The paths at the root.
 pub fn root() -> Value {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",

@@ -11,7 +11,6 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::{Compacted, State, range};
 
-/// The parameters of a list request.
 #[derive(Debug)]
 pub struct List {
     resource: Resource,
@@ -26,15 +25,15 @@ pub struct List {
 #[derive(Debug, PartialEq)]
 enum From {
     /// The newest one; wait until it is at least this.
-    Now { at_least: u64 },
-    /// Exactly this one.
+    Now {
+        at_least: u64,
+    },
     Exactly(u64),
     /// The next page of a list, at the version at which the list began, or at the newest if that one has expired.
     Rest(Position),
 }
 
 impl List {
-    /// Parses the query of a list request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -95,7 +94,6 @@ impl List {
         }
     }
 
-    /// The encoded list.
     pub fn answer(&self, state: &State, view: &View) -> Result<Bytes, ApiError> {
         let (version, after) = match &self.from {
             From::Now { .. } => (state.resource_version(), None),

@@ -58,7 +58,6 @@ impl ApiListener {
         })
     }
 
-    /// The local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

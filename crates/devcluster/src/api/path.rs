@@ -6,16 +6,11 @@ use super::discovery;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 
-/// A document about the server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// The index of paths.
     Root,
-    /// The versions of the core group.
     CoreVersions,
-    /// The named groups.
     Groups,
-    /// One named group.
     Group(String),
     /// The resources of version 1 of a group; the core group's name is empty.
     Resources(String),
@@ -23,7 +18,6 @@ pub enum Document {
     OpenApiPaths,
     /// The OpenAPI v3 document of a group.
     OpenApi(String),
-    /// The OpenAPI v2 document.
     Swagger,
     /// The keys that verify service account tokens.
     Keys,
@@ -41,8 +35,10 @@ pub enum Target {
         namespace: Option<String>,
     },
     /// One object or one of its subresources.
-    Object { key: Key, sub: Option<String> },
-    /// A watch at the deprecated `/watch/` path.
+    Object {
+        key: Key,
+        sub: Option<String>,
+    },
     OldWatch {
         resource: Resource,
         /// `None`: all namespaces.
@@ -55,22 +51,17 @@ pub enum Target {
         kind: &'static str,
         namespace: Option<String>,
     },
-    /// A document about the server itself.
     Document(Document),
-    /// The server's version.
     Version,
-    /// Health checks.
     Health,
     /// A resource that is not served, of a group that is.
     UnknownResource,
-    /// A path that is not served.
     Nothing,
     /// A path with an invalid percent-encoding.
     Malformed,
 }
 
 impl Target {
-    /// Parses a path.
     pub fn of(path: &str) -> Self {
         let Some(segments) = segments(path) else {
             return Self::Malformed;

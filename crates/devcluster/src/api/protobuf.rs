@@ -12,7 +12,6 @@ use FieldType::{Base64, Flag, ListOf, MapOf, Message, Number, Quantity, Text};
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The type of a field.
 #[derive(Clone, Copy)]
 enum FieldType {
     Text,
@@ -123,7 +122,6 @@ const TOKEN_REQUEST: &[Field] = &[
     ),
 ];
 
-/// The fields of a kind.
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,

@@ -11,7 +11,6 @@ use crate::objects::selector::Selector;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the query of a URI.
     pub fn of(uri: &http::Uri) -> Result<Self, ApiError> {
         axum::extract::Query::try_from_uri(uri)
             .map(|query| Self(query.0))
@@ -77,7 +76,6 @@ impl Query {
         Ok(Some(duration).filter(|d| !d.is_zero()))
     }
 
-    /// The label selector and the field selector.
     pub fn selector(&self, resource: Resource) -> Result<Selector, ApiError> {
         Selector::parse(
             resource,

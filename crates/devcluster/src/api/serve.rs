@@ -29,10 +29,8 @@ pub enum ServeError {
     NoToken,
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// The certificate cannot be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Serving failed.
     #[error("cannot serve the embedded cluster")]
     Serve(#[from] io::Error),
 }
@@ -70,7 +68,6 @@ impl Server {
         })
     }
 
-    /// Accepts fault injection commands from a control socket.
     pub fn controlled(mut self, controlled: ControlReceiver) -> Self {
         self.controlled = Some(controlled);
         self
@@ -85,7 +82,6 @@ impl Server {
         format!("http://{}", self.address())
     }
 
-    /// The certificate of the authority that signed the server's certificate, in PEM.
     pub fn authority(&self) -> &str {
         &self.tls.authority
     }

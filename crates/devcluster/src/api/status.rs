@@ -12,7 +12,6 @@ pub struct ApiError {
     /// The machine-readable reason; empty where a real server sends none.
     pub reason: &'static str,
     pub message: String,
-    /// The `details` of the `Status`.
     pub details: Option<Value>,
     /// A token that continues a paged list whose resource version has expired.
     pub continue_token: Option<String>,

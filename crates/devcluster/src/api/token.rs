@@ -35,7 +35,6 @@ impl Position {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// Decodes a token from a client.
     pub fn decode(token: &str, listed: Option<&str>) -> Result<Self, ApiError> {
         let refused = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
         let invalid = |why: String| refused(format!("continue key is not valid: {why}"));

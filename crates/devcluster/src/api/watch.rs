@@ -31,7 +31,6 @@ const MIN_LIFETIME: u64 = 1_800;
 /// The target size of a chunk in bytes: large enough to save calls, small enough to be fair to other watchers.
 const CHUNK: usize = 64 * 1024;
 
-/// The parameters of a watch request.
 #[derive(Debug)]
 pub struct Watch {
     resource: Resource,
@@ -54,7 +53,6 @@ enum From {
 }
 
 impl Watch {
-    /// Parses the query of a watch request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -112,7 +110,6 @@ impl Watch {
         }
     }
 
-    /// Starts the watch.
     pub fn start(self, mut published: Reader) -> Watcher {
         let (cursor, initial, cut, version) = {
             let now = published.borrow_and_update();
@@ -188,7 +185,6 @@ struct Initial {
     version: u64,
 }
 
-/// An open watch.
 pub struct Watcher {
     published: Reader,
     /// The count of watch cuts when this watch began.

@@ -179,7 +179,6 @@ fn undeclared(
     }
 }
 
-/// Decodes a merged object as its type.
 fn typed(resource: Resource, merged: Value) -> Result<Value, ApiError> {
     decode::object(resource, merged)
         .map(|decoded| decoded.object)

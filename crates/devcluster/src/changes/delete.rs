@@ -28,7 +28,6 @@ pub enum Propagation {
     Orphan,
 }
 
-/// The options of a delete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// The requested grace period in seconds; `None` for the object's own.
@@ -48,7 +47,6 @@ fn invalid(cause: impl FnOnce(&mut Causes)) -> ApiError {
 }
 
 impl DeleteOptions {
-    /// Parses a `DeleteOptions` object.
     pub fn from_value(options: &Value) -> Result<Self, ApiError> {
         let wrong = |what: &str| {
             ApiError::bad_request(format!(
@@ -97,7 +95,6 @@ impl DeleteOptions {
         Ok(read)
     }
 
-    /// Parses a propagation policy.
     pub fn set_propagation(&mut self, policy: &str) -> Result<(), ApiError> {
         self.propagation = Some(match policy {
             "Background" => Propagation::Background,
@@ -130,7 +127,6 @@ impl DeleteOptions {
     }
 }
 
-/// Checks the preconditions of a delete.
 pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
@@ -319,7 +315,6 @@ fn set_propagation_finalizers(object: &mut Value, options: &DeleteOptions) {
     }
 }
 
-/// Deletes all selected objects, one by one.
 pub(crate) fn collection(
     state: &mut State,
     resource: Resource,

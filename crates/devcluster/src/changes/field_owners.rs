@@ -51,7 +51,6 @@ pub(crate) fn blank(new: &Value) -> Value {
     Value::Object(blank)
 }
 
-/// The managed fields of a stored object.
 pub(crate) fn of(object: &Object) -> Managed {
     object
         .managed_fields()

@@ -11,7 +11,6 @@ use crate::objects::resource::Resource;
 /// Amounts of resources, in billionths (10⁻⁹) of the unit.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// The amount 1.
 const ONE: i128 = 1_000_000_000;
 
 /// If a quota limits one of these, each container must specify it.
@@ -29,7 +28,6 @@ pub(crate) fn is_binary(name: &str) -> bool {
     name.contains("memory") || name.contains("storage")
 }
 
-/// The amounts at a path of an object.
 pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
     at(object, path)
         .and_then(Value::as_object)
@@ -76,7 +74,6 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
         || (plural == "persistentvolumeclaims" && name == "requests.storage")
 }
 
-/// What an object uses.
 pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     let mut usage = Amounts::from([(count_name(resource), ONE)]);
     if resource != Resource::Pods {
@@ -161,7 +158,6 @@ pub(crate) fn unspecified(
     (!each.is_empty()).then(|| each.join("; "))
 }
 
-/// Whether an object is in the scope of a quota.
 pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
     let is_best_effort = || text(object, &["status", "qosClass"]) == "BestEffort";
     let is_terminating = || at(object, &["spec", "activeDeadlineSeconds"]).is_some();

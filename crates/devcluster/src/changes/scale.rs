@@ -9,7 +9,6 @@ use crate::api::status::{ApiError, Causes};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
 
-/// A write to a scale.
 #[derive(Clone, Debug)]
 pub enum ScaleWrite {
     Put(Value),

@@ -37,7 +37,6 @@ fn directive_field<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>
     Some(rest.strip_prefix('/').filter(|field| !field.is_empty()))
 }
 
-/// Merges `patch` into `target`.
 pub fn merge(
     shape: &'static Shape,
     target: &mut Map<String, Value>,

@@ -21,7 +21,6 @@ fn items<'a>(shape: &Shape, list: &'a [Value]) -> Vec<(String, &'a Value)> {
         .collect()
 }
 
-/// The fields that a value sets.
 pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     match value {
@@ -48,7 +47,6 @@ pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
     set
 }
 
-/// The difference between two values.
 #[derive(Debug, Default)]
 pub struct Difference {
     /// Fields that only the new value has.
@@ -59,7 +57,6 @@ pub struct Difference {
     pub removed: FieldSet,
 }
 
-/// Compares two values.
 pub fn compare(shape: &'static Shape, old: &Value, new: &Value) -> Difference {
     let mut difference = Difference::default();
     difference.walk(shape, Some(old), Some(new), &mut Vec::new());

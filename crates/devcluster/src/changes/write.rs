@@ -17,19 +17,19 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
-/// A write request.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// POST of an object, decoded.
     Create {
         resource: Resource,
         /// The namespace of the path; empty for cluster-scoped kinds.
         namespace: String,
         object: Value,
     },
-    /// PUT of an object, decoded.
-    Update { key: Key, part: Part, object: Value },
-    /// PATCH of an object.
+    Update {
+        key: Key,
+        part: Part,
+        object: Value,
+    },
     Patch {
         key: Key,
         part: Part,
@@ -38,7 +38,6 @@ pub enum Write {
         /// Whether unknown fields are refused.
         strict: bool,
     },
-    /// Server-side apply of an object.
     Apply {
         key: Key,
         part: Part,
@@ -47,9 +46,10 @@ pub enum Write {
         /// Whether fields of other managers are taken over.
         force: bool,
     },
-    /// DELETE of an object.
-    Delete { key: Key, options: DeleteOptions },
-    /// DELETE of a collection.
+    Delete {
+        key: Key,
+        options: DeleteOptions,
+    },
     DeleteCollection {
         resource: Resource,
         /// `None`: all namespaces.
@@ -58,7 +58,10 @@ pub enum Write {
         options: DeleteOptions,
     },
     /// POST of a pod's binding to a node.
-    Bind { key: Key, binding: Value },
+    Bind {
+        key: Key,
+        binding: Value,
+    },
     /// A kubelet's report of a pod's status; clients cannot send this.
     Report {
         key: Key,
@@ -68,15 +71,17 @@ pub enum Write {
         status: Value,
     },
     /// The removal of a terminating namespace that is empty; clients cannot send this.
-    FinishNamespace { key: Key },
-    /// A change of a workload's number of replicas.
+    FinishNamespace {
+        key: Key,
+    },
     Scale {
-        /// The workload.
         key: Key,
         scale: ScaleWrite,
     },
-    /// POST of a pod's eviction.
-    Evict { key: Key, options: DeleteOptions },
+    Evict {
+        key: Key,
+        options: DeleteOptions,
+    },
 }
 
 impl Write {
@@ -110,7 +115,6 @@ impl Write {
         }
     }
 
-    /// A report of a pod's status.
     pub fn report(pod: &Object, status: Value) -> Self {
         Self::Report {
             key: pod.key().clone(),
@@ -131,7 +135,6 @@ pub enum Part {
     Finalizers,
 }
 
-/// The answer to a write.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The object, and whether it was created.
@@ -147,10 +150,8 @@ pub enum Answer {
     },
 }
 
-/// The client that writes.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The field manager.
     pub manager: String,
     /// The duplicate fields of the request, if the client wants warnings.
     pub duplicates: Vec<String>,
@@ -161,9 +162,7 @@ pub struct Caller {
 /// What a write depends on beside the state.
 #[derive(Debug)]
 pub struct WriteContext<'a> {
-    /// The wall-clock time.
     pub now: Timestamp,
-    /// The source of uids.
     pub ids: &'a mut Ids,
     /// The client that writes; `None` for writes from inside the cluster.
     pub caller: Option<&'a Caller>,

@@ -13,14 +13,11 @@ pub enum Validation {
     Ignore,
     /// They are dropped, and the client gets a warning.
     Warn,
-    /// The request is refused.
     Strict,
 }
 
-/// The query parameters of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// The field manager.
     pub manager: String,
     /// Whether to validate only.
     pub dry_run: bool,
@@ -30,16 +27,12 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// The kind of write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// POST.
     Create,
-    /// PUT.
     Update,
     /// PATCH other than server-side apply.
     Patch,
-    /// Server-side apply.
     Apply,
 }
 

@@ -51,7 +51,6 @@ pub enum FailureMode {
     BreakAfter,
 }
 
-/// The active faults of the API.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
     /// Delays responses by a random time between these two.

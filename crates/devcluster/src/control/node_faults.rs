@@ -22,7 +22,6 @@ pub enum NodeRequest {
     },
     /// The node reports again.
     Ready(Option<String>),
-    /// The node is deleted.
     Gone(Option<String>),
     /// The node cannot pull an image.
     ImageMissing {
@@ -34,7 +33,10 @@ pub enum NodeRequest {
     /// OOM-kills a pod's containers.
     OutOfMemory(PodName),
     /// A pod's containers exit.
-    Crash { pod: PodName, code: u8 },
+    Crash {
+        pod: PodName,
+        code: u8,
+    },
     /// Evicts a pod because the node is low on resources.
     Evict(PodName),
 }

@@ -22,13 +22,10 @@ const MAX_MESSAGE: u64 = 64 * 1024;
 /// How long the server waits for a client's request.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Reports the active faults.
     Status,
-    /// Ends all faults.
     Clear,
     /// Delays responses by a random time between `from` and `to`.
     Latency {
@@ -43,13 +40,10 @@ pub enum Request {
         failing: FailureMode,
         matching: RequestFilter,
     },
-    /// Ends every open watch.
     CutWatches,
-    /// Drops the event log.
     Compact,
     /// Delays all responses, for this long or until `Thaw`.
     Freeze(Option<Duration>),
-    /// Ends `Freeze`.
     Thaw,
     /// Closes all connections and accepts none for a while.
     Restart {
@@ -75,7 +69,6 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// No cluster answers.
     #[error("no cluster answers at {path}: is it one that was started with `--control {path}`?", path = .path.display())]
     Connect {
         path: PathBuf,
@@ -84,7 +77,6 @@ pub enum ControlError {
     },
     #[error("the cluster's answer cannot be read")]
     Answer(#[source] io::Error),
-    /// The command was refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -215,7 +207,6 @@ impl Control {
         Ok(self.status())
     }
 
-    /// The active faults, as text.
     fn status(&self) -> String {
         let faults = self.faults.borrow().clone();
         let of = |matching: &RequestFilter| {

@@ -10,7 +10,6 @@ use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The set's dependents of one kind.
 pub(super) fn owned<'a>(
     state: &'a State,
     owner: &Object,

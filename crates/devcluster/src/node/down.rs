@@ -195,7 +195,6 @@ impl Down<'_> {
     }
 }
 
-/// A report of a pod with changed conditions.
 fn report(pod: &Object, phase: Option<&str>, change: impl FnOnce(&mut Value)) -> Write {
     let mut value = pod.value().clone();
     change(&mut value);

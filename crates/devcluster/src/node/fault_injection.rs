@@ -21,7 +21,6 @@ pub enum NodeState {
         /// Evicts its pods after this time, unless their tolerations end earlier.
         evict_after: Option<Duration>,
     },
-    /// The node is deleted.
     Gone,
 }
 
@@ -50,7 +49,6 @@ pub enum Fault {
     Eviction,
 }
 
-/// The handle that injects faults into a node.
 #[derive(Clone, Debug)]
 pub struct FaultInjector {
     name: Arc<str>,
@@ -59,7 +57,6 @@ pub struct FaultInjector {
 }
 
 impl FaultInjector {
-    /// The handle for a node of this name, and the receiver for the node.
     pub(crate) fn new(name: &str) -> (Self, FaultReceiver) {
         let (injected, seen) = watch::channel(NodeFaults::default());
         let (faults, fault_receiver) = mpsc::channel(QUEUE);
@@ -79,12 +76,10 @@ impl FaultInjector {
         &self.name
     }
 
-    /// The current lasting faults.
     pub fn injected(&self) -> NodeFaults {
         self.injected.borrow().clone()
     }
 
-    /// Changes the lasting faults.
     pub fn change(&self, change: impl FnOnce(&mut NodeFaults)) {
         self.injected.send_modify(change);
     }
@@ -96,14 +91,12 @@ impl FaultInjector {
     }
 }
 
-/// The node's receiver of faults.
 #[derive(Debug)]
 pub(crate) struct FaultReceiver {
     injected: watch::Receiver<NodeFaults>,
     faults: mpsc::Receiver<(String, Fault)>,
 }
 
-/// A message to the node.
 #[derive(Debug)]
 pub(super) enum FaultMessage {
     /// The lasting faults have changed.
@@ -134,7 +127,6 @@ impl FaultReceiver {
         }
     }
 
-    /// Waits until the lasting faults change.
     pub(super) async fn changed(&mut self) {
         changed(&mut self.injected).await;
     }

@@ -26,7 +26,6 @@ use crate::storage::store::State;
 /// The environment variable with a container's root directory.
 pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
 
-/// A file to write.
 #[derive(Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,

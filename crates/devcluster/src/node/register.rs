@@ -175,7 +175,6 @@ pub(super) fn is_schedulable(state: &State, name: &str) -> bool {
         .is_none_or(|unschedulable| *unschedulable != Value::Bool(true))
 }
 
-/// Whether an event makes a node schedulable again.
 pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
     let closed = |object: &Object| is_true(object.value(), &["spec", "unschedulable"]);
     let key = event.object().key();

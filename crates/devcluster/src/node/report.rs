@@ -8,7 +8,6 @@ use crate::changes::write::seconds;
 use crate::objects::object::{list, text};
 use crate::objects::pod::{set_condition, set_explained};
 
-/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     /// It has not been started.
@@ -20,11 +19,9 @@ pub(super) enum Container {
     },
     /// It has run since then.
     Running(Timestamp),
-    /// It has terminated.
     Ended(Termination),
 }
 
-/// How a container terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
     pub(super) exit_code: i32,

@@ -11,7 +11,6 @@ use crate::objects::object::text;
 /// The backoff before the second restart; it doubles with each further one. The first restart is immediate.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// The longest backoff.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// How often a pod's containers were restarted, and how they terminated last.

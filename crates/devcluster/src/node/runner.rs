@@ -49,7 +49,6 @@ impl PodCommands {
     }
 }
 
-/// The task of one pod.
 pub(super) struct Runner {
     pub(super) store: Store,
     pub(super) directory: PathBuf,
@@ -64,14 +63,12 @@ pub(super) struct Runner {
     pub(super) commands: watch::Receiver<PodCommands>,
     /// The lasting faults of its node.
     pub(super) injected: watch::Receiver<NodeFaults>,
-    /// Whether the node has evicted it.
     pub(super) is_evicted: bool,
     pub(super) restarts: Restarts,
     /// Whether the injected fault has taken effect.
     pub(super) fault_applied: bool,
 }
 
-/// A running process.
 struct Running {
     child: Child,
     group: u32,

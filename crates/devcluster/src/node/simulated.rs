@@ -28,7 +28,6 @@ const MAX_IN_FLIGHT: usize = 64;
 /// How long after a failed image pull the node reports `ImagePullBackOff`.
 pub(super) const BACK_OFF_AFTER: Duration = Duration::from_secs(2);
 
-/// A transition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Bind,
@@ -334,7 +333,6 @@ fn has_stopped(pod: &Object) -> bool {
         && containers.iter().all(|c| c["state"]["running"].is_null())
 }
 
-/// Whether a running pod is marked as not ready.
 fn is_marked_not_ready(pod: &Object) -> bool {
     text(pod.value(), &["status", "phase"]) == "Running"
         && condition(pod.value(), "Ready") == "False"

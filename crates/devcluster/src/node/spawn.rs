@@ -16,7 +16,6 @@ use crate::objects::object::{Key, at, is_true, list, strings, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The command line and environment of a container.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     program: String,
@@ -136,7 +135,6 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     }
 }
 
-/// A value of a Secret that a container references.
 fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<String>, String> {
     let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
     let namespace = text(pod, &["metadata", "namespace"]);
@@ -222,27 +220,23 @@ pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
     }
 }
 
-/// The directories of a container.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerPaths {
     pub(super) directory: PathBuf,
     pub(super) log: PathBuf,
 }
 
-/// The directory of a pod's containers.
 pub(super) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
     state_dir
         .join("pods")
         .join(format!("{namespace}_{name}_{uid}"))
 }
 
-/// The path of a container's log.
 pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
     pod_directory.join(format!("{container}.log"))
 }
 
 impl ContainerPaths {
-    /// Creates the directories of a container.
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
         DirBuilder::new()

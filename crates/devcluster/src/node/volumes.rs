@@ -58,7 +58,6 @@ fn has_node(pod: &Object) -> bool {
     !text(pod.value(), &["spec", "nodeName"]).is_empty()
 }
 
-/// The claims that a pod mounts.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = Key> {
     let namespace = &pod.key().namespace;
     list(pod.value(), &["spec", "volumes"])

@@ -13,7 +13,6 @@ impl Ids {
         Self(StdRng::seed_from_u64(seed))
     }
 
-    /// A version 4 UUID.
     pub fn uid(&mut self) -> String {
         let mut bytes = [0; 16];
         self.0.fill_bytes(&mut bytes);

@@ -29,7 +29,6 @@ pub fn takes_any_path_segment(resource: Resource) -> bool {
     )
 }
 
-/// Sets the defaults of an object.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),
@@ -93,7 +92,6 @@ fn binding(binding: &mut Value) {
     }
 }
 
-/// Validates an object.
 pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
@@ -283,7 +281,6 @@ fn validate_role(resource: Resource, role: &Value, causes: &mut Causes) {
     }
 }
 
-/// Validates the update of an object.
 pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => {

@@ -45,7 +45,6 @@ pub struct Object {
     head: usize,
 }
 
-/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
     pub api_version: &'a str,
@@ -160,7 +159,6 @@ impl Object {
         at(&self.value, &["metadata", "labels"])?.as_object()
     }
 
-    /// Whether the object has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         at(&self.value, &["metadata", "deletionTimestamp"]).is_some()
     }
@@ -242,7 +240,6 @@ fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("JSON is written into a vector");
 }
 
-/// The value at a path of field names.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
@@ -273,7 +270,6 @@ pub fn number(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path)?.as_i64()
 }
 
-/// Whether the value at a path is `true`.
 pub fn is_true(value: &Value, path: &[&str]) -> bool {
     at(value, path) == Some(&Value::Bool(true))
 }
@@ -311,7 +307,6 @@ pub fn set(value: &mut Value, path: &[&str], new: Value) {
     *here = new;
 }
 
-/// Removes the value at a path.
 pub fn unset(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, parents) = path.split_last()?;
     let parent = parents

@@ -41,17 +41,12 @@ pub enum Resource {
 pub struct Traits {
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The version within the group.
     pub version: &'static str,
-    /// `apiVersion` of an object.
     pub api_version: &'static str,
-    /// `kind` of an object.
     pub kind: &'static str,
-    /// The plural name, as in paths.
     pub plural: &'static str,
     /// Short names, as `po` for pods.
     pub short_names: &'static [&'static str],
-    /// The categories, as `all`.
     pub categories: &'static [&'static str],
     pub namespaced: bool,
     /// Whether `/status` is a subresource, so that other writes do not change the status.
@@ -209,7 +204,6 @@ impl Resource {
         }
     }
 
-    /// The kind that a path names.
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
         // Events are served in two groups, with the same objects.
         let group = match (group, plural) {
@@ -222,7 +216,6 @@ impl Resource {
         })
     }
 
-    /// The kind of an object's `apiVersion` and `kind`.
     pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();

@@ -7,7 +7,6 @@ use super::resource::Resource;
 use crate::api::status::Causes;
 use crate::validation::{defaults, validate, validate_pod};
 
-/// Sets the defaults of an object.
 pub(super) fn fill(resource: Resource, object: &mut Value) {
     let mut default = |path: &[&str], value: Value| {
         if at(object, path).is_none() {
@@ -54,7 +53,6 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
 
 const ROLLING: &str = "RollingUpdate";
 
-/// Validates an object.
 pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     if let Some(replicas) = at(object, &["spec", "replicas"])
         && replicas.as_i64().is_none_or(|n| n < 0)
@@ -119,7 +117,6 @@ fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
     template
 }
 
-/// Validates the update of an object.
 pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes) {
     if old.pointer("/spec/selector") != new.pointer("/spec/selector")
         && resource != Resource::StatefulSets

@@ -33,7 +33,6 @@ enum Reason {
     Cancelled,
 }
 
-/// The open data file.
 #[derive(Debug)]
 pub struct DataFile {
     path: PathBuf,

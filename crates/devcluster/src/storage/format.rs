@@ -29,7 +29,6 @@ pub enum Unusable {
         "it has format {0}, and this program reads format {FORMAT} only: start with another file"
     )]
     Format(u64),
-    /// A line has invalid content.
     #[error(
         "line {line}: {why}: the file was changed or is damaged; put back a copy, or start with another file"
     )]
@@ -40,7 +39,6 @@ pub enum Unusable {
     },
 }
 
-/// The content of a file.
 #[derive(Debug)]
 pub struct Loaded {
     pub state: State,

@@ -17,7 +17,6 @@ use crate::validation::validate;
 /// The namespaces that always exist.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// An initial object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seed {
     resource: Resource,
@@ -27,16 +26,13 @@ pub struct Seed {
 /// Why a document cannot be an initial object.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
-    /// It is not valid YAML.
     #[error("document {0} is no YAML that describes an object: {1}")]
     Unreadable(usize, String),
-    /// Its kind is not allowed here.
     #[error(
         "document {0} is a {1:?}, where only Role, ClusterRole, RoleBinding, ClusterRoleBinding, ServiceAccount and \
          Namespace can stand"
     )]
     Kind(usize, String),
-    /// It is not valid for its kind.
     #[error("document {0}, {1} {2:?}: {3}")]
     Invalid(usize, &'static str, String, String),
 }
@@ -92,7 +88,6 @@ impl Seed {
     }
 }
 
-/// The initial state of a cluster.
 pub(crate) fn fresh(
     log_limit: usize,
     now: Timestamp,

@@ -36,7 +36,6 @@ pub struct Published {
     pub cuts: u64,
     /// How often the state was replaced; its followers must then start over.
     pub resets: u64,
-    /// Whether the cluster is stopping.
     pub stopping: bool,
 }
 
@@ -120,7 +119,6 @@ impl Clock {
     }
 }
 
-/// A handle to the task.
 #[derive(Clone, Debug)]
 pub struct Store {
     commands: mpsc::Sender<Command>,
@@ -176,7 +174,6 @@ impl Store {
         self.published.clone()
     }
 
-    /// The newest state.
     pub fn state(&self) -> State {
         self.published.borrow().state.clone()
     }
@@ -186,7 +183,6 @@ impl Store {
     }
 }
 
-/// Starts the task.
 pub(crate) fn start(
     seed: u64,
     log_limit: usize,
@@ -361,7 +357,6 @@ impl Task {
     }
 }
 
-/// The HTTP status of an answer.
 pub(crate) fn code(answer: Result<&Answer, &ApiError>) -> u16 {
     match answer {
         Ok(Answer::Object(_, true)) => 201,

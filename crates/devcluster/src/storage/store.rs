@@ -19,7 +19,6 @@ pub const FIRST_VERSION: u64 = 1_000;
 /// The largest object, in bytes of JSON: the limit of etcd.
 const MAX_OBJECT: usize = 1_572_864;
 
-/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     Added,
@@ -64,7 +63,6 @@ impl Event {
         &self.object
     }
 
-    /// The object before the write.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         self.previous.as_ref()
     }
@@ -82,7 +80,6 @@ pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
         .into()
 }
 
-/// All objects by key.
 pub type Objects = OrdMap<Key, Arc<Object>>;
 
 /// The whole state of a cluster at one resource version.
@@ -119,7 +116,6 @@ impl State {
         }
     }
 
-    /// The version of the last write.
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
@@ -129,7 +125,6 @@ impl State {
         self.compacted
     }
 
-    /// All objects.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -140,7 +135,6 @@ impl State {
             .map(|o| o.value())
     }
 
-    /// The ConfigMaps of a namespace, by name.
     pub fn config_maps<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.list(Resource::ConfigMaps, Some(namespace))
             .map(|o| o.value())
@@ -205,7 +199,6 @@ impl State {
         Ok(objects)
     }
 
-    /// Creates or replaces an object.
     pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
         let version = self.resource_version + 1;
         let object = Arc::new(match self.objects.get(&key) {
@@ -238,7 +231,6 @@ impl State {
         Some(last)
     }
 
-    /// Drops the event log.
     pub fn compact(&mut self) {
         self.compacted = self.resource_version;
         self.log = Vector::new();

@@ -55,7 +55,6 @@ impl WorkQueue {
         Some(keys)
     }
 
-    /// Schedules a check of an object.
     pub(crate) fn later(&mut self, key: Key, wait: Duration) {
         self.later.insert((Instant::now() + wait, key));
     }

@@ -80,7 +80,6 @@ pub fn qualified(key: &str) -> Result<(), &'static str> {
     valid(is_plain_word(word), QUALIFIED)
 }
 
-/// Validates the value of a label.
 pub fn label_value(value: &str) -> Result<(), &'static str> {
     valid(value.len() <= 63, "must be no more than 63 bytes")?;
     valid(value.is_empty() || is_plain_word(value), LABEL_VALUE)
@@ -93,7 +92,6 @@ pub fn path_segment(name: &str) -> Result<(), &'static str> {
     valid(!name.contains('%'), "may not contain '%'")
 }
 
-/// Validates a key of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Result<(), &'static str> {
     if key.is_empty() || key.len() > 253 {
         return Err("must be no more than 253 bytes");
@@ -111,7 +109,6 @@ pub fn data_key(key: &str) -> Result<(), &'static str> {
     )
 }
 
-/// Validates the name of a container port.
 pub fn port(name: &str) -> Vec<&'static str> {
     let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let has_letter = name.bytes().any(|b| b.is_ascii_lowercase());

@@ -15,7 +15,6 @@ use crate::objects::resource::Resource;
 /// The most data of a ConfigMap, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
-/// Validates an object.
 pub fn object(resource: Resource, object: &Value) -> Causes {
     let mut causes = validate_meta::whole(resource, object);
     match resource {
@@ -29,7 +28,6 @@ pub fn object(resource: Resource, object: &Value) -> Causes {
     causes
 }
 
-/// Validates an update.
 pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Causes {
     // As on real servers, metadata is validated for all kinds and again by each kind, so its causes appear twice.
     let mut causes = validate_meta::change(old, new);
@@ -65,7 +63,6 @@ pub(crate) fn immutable(old: &Value, new: &Value, fields: &[&str], causes: &mut 
     }
 }
 
-/// Validates the labels at a path.
 pub(crate) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Causes) {
     for (key, value) in at(object, path)
         .and_then(Value::as_object)

@@ -15,7 +15,6 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// A real server's message for a change of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// Validates the metadata of an object.
 pub(crate) fn whole(resource: Resource, object: &Value) -> Causes {
     let mut causes = Causes::default();
     let form = match resource.traits().kind {
@@ -50,7 +49,6 @@ fn with_last_letter(base: &str) -> String {
     }
 }
 
-/// Validates an update of metadata.
 pub(crate) fn change(old: &Value, new: &Value) -> Causes {
     let mut causes = Causes::default();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {

@@ -9,7 +9,6 @@ use crate::api::status::Causes;
 use crate::objects::object::{at, entries, list, number, text};
 use crate::objects::quantity;
 
-/// Validates a pod.
 pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let volumes = volumes(spec, causes);

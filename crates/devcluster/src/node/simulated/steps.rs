@@ -49,7 +49,6 @@ impl Due<'_> {
 }
 
 impl Node {
-    /// The writes of a step, one after the other.
     pub(super) fn step(&mut self, uid: &str, step: Step) -> Option<Vec<Write>> {
         let known = self.pods.get_mut(uid)?;
         known.next = None;
