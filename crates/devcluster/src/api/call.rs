@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use super::body::{self, Document};
 use super::decode::{self, unknown_field};
 use super::path::Target;
-use super::protobuf::{self, Unread};
+use super::protobuf::{self, DecodeError};
 use super::query::Query;
-use super::status::ApiError;
+use super::status::{ApiError, Causes};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
-use crate::changes::scale::Rescale;
+use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
@@ -85,12 +85,12 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     }
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
-        Err(Unread::Kind(kind)) => {
+        Err(DecodeError::Kind(kind)) => {
             tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
             let known = ["application/json", "application/yaml"];
             Err(ApiError::unsupported_media_type(&known))
         }
-        Err(Unread::Broken) => Err(ApiError::bad_request(
+        Err(DecodeError::Malformed) => Err(ApiError::bad_request(
             "the body is not what application/vnd.kubernetes.protobuf is",
         )),
     }
@@ -144,16 +144,16 @@ impl<'a> Call<'a> {
     }
 
     /// The review in the body, whose answer is not stored.
-    pub(crate) fn question(&self, kind: &str) -> Result<Value, ApiError> {
-        let mut question = self.read_body(kind)?.value;
-        let given = text(&question, &["kind"]);
-        if !question.is_object() || !(given.is_empty() || given == kind) {
+    pub(crate) fn review(&self, kind: &str) -> Result<Value, ApiError> {
+        let mut review = self.read_body(kind)?.value;
+        let given = text(&review, &["kind"]);
+        if !review.is_object() || !(given.is_empty() || given == kind) {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind})"
             )));
         }
-        question["kind"] = kind.into();
-        Ok(question)
+        review["kind"] = kind.into();
+        Ok(review)
     }
 
     fn content_type(&self) -> &str {
@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         let traits = resource.traits();
         let body = self.read_body(traits.kind)?;
         let decoded = decode::object(resource, body.value)
-            .map_err(|undecoded| undecoded.refused(traits.kind, &self.body))?;
+            .map_err(|error| error.refused(traits.kind, &self.body))?;
         let mut odd: Vec<String> = decoded.unknown.iter().map(|f| unknown_field(f)).collect();
         odd.extend(body.duplicates);
         match validation {
@@ -245,24 +245,22 @@ impl<'a> Call<'a> {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        let mut options = DeleteOptions::default();
         if !self.body.is_empty() {
-            let value = self.read_body("DeleteOptions")?.value;
-            let mut options = DeleteOptions::from_value(&value)?;
-            options.dry_run |= self.query.dry_run("DeleteOptions")?;
-            return Ok(options);
+            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?.value)?;
+        } else {
+            options.grace = self.query.number("gracePeriodSeconds")?;
+            match self.query.text("propagationPolicy") {
+                "" => {}
+                policy => options.set_propagation(policy)?,
+            }
+            if let Some(orphan) = self.query.flag("orphanDependents") {
+                options.set_orphan(orphan)?;
+            }
         }
-        let mut options = DeleteOptions {
-            grace: self.query.number("gracePeriodSeconds")?,
-            dry_run: self.query.dry_run("DeleteOptions")?,
-            ..DeleteOptions::default()
-        };
-        match self.query.text("propagationPolicy") {
-            "" => {}
-            policy => options.set_propagation(policy)?,
-        }
-        if let Some(orphan) = self.query.flag("orphanDependents") {
-            options.set_orphan(orphan)?;
-        }
+        let mut causes = Causes::default();
+        options.dry_run |= self.query.dry_run(&mut causes);
+        causes.check("DeleteOptions", "meta.k8s.io", "")?;
         Ok(options)
     }
 
@@ -317,7 +315,7 @@ impl<'a> Call<'a> {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
             Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
-            Some("scale") if key.resource.is_a_set() => return self.write_scale(key),
+            Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
         };
@@ -377,10 +375,10 @@ impl<'a> Call<'a> {
     fn write_scale(&mut self, key: Key) -> Result<(Write, bool), ApiError> {
         if self.parts.method == Method::PUT {
             let options = self.options(Verb::Update)?;
-            let scale = self.question("Scale")?;
+            let scale = self.review("Scale")?;
             self.caller.manager = options.manager;
-            let rescale = Rescale::Put(scale);
-            return Ok((Write::Rescale { key, rescale }, options.dry_run));
+            let scale = ScaleWrite::Put(scale);
+            return Ok((Write::Scale { key, scale }, options.dry_run));
         }
         if self.parts.method != Method::PATCH {
             return Err(ApiError::method_not_allowed());
@@ -390,8 +388,8 @@ impl<'a> Call<'a> {
         let options = self.options(Verb::Patch)?;
         let (patch, _) = self.patch(false, options.validation)?;
         self.caller.manager = options.manager;
-        let rescale = Rescale::Patch(kind, patch);
-        Ok((Write::Rescale { key, rescale }, options.dry_run))
+        let scale = ScaleWrite::Patch(kind, patch);
+        Ok((Write::Scale { key, scale }, options.dry_run))
     }
 
     /// The write that a POST to a pod's subresource asks for, and whether it is a dry run.

@@ -112,7 +112,6 @@ pub(crate) fn response(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
-/// A response with this `Content-Type`.
 pub(crate) fn typed(code: u16, media_type: &str, body: impl Into<Body>) -> Response {
     let mut response = response(code, body);
     if let Ok(value) = HeaderValue::try_from(media_type) {
@@ -136,7 +135,6 @@ fn status(error: &ApiError) -> Response {
 }
 
 impl Api {
-    /// Authenticates and authorizes a request.
     fn admit(&self, parts: &Parts) -> Result<User, ApiError> {
         let state = self.store.state();
         let now = self.store.clock().now();
@@ -216,8 +214,8 @@ impl Api {
                     user,
                     now: self.store.clock().now(),
                 };
-                let question = call.question(kind)?;
-                let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
+                let review = call.review(kind)?;
+                let answer = reviewer.answer(kind, namespace.as_deref(), review)?;
                 Ok(response(201, answer.to_string()))
             }
             Target::Object { key, sub }
@@ -232,7 +230,6 @@ impl Api {
         }
     }
 
-    /// A token for the service account.
     fn token(
         &self,
         parts: &Parts,
@@ -242,14 +239,13 @@ impl Api {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let request = call.question("TokenRequest")?;
+        let request = call.review("TokenRequest")?;
         let (keys, state) = (self.credentials.keys(), self.store.state());
         let now = self.store.clock().now();
         let answer = account::request(keys, &state, account, &request, now)?;
         Ok(response(201, answer.to_string()))
     }
 
-    /// A document about the server itself.
     fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
         let headers = &parts.headers;
         let host = headers

@@ -130,7 +130,6 @@ pub fn canonical(nano: i128, is_binary: bool) -> String {
     format!("{amount}{unit}")
 }
 
-/// Parses a decimal exponent, as `e3`.
 fn exponent(suffix: &str, nano: i128) -> Option<i128> {
     let power: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     let factor = 10_i128

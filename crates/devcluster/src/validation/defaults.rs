@@ -7,7 +7,6 @@ use crate::objects::object::{at, list, set, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
-/// Sets the defaults of an object's type.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Pods => pod(object),
