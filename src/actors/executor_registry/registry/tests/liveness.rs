@@ -53,11 +53,11 @@ fn a_lost_connection_disables_and_a_new_session_enables() {
     assert_eq!(world.take(), [told(1, SessionStep::Disabled)]);
     assert!(world.registry.account(id(1)).unwrap().is_disabled());
     world.pass(59, &[2]);
-    world.say(1, conn(2), &registration(1));
+    world.say(1, conn(9), &registration(1));
     assert_eq!(world.take(), [told(1, SessionStep::Enabled)]);
     // Also if it continues without a connection.
     world.registry.lost(
-        ConnectionId(2),
+        ConnectionId(9),
         world.scenario.now().tick,
         &mut world.effects,
     );
