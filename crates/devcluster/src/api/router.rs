@@ -90,15 +90,10 @@ async fn drain(body: Body) {
 
 fn origin(parts: &Parts) -> Origin {
     let path = parts.uri.path_and_query().map_or("", |p| p.as_str());
-    let agent = parts
-        .headers
-        .get(USER_AGENT)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
     Origin {
         verb: parts.method.to_string(),
         path: path.to_owned(),
-        user_agent: agent.to_owned(),
+        user_agent: accept::header(&parts.headers, USER_AGENT).to_owned(),
     }
 }
 
@@ -214,7 +209,7 @@ impl Api {
                     user,
                     now: self.store.clock().now(),
                 };
-                let review = call.review(kind)?;
+                let review = call.object_of_kind(kind)?;
                 let answer = reviewer.answer(kind, namespace.as_deref(), review)?;
                 Ok(response(201, answer.to_string()))
             }
@@ -239,7 +234,7 @@ impl Api {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let request = call.review("TokenRequest")?;
+        let request = call.object_of_kind("TokenRequest")?;
         let (keys, state) = (self.credentials.keys(), self.store.state());
         let now = self.store.clock().now();
         let answer = account::request(keys, &state, account, &request, now)?;
@@ -248,10 +243,10 @@ impl Api {
 
     fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
         let headers = &parts.headers;
-        let host = headers
-            .get(HOST)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or("localhost");
+        let host = match accept::header(headers, HOST) {
+            "" => "localhost",
+            host => host,
+        };
         let missing = || plain(404, "404 page not found\n");
         let core = *document == Document::CoreVersions;
         if (core || *document == Document::Groups)

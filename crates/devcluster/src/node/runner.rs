@@ -118,7 +118,7 @@ impl Runner {
         while !self.is_reachable() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return;
                 },
                 () = changed(&mut self.injected) => {}
@@ -141,7 +141,7 @@ impl Runner {
         while Instant::now() < until && !self.is_stopping() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return false;
                 },
                 () = sleep_until(until) => {}
@@ -218,7 +218,7 @@ impl Runner {
             }
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() || self.is_stopping() {
+                changed = self.commands.changed() => if changed.is_err() || self.is_stopping() {
                     return false;
                 },
                 () = changed(&mut self.injected) => {}
@@ -360,7 +360,7 @@ impl Runner {
             .collect();
         let (mut terminated, mut abandoned) = (false, false);
         let mut applied = None;
-        let mut told = self.commands.borrow().report_again;
+        let mut reported = self.commands.borrow().report_again;
         loop {
             let PodCommands {
                 end_by,
@@ -368,8 +368,8 @@ impl Runner {
                 fault,
                 ..
             } = *self.commands.borrow_and_update();
-            if report_again > told {
-                told = report_again;
+            if report_again > reported {
+                reported = report_again;
                 self.report().await;
             }
             if applied.is_none() && fault.is_some() && !self.fault_applied {
@@ -395,7 +395,7 @@ impl Runner {
                 },
                 changed = self.commands.changed(), if !abandoned => {
                     if changed.is_err() {
-                        // The node has let go of the pod: nobody is left to wait for.
+                        // The node has dropped the pod: nothing waits for its processes.
                         abandoned = true;
                         signal_living(&groups, ended, Signal::KILL);
                     }
