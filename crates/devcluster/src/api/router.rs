@@ -202,16 +202,7 @@ impl Api {
                 Err(ApiError::method_not_allowed())
             }
             Target::Review { kind, namespace } => {
-                let reviewer = Reviewer {
-                    state: &self.store.state(),
-                    rights: self.rights,
-                    credentials: &self.credentials,
-                    user,
-                    now: self.store.clock().now(),
-                };
-                let review = call.object_of_kind(kind)?;
-                let answer = reviewer.answer(kind, namespace.as_deref(), review)?;
-                Ok(response(201, answer.to_string()))
+                self.review(&call, user, kind, namespace.as_deref())
             }
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
@@ -223,6 +214,24 @@ impl Api {
                 self.write(&call, write, origin, reached_store).await
             }
         }
+    }
+
+    fn review(
+        &self,
+        call: &Call<'_>,
+        user: &User,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let reviewer = Reviewer {
+            state: &self.store.state(),
+            rights: self.rights,
+            credentials: &self.credentials,
+            user,
+            now: self.store.clock().now(),
+        };
+        let answer = reviewer.answer(kind, namespace, call.object_of_kind(kind)?)?;
+        Ok(response(201, answer.to_string()))
     }
 
     fn token(
