@@ -140,9 +140,9 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
 
 /// How much of a terminating namespace's grace period is left.
 fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
-    let told = text(namespace.value(), &["metadata", "deletionTimestamp"]);
-    let told: Timestamp = told.parse().ok()?;
-    let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
+    let deleted_at = text(namespace.value(), &["metadata", "deletionTimestamp"]);
+    let deleted_at: Timestamp = deleted_at.parse().ok()?;
+    let passed = Duration::try_from(now.duration_since(deleted_at)).unwrap_or_default();
     NAMESPACE_GRACE
         .checked_sub(passed)
         .filter(|rest| !rest.is_zero())

@@ -1,7 +1,7 @@
 //! Content negotiation: reads the `Accept` header and chooses the form of the response.
 
 use http::HeaderMap;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, HeaderName};
 
 use super::query::Query;
 use super::status::ApiError;
@@ -123,11 +123,10 @@ fn media_ranges(header: &str) -> Vec<MediaRange<'_>> {
     media_ranges
 }
 
-fn header(headers: &HeaderMap) -> &str {
-    headers
-        .get(ACCEPT)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default()
+/// The value of a header; empty if it is missing or no text.
+pub fn header(headers: &HeaderMap, name: HeaderName) -> &str {
+    let value = headers.get(name).and_then(|v| v.to_str().ok());
+    value.unwrap_or_default()
 }
 
 /// The 406 error. Protobuf is not listed as supported to a client that already asked for it.
@@ -149,7 +148,7 @@ fn refused(header: &str, streams: bool) -> ApiError {
 
 /// The media type for a document that is no object.
 pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
-    let header = header(headers);
+    let header = header(headers, ACCEPT);
     if header.is_empty() {
         return Ok(JSON);
     }
@@ -165,7 +164,7 @@ pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
 
 /// Whether the client names exactly this media type.
 pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
-    media_ranges(header(headers)).iter().any(|range| {
+    media_ranges(header(headers, ACCEPT)).iter().any(|range| {
         media_type
             .split_once('/')
             .is_some_and(|(kind, subtype)| range.kind == kind && range.subtype == subtype)
@@ -174,7 +173,7 @@ pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
 
 /// The version of `apidiscovery.k8s.io` whose document the client prefers to the plain one, if any.
 pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
-    for range in media_ranges(header(headers)) {
+    for range in media_ranges(header(headers, ACCEPT)) {
         if !range.covers(JSON) {
             continue;
         }
@@ -192,7 +191,7 @@ pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
 
 /// The form for objects and lists.
 pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form, ApiError> {
-    let header = header(headers);
+    let header = header(headers, ACCEPT);
     if header.is_empty() {
         return Ok(Form::JSON);
     }

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::accept::header;
 use super::body::{self, Document};
 use super::decode::{self, unknown_field};
 use super::path::Target;
@@ -48,26 +49,18 @@ pub(crate) struct Call<'a> {
 }
 
 async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
+    let too_large =
+        || ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
     // A request that announces too large a body is refused without reading it.
     if body.size_hint().lower() > MAX_BODY as u64 {
-        return Err(ApiError::too_large(format!(
-            "Request entity too large: limit is {MAX_BODY}"
-        )));
+        return Err(too_large());
     }
-    match tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            let too_large = error
-                .source()
-                .is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
-            Err(if too_large {
-                ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
-            } else {
-                ApiError::bad_request("the body broke off")
-            })
-        }
-        Err(_) => Err(ApiError::deadline_passed()),
-    }
+    let read = tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await;
+    read.map_err(|_| ApiError::deadline_passed())?
+        .map_err(|error| match error.source() {
+            Some(cause) if cause.is::<http_body_util::LengthLimitError>() => too_large(),
+            _ => ApiError::bad_request("the body broke off"),
+        })
 }
 
 /// The media type of Kubernetes' protobuf encoding, which typed clients use.
@@ -143,27 +136,26 @@ impl<'a> Call<'a> {
         self.parts.uri.path()
     }
 
-    /// The review in the body, whose answer is not stored.
-    pub(crate) fn review(&self, kind: &str) -> Result<Value, ApiError> {
-        let mut review = self.read_body(kind)?.value;
-        let given = text(&review, &["kind"]);
-        if !review.is_object() || !(given.is_empty() || given == kind) {
+    /// The object of this kind in the body, unchecked apart from its kind.
+    pub(crate) fn object_of_kind(&self, kind: &str) -> Result<Value, ApiError> {
+        let mut object = self.read_body(kind)?.value;
+        let given = text(&object, &["kind"]);
+        if !object.is_object() || !(given.is_empty() || given == kind) {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind})"
             )));
         }
-        review["kind"] = kind.into();
-        Ok(review)
+        object["kind"] = kind.into();
+        Ok(object)
     }
 
     fn content_type(&self) -> &str {
-        let header = self
-            .parts
-            .headers
-            .get(CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        match header.split(';').next().unwrap_or_default().trim() {
+        match header(&self.parts.headers, CONTENT_TYPE)
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+        {
             // `from_binary` has converted the body.
             PROTOBUF => "application/json",
             other => other,
@@ -187,9 +179,7 @@ impl<'a> Call<'a> {
     }
 
     fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
-        let agent = self.parts.headers.get(USER_AGENT);
-        let agent = agent.and_then(|v| v.to_str().ok()).unwrap_or_default();
-        WriteOptions::read(&self.query, verb, agent)
+        WriteOptions::read(&self.query, verb, header(&self.parts.headers, USER_AGENT))
     }
 
     /// Whether objects of this kind have this write-only subresource.
@@ -278,14 +268,8 @@ impl<'a> Call<'a> {
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
                 self.caller.manager = options.manager;
-                Ok((
-                    Write::Create {
-                        resource,
-                        namespace,
-                        object,
-                    },
-                    options.dry_run,
-                ))
+                let write = Write::create(resource, &namespace, object);
+                Ok((write, options.dry_run))
             }
             Method::DELETE if placed && resource.traits().namespaced => {
                 let options = self.delete_options()?;
@@ -373,22 +357,21 @@ impl<'a> Call<'a> {
     }
 
     fn write_scale(&mut self, key: Key) -> Result<(Write, bool), ApiError> {
-        if self.parts.method == Method::PUT {
-            let options = self.options(Verb::Update)?;
-            let scale = self.review("Scale")?;
-            self.caller.manager = options.manager;
-            let scale = ScaleWrite::Put(scale);
-            return Ok((Write::Scale { key, scale }, options.dry_run));
-        }
-        if self.parts.method != Method::PATCH {
-            return Err(ApiError::method_not_allowed());
-        }
-        let kind = PatchKind::of_content_type(self.content_type())
-            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
-        let options = self.options(Verb::Patch)?;
-        let (patch, _) = self.patch(false, options.validation)?;
+        let (options, scale) = match self.parts.method {
+            Method::PUT => (
+                self.options(Verb::Update)?,
+                ScaleWrite::Put(self.object_of_kind("Scale")?),
+            ),
+            Method::PATCH => {
+                let kind = PatchKind::of_content_type(self.content_type())
+                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+                let options = self.options(Verb::Patch)?;
+                let (patch, _) = self.patch(false, options.validation)?;
+                (options, ScaleWrite::Patch(kind, patch))
+            }
+            _ => return Err(ApiError::method_not_allowed()),
+        };
         self.caller.manager = options.manager;
-        let scale = ScaleWrite::Patch(kind, patch);
         Ok((Write::Scale { key, scale }, options.dry_run))
     }
 
@@ -398,17 +381,11 @@ impl<'a> Call<'a> {
             return Err(ApiError::method_not_allowed());
         }
         let dry_run = self.options(Verb::Create)?.dry_run;
-        let kind = if sub == Some("eviction") {
-            "Eviction"
-        } else {
-            "Binding"
+        let kind = match sub {
+            Some("eviction") => "Eviction",
+            _ => "Binding",
         };
-        let body = self.read_body(kind)?.value;
-        if !matches!(text(&body, &["kind"]), k if k.is_empty() || k == kind) || !body.is_object() {
-            return Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind})"
-            )));
-        }
+        let body = self.object_of_kind(kind)?;
         same_namespace(&body, &key.namespace)?;
         if kind == "Binding" {
             return Ok((Write::Bind { key, binding: body }, dry_run));
@@ -422,13 +399,8 @@ impl<'a> Call<'a> {
             None | Some(Value::Null) => DeleteOptions::default(),
             Some(options) => DeleteOptions::from_value(options)?,
         };
-        Ok((
-            Write::Evict {
-                key,
-                options: options.clone(),
-            },
-            dry_run || options.dry_run,
-        ))
+        let dry_run = dry_run || options.dry_run;
+        Ok((Write::Evict { key, options }, dry_run))
     }
 }
 

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
+use crate::objects::object::text;
 use FieldType::{Base64, Flag, ListOf, MapOf, Message, Number, Quantity, Text};
 
 /// The prefix of every encoded object.
@@ -125,7 +126,7 @@ const TOKEN_REQUEST: &[Field] = &[
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,
-        "Namespace" | "ServiceAccount" => &[(1, "metadata", META)],
+        "Namespace" | "ServiceAccount" | "SelfSubjectReview" => &[(1, "metadata", META)],
         "ConfigMap" => &[
             (1, "metadata", META),
             (2, "data", MapOf(&Text)),
@@ -153,7 +154,6 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
             (1, "metadata", META),
             (2, "deleteOptions", Message(DELETE_OPTIONS)),
         ],
-        "SelfSubjectReview" => &[(1, "metadata", META)],
         "SelfSubjectAccessReview" => &[(1, "metadata", META), (2, "spec", ACCESS)],
         "SelfSubjectRulesReview" => &[
             (1, "metadata", META),
@@ -200,10 +200,7 @@ pub fn object(body: &[u8]) -> Result<Value, DecodeError> {
     let envelope = body.strip_prefix(MAGIC).ok_or(DecodeError::Malformed)?;
     const TYPE: FieldType = Message(&[(1, "apiVersion", Text), (2, "kind", Text)]);
     let head = message(envelope, &[(1, "type", TYPE)]).ok_or(DecodeError::Malformed)?;
-    let kind = head
-        .pointer("/type/kind")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let kind = text(&head, &["type", "kind"]);
     let fields = fields(kind).ok_or_else(|| DecodeError::Kind(kind.to_owned()))?;
     let raw = parts(envelope)
         .ok_or(DecodeError::Malformed)?
@@ -214,10 +211,7 @@ pub fn object(body: &[u8]) -> Result<Value, DecodeError> {
         });
     let mut object = message(raw.unwrap_or_default(), fields).ok_or(DecodeError::Malformed)?;
     object["kind"] = kind.into();
-    object["apiVersion"] = head
-        .pointer("/type/apiVersion")
-        .cloned()
-        .unwrap_or_default();
+    object["apiVersion"] = head["type"]["apiVersion"].clone();
     Ok(object)
 }
 
@@ -254,12 +248,9 @@ fn parts(mut bytes: &[u8]) -> Option<Vec<(u64, Part<'_>)>> {
                 Part::Bytes(taken)
             }
             // Fixed-width values; none of the known fields has one, so they are skipped.
-            1 => {
-                bytes = bytes.get(8..)?;
-                continue;
-            }
-            5 => {
-                bytes = bytes.get(4..)?;
+            fixed @ (1 | 5) => {
+                let width = if fixed == 1 { 8 } else { 4 };
+                bytes = bytes.get(width..)?;
                 continue;
             }
             _ => return None,
@@ -288,7 +279,8 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
                     return None;
                 };
                 let mut key = String::new();
-                let mut value = empty(of);
+                let empty = if matches!(of, Quantity) { "0" } else { "" };
+                let mut value = Value::from(empty);
                 for (number, part) in parts(entry)? {
                     match number {
                         1 => key = scalar(&part, &Text)?.as_str()?.to_owned(),
@@ -311,13 +303,6 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
         }
     }
     Some(Value::Object(object))
-}
-
-fn empty(is: &FieldType) -> Value {
-    match is {
-        Quantity => "0".into(),
-        _ => "".into(),
-    }
 }
 
 fn scalar(part: &Part<'_>, is: &FieldType) -> Option<Value> {

@@ -48,7 +48,7 @@ impl State {
         }
         check_config(key.resource, config)?;
         let Some(caller) = context.caller else {
-            return Err(ApiError::bad_request("nobody applies this"));
+            return Err(ApiError::bad_request("server-side apply needs a client"));
         };
         let now = super::write::seconds(context.now);
         let change = field_owners::change(key.resource, part, caller, &now);

@@ -1,5 +1,7 @@
 //! Deletes objects: at once, after a grace period, or when their last finalizer is removed.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::write::{Answer, WriteContext, seconds};
@@ -56,39 +58,26 @@ impl DeleteOptions {
         if !options.is_object() {
             return Err(wrong("no object"));
         }
-        let kind = text(options, &["kind"]);
-        if !matches!(kind, "" | "DeleteOptions") {
+        let given = meta::DeleteOptions::deserialize(options).map_err(|e| wrong(&e.to_string()))?;
+        let kind = given.kind.unwrap_or_default();
+        if !matches!(kind.as_str(), "" | "DeleteOptions") {
             return Err(wrong(&format!("kind {kind}")));
         }
-        let text = |path: &[&str]| match at(options, path) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(s)) => Ok(Some(s.clone())),
-            Some(_) => Err(wrong(&format!("{} is no string", path.join(".")))),
-        };
-        let grace = match options.get("gracePeriodSeconds") {
-            None | Some(Value::Null) => None,
-            Some(grace) => Some(
-                grace
-                    .as_i64()
-                    .ok_or_else(|| wrong("gracePeriodSeconds is no integer"))?,
-            ),
-        };
+        let preconditions = given.preconditions.unwrap_or_default();
         let mut read = Self {
-            grace,
-            uid: text(&["preconditions", "uid"])?,
-            resource_version: text(&["preconditions", "resourceVersion"])?,
+            grace: given.grace_period_seconds,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
             ..Self::default()
         };
-        if let Some(policy) = text(&["propagationPolicy"])? {
+        if let Some(policy) = given.propagation_policy {
             read.set_propagation(&policy)?;
         }
-        match options.get("orphanDependents") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(orphan)) => read.set_orphan(*orphan)?,
-            Some(_) => return Err(wrong("orphanDependents is no boolean")),
+        if let Some(orphan) = given.orphan_dependents {
+            read.set_orphan(orphan)?;
         }
-        let stages = list(options, &["dryRun"]);
-        if stages.iter().any(|stage| stage.as_str() != Some("All")) {
+        let stages = given.dry_run.unwrap_or_default();
+        if stages.iter().any(|stage| stage != "All") {
             return Err(invalid(|c| c.not_supported("dryRun", stages, &["All"])));
         }
         read.dry_run = !stages.is_empty();
@@ -262,10 +251,10 @@ fn namespace(
 
 /// Sets or shortens the grace period. The first time, the generation increases.
 fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
-    let told = at(object, &["metadata", "deletionTimestamp"])
+    let until = at(object, &["metadata", "deletionTimestamp"])
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let began = match told {
+    let began = match until {
         None => {
             if let Some(generation) = number(object, &["metadata", "generation"]) {
                 set(object, &["metadata", "generation"], (generation + 1).into());

@@ -105,25 +105,25 @@ pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
 /// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container; plus the
 /// pod's overhead.
 fn whole_pod(pod: &Value, kind: &str) -> Amounts {
-    let mut sum = amounts(pod, &["spec", "overhead"]);
+    let of_containers = |containers: &str| {
+        let containers = list(pod, &["spec", containers]).iter();
+        containers.flat_map(|c| amounts(c, &["resources", kind]))
+    };
     let mut all = Amounts::new();
-    for container in list(pod, &["spec", "containers"]) {
-        for (name, amount) in amounts(container, &["resources", kind]) {
-            let so_far = all.entry(name).or_insert(0);
-            *so_far = so_far.saturating_add(amount);
-        }
+    let mut combine = |name: String, amount: i128, with: fn(i128, i128) -> i128| {
+        let so_far = all.entry(name).or_insert(0);
+        *so_far = with(*so_far, amount);
+    };
+    for (name, amount) in of_containers("containers") {
+        combine(name, amount, i128::saturating_add);
     }
-    for container in list(pod, &["spec", "initContainers"]) {
-        for (name, amount) in amounts(container, &["resources", kind]) {
-            let so_far = all.entry(name).or_insert(0);
-            *so_far = (*so_far).max(amount);
-        }
+    for (name, amount) in of_containers("initContainers") {
+        combine(name, amount, i128::max);
     }
-    for (name, amount) in all {
-        let so_far = sum.entry(name).or_insert(0);
-        *so_far = so_far.saturating_add(amount);
+    for (name, amount) in amounts(pod, &["spec", "overhead"]) {
+        combine(name, amount, i128::saturating_add);
     }
-    sum
+    all
 }
 
 /// The resources that a quota limits and containers do not specify, as a message.

@@ -113,7 +113,7 @@ async fn inject_into_pod(
     let PodName { namespace, name } = pod;
     if fault_injector.injected().node_state != NodeState::Up {
         return Err(format!(
-            "the node {} would not tell of it: `ctl node ready` brings it back first",
+            "the node {} does not report: `ctl node ready` brings it back first",
             fault_injector.name()
         ));
     }

@@ -286,7 +286,7 @@ pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError>
             path: path.to_owned(),
             source,
         })?;
-    let talked = async {
+    let answer_received = async {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line).await?;
@@ -294,7 +294,7 @@ pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError>
         stream.take(MAX_MESSAGE).read_to_end(&mut answer).await?;
         Ok::<Result<String, String>, io::Error>(serde_json::from_slice(&answer)?)
     };
-    timeout(2 * CLIENT_TIMEOUT, talked)
+    timeout(2 * CLIENT_TIMEOUT, answer_received)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         .map_err(ControlError::Answer)?

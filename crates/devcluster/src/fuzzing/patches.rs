@@ -131,7 +131,7 @@ fn check_patched(before: &State, after: &State, key: &Key) {
     assert_eq!(
         read.ok(),
         Some(new.whole()),
-        "it is told otherwise than it is"
+        "its encoding differs from its content"
     );
     assert_eq!(
         at(new.value(), &["metadata", "name"]),

@@ -172,8 +172,8 @@ impl Down<'_> {
     /// Evicts a pod as the taint manager does: it is deleted, but no kubelet is there to terminate it.
     fn evict(&self, pod: &Object) -> Vec<Write> {
         let message = "Taint manager: deleting due to NoExecute taint";
-        let told = self.disrupted(pod, None, ("DeletionByTaintManager", message));
-        vec![told, Write::delete(pod)]
+        let reported = self.disrupted(pod, None, ("DeletionByTaintManager", message));
+        vec![reported, Write::delete(pod)]
     }
 
     /// Removes a pod whose node was deleted, as the pod garbage collector does.
@@ -183,8 +183,8 @@ impl Down<'_> {
             return vec![removed];
         }
         let why = ("DeletionByPodGC", "PodGC: node no longer exists");
-        let told = self.disrupted(pod, Some("Failed"), why);
-        vec![told, removed]
+        let reported = self.disrupted(pod, Some("Failed"), why);
+        vec![reported, removed]
     }
 
     fn disrupted(&self, pod: &Object, phase: Option<&str>, why: (&str, &str)) -> Write {

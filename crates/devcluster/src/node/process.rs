@@ -132,8 +132,8 @@ pub(crate) async fn run(
                 Some(update) => update,
                 None => break,
             },
-            told = fault_receiver.next() => {
-                if let FaultMessage::Fault(uid, fault) = told
+            message = fault_receiver.next() => {
+                if let FaultMessage::Fault(uid, fault) = message
                     && let Some(pod) = node.pods.get(&uid)
                 {
                     pod.send_modify(|commands| commands.fault = Some(fault));
@@ -228,7 +228,7 @@ impl Node {
     }
 
     fn start(&mut self, state: &State, pod: &Object) {
-        let (commands, told) = watch::channel(PodCommands::default());
+        let (commands, receiver) = watch::channel(PodCommands::default());
         let key = pod.key();
         let runner = Runner {
             store: self.store.clone(),
@@ -241,7 +241,7 @@ impl Node {
             started: self.store.clock().now(),
             init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
             containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
-            commands: told,
+            commands: receiver,
             injected: self.injected.clone(),
             is_evicted: false,
             restarts: super::restart::Restarts::default(),

@@ -187,10 +187,10 @@ pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
 /// The scheduler's condition for a pod that no node accepts.
 pub(super) fn mark_unschedulable(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
     let mut value = pod.value().clone();
-    let told = list(&value, &["status", "conditions"])
+    let is_reported = list(&value, &["status", "conditions"])
         .iter()
         .any(|c| text(c, &["reason"]) == "Unschedulable" && text(c, &["message"]) == why);
-    if told {
+    if is_reported {
         return None;
     }
     let why = ("Unschedulable", why);
@@ -219,8 +219,8 @@ fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
     let mut writes = Vec::new();
     if condition(node.value(), "Ready") == "Unknown" {
         let conditions = status(&key.name, runtime, now)["conditions"].take();
-        let told = json!({"status": {"conditions": conditions}});
-        writes.push(Write::merge_patch(key, Part::Status, told));
+        let reported = json!({"status": {"conditions": conditions}});
+        writes.push(Write::merge_patch(key, Part::Status, reported));
     }
     let others = other_taints(node);
     if others.len() < list(node.value(), &["spec", "taints"]).len() {

@@ -246,15 +246,15 @@ fn explain(pod: &mut Value, phase: &str) {
         .into_iter()
         .flatten();
     for condition in conditions {
-        let told = matches!(
+        let is_readiness = matches!(
             condition["type"].as_str(),
             Some("Ready" | "ContainersReady")
         );
         match condition.as_object_mut() {
-            Some(fields) if told && fields.get("status").is_some_and(|s| s == "False") => {
+            Some(fields) if is_readiness && fields.get("status").is_some_and(|s| s == "False") => {
                 fields.insert("reason".into(), reason.into());
             }
-            Some(fields) if told => {
+            Some(fields) if is_readiness => {
                 fields.remove("reason");
             }
             _ => {}

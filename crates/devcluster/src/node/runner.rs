@@ -118,7 +118,7 @@ impl Runner {
         while !self.is_reachable() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return;
                 },
                 () = changed(&mut self.injected) => {}
@@ -141,7 +141,7 @@ impl Runner {
         while Instant::now() < until && !self.is_stopping() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return false;
                 },
                 () = sleep_until(until) => {}
@@ -218,7 +218,7 @@ impl Runner {
             }
             tokio::select! {
                 biased;
-                told = self.commands.changed() => if told.is_err() || self.is_stopping() {
+                changed = self.commands.changed() => if changed.is_err() || self.is_stopping() {
                     return false;
                 },
                 () = changed(&mut self.injected) => {}
@@ -344,15 +344,12 @@ impl Runner {
         ended: &mut [Option<Termination>],
         phase: Phase,
     ) {
-        let groups: Vec<Option<u32>> = running
-            .iter()
-            .map(|r| r.as_ref().map(|r| r.group))
-            .collect();
+        let group = |running: &Option<Running>| Some(running.as_ref()?.group);
+        let groups: Vec<Option<u32>> = running.iter().map(group).collect();
         let mut renew = running.iter().flatten().filter_map(|r| r.renew).min();
+        let running = running.into_iter().enumerate();
         let mut left: FuturesUnordered<_> = running
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, running)| running.map(|r| (i, r)))
+            .filter_map(|(i, running)| Some((i, running?)))
             .map(|(i, mut running)| async move {
                 let status = running.child.wait().await;
                 (i, running, status)
@@ -360,25 +357,20 @@ impl Runner {
             .collect();
         let (mut terminated, mut abandoned) = (false, false);
         let mut applied = None;
-        let mut told = self.commands.borrow().report_again;
+        let mut reported = self.commands.borrow().report_again;
         loop {
-            let PodCommands {
-                end_by,
-                report_again,
-                fault,
-                ..
-            } = *self.commands.borrow_and_update();
-            if report_again > told {
-                told = report_again;
+            let commands = *self.commands.borrow_and_update();
+            if commands.report_again > reported {
+                reported = commands.report_again;
                 self.report().await;
             }
-            if applied.is_none() && fault.is_some() && !self.fault_applied {
-                applied = fault;
+            if applied.is_none() && commands.fault.is_some() && !self.fault_applied {
+                applied = commands.fault;
                 self.fault_applied = true;
-                self.is_evicted = fault == Some(Fault::Eviction);
+                self.is_evicted = applied == Some(Fault::Eviction);
                 signal_living(&groups, ended, Signal::KILL);
             }
-            match end_by {
+            match commands.end_by {
                 Some(by) if by <= Instant::now() => signal_living(&groups, ended, Signal::KILL),
                 Some(_) if !terminated => {
                     terminated = true;
@@ -386,7 +378,7 @@ impl Runner {
                 }
                 _ => {}
             }
-            let kill_at = end_by.filter(|by| *by > Instant::now());
+            let kill_at = commands.end_by.filter(|by| *by > Instant::now());
             let (i, running, status) = tokio::select! {
                 biased;
                 next = left.next() => match next {
@@ -395,7 +387,7 @@ impl Runner {
                 },
                 changed = self.commands.changed(), if !abandoned => {
                     if changed.is_err() {
-                        // The node has let go of the pod: nobody is left to wait for.
+                        // The node has dropped the pod: nothing waits for its processes.
                         abandoned = true;
                         signal_living(&groups, ended, Signal::KILL);
                     }
@@ -446,12 +438,10 @@ fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
 
 /// Signals the process groups of the containers that have not ended.
 fn signal_living(groups: &[Option<u32>], ended: &[Option<Termination>], with: Signal) {
-    let living = groups
-        .iter()
-        .zip(ended)
-        .filter(|(_, ended)| ended.is_none());
-    for group in living.filter_map(|(group, _)| *group) {
-        signal(group, with);
+    for (group, ended) in groups.iter().zip(ended) {
+        if let (Some(group), None) = (group, ended) {
+            signal(*group, with);
+        }
     }
 }
 

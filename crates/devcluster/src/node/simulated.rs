@@ -116,7 +116,7 @@ pub(crate) async fn run(
                     }
                 }
             },
-            told = fault_receiver.next() => match told {
+            message = fault_receiver.next() => match message {
                 FaultMessage::Changed if !node.injected.borrow().is_up() => continue,
                 FaultMessage::Changed => node.retry_images(),
                 FaultMessage::Fault(uid, fault) => {

@@ -9,6 +9,7 @@ use super::quantity;
 use super::resource::Resource;
 use super::workloads;
 use crate::api::status::Causes;
+use crate::validation::defaults::default;
 use crate::validation::names;
 use crate::validation::validate::immutable;
 
@@ -41,9 +42,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 .into_iter()
                 .flatten()
             {
-                if at(object, &["status", "allocatable", &name]).is_none() {
-                    set(object, &["status", "allocatable", &name], amount);
-                }
+                default(object, &["status", "allocatable", &name], amount);
             }
         }
         resource if resource.is_workload() => workloads::fill(resource, object),
@@ -71,9 +70,7 @@ fn event(event: &mut Value) {
         ("reportingInstance", json!("")),
         ("source", json!({})),
     ] {
-        if event.get(field).is_none() {
-            set(event, &[field], nothing);
-        }
+        default(event, &[field], nothing);
     }
 }
 

@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    fn told(pod: Value) -> String {
+    fn message(pod: Value) -> String {
         let error = serde_json::from_value::<Pod>(pod.clone()).expect_err("mistyped");
         Mistyped::of::<Pod>(&pod, error).in_object("Pod")
     }
@@ -238,7 +238,7 @@ mod tests {
                 "array into Go struct field Pod.spec of type v1.PodSpec",
             ),
         ] {
-            assert_eq!(told(bad), format!("json: cannot unmarshal {want}"));
+            assert_eq!(message(bad), format!("json: cannot unmarshal {want}"));
         }
     }
 }

@@ -214,8 +214,8 @@ mod tests {
             ("1km", "suffix"),
             ("1.2.3", "numeric"),
         ] {
-            let told = normalized(bad).expect_err(bad);
-            assert!(told.contains(why), "{bad}: {told}");
+            let why_not = normalized(bad).expect_err(bad);
+            assert!(why_not.contains(why), "{bad}: {why_not}");
         }
     }
 

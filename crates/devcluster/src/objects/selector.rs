@@ -42,14 +42,6 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The name that the field selector requires, if it requires one.
-    pub fn name(&self) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|f| f.equal && f.field == "metadata.name")
-            .map(|f| f.value.as_str())
-    }
-
     pub fn matches(&self, object: &Object) -> bool {
         self.labels.iter().all(|r| r.holds(object.labels()))
             && self.fields.iter().all(|r| r.holds(object.value()))

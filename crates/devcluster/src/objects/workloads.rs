@@ -5,46 +5,37 @@ use serde_json::{Value, json};
 use super::object::{at, list, set, text, unset};
 use super::resource::Resource;
 use crate::api::status::Causes;
-use crate::validation::{defaults, validate, validate_pod};
+use crate::validation::defaults::{self, default};
+use crate::validation::{validate, validate_pod};
 
 pub(super) fn fill(resource: Resource, object: &mut Value) {
-    let mut default = |path: &[&str], value: Value| {
-        if at(object, path).is_none() {
-            set(object, path, value);
-        }
-    };
-    default(&["spec", "replicas"], 1.into());
+    default(object, &["spec", "replicas"], 1.into());
+    let spec = &mut object["spec"];
     match resource {
         Resource::Deployments => {
-            default(&["spec", "revisionHistoryLimit"], 10.into());
-            default(&["spec", "progressDeadlineSeconds"], 600.into());
-            default(&["spec", "strategy", "type"], "RollingUpdate".into());
+            default(spec, &["revisionHistoryLimit"], 10.into());
+            default(spec, &["progressDeadlineSeconds"], 600.into());
+            default(spec, &["strategy", "type"], ROLLING.into());
+            if text(spec, &["strategy", "type"]) == ROLLING {
+                for limit in ["maxSurge", "maxUnavailable"] {
+                    default(spec, &["strategy", "rollingUpdate", limit], "25%".into());
+                }
+            }
         }
         Resource::StatefulSets => {
-            default(&["spec", "revisionHistoryLimit"], 10.into());
-            default(&["spec", "podManagementPolicy"], "OrderedReady".into());
-            default(&["spec", "updateStrategy", "type"], "RollingUpdate".into());
+            default(spec, &["revisionHistoryLimit"], 10.into());
+            default(spec, &["podManagementPolicy"], "OrderedReady".into());
+            default(spec, &["updateStrategy", "type"], ROLLING.into());
             for when in ["whenDeleted", "whenScaled"] {
-                let path = ["spec", "persistentVolumeClaimRetentionPolicy", when];
-                default(&path, "Retain".into());
+                let path = ["persistentVolumeClaimRetentionPolicy", when];
+                default(spec, &path, "Retain".into());
+            }
+            if text(spec, &["updateStrategy", "type"]) == ROLLING {
+                let path = ["updateStrategy", "rollingUpdate", "partition"];
+                default(spec, &path, 0.into());
             }
         }
         _ => {}
-    }
-    if resource == Resource::Deployments && text(object, &["spec", "strategy", "type"]) == ROLLING {
-        for most in ["maxSurge", "maxUnavailable"] {
-            let path = ["spec", "strategy", "rollingUpdate", most];
-            if at(object, &path).is_none() {
-                set(object, &path, "25%".into());
-            }
-        }
-    }
-    let partition = ["spec", "updateStrategy", "rollingUpdate", "partition"];
-    if resource == Resource::StatefulSets
-        && text(object, &["spec", "updateStrategy", "type"]) == ROLLING
-        && at(object, &partition).is_none()
-    {
-        set(object, &partition, 0.into());
     }
     if let Some(template) = object.pointer_mut("/spec/template") {
         defaults::pod(template);

@@ -42,7 +42,7 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
     }
 }
 
-fn default(object: &mut Value, path: &[&str], value: Value) {
+pub(crate) fn default(object: &mut Value, path: &[&str], value: Value) {
     if at(object, path).is_none() {
         set(object, path, value);
     }

@@ -183,51 +183,40 @@ fn access_modes(modes: &[Value]) -> String {
 fn event(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     let since = |path: &[&str]| super::age::since(text(event, path), now);
     let is = |path: &[&str]| !text(event, path).is_empty();
-    let first = if is(&["firstTimestamp"]) {
-        since(&["firstTimestamp"])
-    } else {
-        since(&["eventTime"])
+    let first = match is(&["firstTimestamp"]) {
+        true => since(&["firstTimestamp"]),
+        false => since(&["eventTime"]),
     };
-    let number = |path: &[&str]| number(event, path);
-    let (last, count) = if event.get("series").is_some() {
-        (
-            since(&["series", "lastObservedTime"]),
-            number(&["series", "count"]).unwrap_or(0),
-        )
+    let (last, count) = if let Some(series) = event.get("series") {
+        let count = number(series, &["count"]).unwrap_or(0);
+        (since(&["series", "lastObservedTime"]), count)
     } else {
-        let last = if is(&["lastTimestamp"]) {
-            since(&["lastTimestamp"])
-        } else {
-            first.clone()
+        let last = match is(&["lastTimestamp"]) {
+            true => since(&["lastTimestamp"]),
+            false => first.clone(),
         };
-        (last, number(&["count"]).filter(|c| *c != 0).unwrap_or(1))
+        (
+            last,
+            number(event, &["count"]).filter(|c| *c != 0).unwrap_or(1),
+        )
     };
     let about = text(event, &["involvedObject", "kind"]).to_lowercase();
     let about = match text(event, &["involvedObject", "name"]) {
         "" => about,
         named => format!("{about}/{named}"),
     };
-    let source = match (
-        text(event, &["source", "component"]),
-        text(event, &["source", "host"]),
-    ) {
-        ("", _) => match (
-            text(event, &["reportingComponent"]),
-            text(event, &["reportingInstance"]),
-        ) {
-            (component, "") => component.to_owned(),
-            (component, instance) => format!("{component}, {instance}"),
-        },
-        (component, "") => component.to_owned(),
-        (component, host) => format!("{component}, {host}"),
+    let source = match text(event, &["source", "component"]) {
+        "" => [&["reportingComponent"][..], &["reportingInstance"]],
+        _ => [&["source", "component"][..], &["source", "host"]],
     };
+    let source = source.map(|path| text(event, path)).join(", ");
     vec![
         last.into(),
         text(event, &["type"]).into(),
         text(event, &["reason"]).into(),
         about.into(),
         text(event, &["involvedObject", "fieldPath"]).into(),
-        source.into(),
+        source.trim_end_matches(", ").into(),
         text(event, &["message"]).trim().into(),
         first.into(),
         count.into(),
