@@ -131,4 +131,26 @@ mod tests {
         assert_eq!(said(silent).await, "");
         assert!(!said(slow).await.contains("hello"));
     }
+
+    // spec: O-57
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_disconnected() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let endless = async || {
+            let part = || Ok::<_, std::convert::Infallible>(vec![b'x'; 64 * 1024]);
+            axum::body::Body::from_stream(futures::stream::repeat_with(part))
+        };
+        let router = Router::new().route("/", get(endless));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 8));
+        let mut deaf = TcpStream::connect(address).await.unwrap();
+        deaf.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(60), deaf.read_to_end(&mut rest));
+        assert!(ended.await.is_ok(), "it is still written to");
+    }
 }
