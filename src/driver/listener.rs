@@ -10,9 +10,11 @@ use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
+use crate::server::limits::Limits;
 use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
+use super::cluster::calls_at_once;
 use super::succession::Application;
 
 /// Why the driver cannot listen to executors.
@@ -72,6 +74,12 @@ impl Listener {
             None => projected(app),
         }
     }
+}
+
+/// How many connections are accepted, beside as many calls to the API server as are made at a time.
+pub(super) fn limits(config: &Config) -> Limits {
+    let calls = calls_at_once(config);
+    Limits::of_process(calls.creates.saturating_add(calls.deletes))
 }
 
 /// A token that Kubernetes gives to each pod, and that only this application's driver accepts.
