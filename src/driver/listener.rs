@@ -45,6 +45,17 @@ impl Listener {
         let Some(address) = sessions.listen else {
             return Ok(None);
         };
+        let limits = limits(config);
+        let executors = config.profiles.values().map(|profile| profile.executors);
+        let executors = executors.fold(0, u32::saturating_add);
+        if limits.sessions < executors as usize {
+            let sessions = limits.sessions;
+            tracing::warn!(
+                sessions,
+                executors,
+                "the limit of open files allows fewer sessions than executors: raise its hard limit"
+            );
+        }
         let key = match (sessions.auth(config.cluster.mode), &sessions.key_file) {
             (Auth::Kubernetes, _) => None,
             (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),

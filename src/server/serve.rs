@@ -191,6 +191,45 @@ mod tests {
         assert!(!said(slow).await.contains("hello"));
     }
 
+    /// Asks over a connection that stays open; the status of the answer, or none if it is closed.
+    async fn asked(connection: &mut TcpStream) -> Option<String> {
+        let ask = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        connection.write_all(ask).await.ok()?;
+        let mut answer = [0; 1_024];
+        let read = connection.read(&mut answer).await.ok()?;
+        let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+        answer.split(' ').nth(1).map(str::to_owned)
+    }
+
+    // spec: O-55
+    #[tokio::test(start_paused = true)]
+    async fn strangers_give_way_to_newer_ones_and_clients_stay() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let prove = async move |parts: http::request::Parts| {
+            admit(&parts.extensions, &places).map_err(|Full| http::StatusCode::TOO_MANY_REQUESTS)
+        };
+        let router = Router::new().route("/", get(prove));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 2));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
+        let mut strangers = Vec::new();
+        for _ in 0..20 {
+            strangers.push(TcpStream::connect(address).await.unwrap());
+        }
+        // One that comes after them is answered before they have had all the time of a stranger.
+        let began = tokio::time::Instant::now();
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert_eq!(asked(&mut other).await.as_deref(), Some("429"), "one place");
+        assert!(began.elapsed() < Duration::from_secs(20), "{began:?}");
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
+        sleep(PROOF + Duration::from_secs(1)).await;
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"), "it stays");
+        assert_eq!(asked(&mut other).await, None, "it has proved nothing");
+    }
+
     // spec: O-57
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_disconnected() {
