@@ -9,13 +9,12 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
 use crate::server::api::{self, tokens::Tokens};
-use crate::server::sessions;
 use crate::telemetry::millis;
 
 use super::Environment;
 use super::actors::Actors;
 use super::handle::Command;
-use super::listener::Listener;
+use super::listener::{self, Listener};
 use super::owned_resources;
 use super::owner_chain;
 use super::reporter::Reporter;
@@ -143,11 +142,7 @@ impl Serving {
         };
         let tokens = api.as_ref().map(|api| api.tokens.clone());
         if let Some(api) = api {
-            let max_connections = match config.one_port() {
-                true => sessions::CONNECTIONS,
-                false => api::CONNECTIONS,
-            };
-            tasks.spawn(api.run(served, max_connections));
+            tasks.spawn(api.run(served, listener::limits(config)));
         }
         Ok(Self {
             tasks,
@@ -160,7 +155,7 @@ impl Serving {
     fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
         let one_port = matches!(listener, Some(Listener { server: None, .. }));
         if let Some(tokens) = self.tokens.take() {
-            let mut router = api::router(actors.api.clone(), tokens);
+            let mut router = api::router(actors.api.clone(), tokens, actors.limits);
             if let (true, Some(sessions)) = (one_port, &actors.sessions) {
                 router = router.merge(sessions.routes());
             }
@@ -168,7 +163,8 @@ impl Serving {
         }
         let server = listener.and_then(|listener| listener.server);
         if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
-            self.tasks.spawn(server.run(sessions.clone()));
+            self.tasks
+                .spawn(server.run(sessions.clone(), actors.limits));
         }
     }
 }

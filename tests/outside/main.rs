@@ -24,6 +24,7 @@ mod faults_by_hand;
 mod hostile_answers;
 mod hostile_pods;
 mod local_run;
+mod ports;
 mod quiet;
 mod server_faults;
 mod starting;

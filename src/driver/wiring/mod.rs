@@ -91,8 +91,10 @@ pub(super) fn wire(
         context.run(edges::group_keeper(&basis, &links));
     }
     start_provisioner();
+    let limits = listener::limits(config);
     Ok(Actors {
-        sessions: edges::sessions(&basis, &links),
+        sessions: edges::sessions(&basis, &links, limits),
+        limits,
         watch: links.watch,
         poll,
         store: links.store,

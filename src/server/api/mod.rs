@@ -34,18 +34,13 @@ use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
 use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
+use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
 use tokens::{Tokens, TokensError};
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// The most open connections. More wait to be accepted.
-pub const CONNECTIONS: usize = 1_024;
-
-/// The most concurrent event streams.
-const FOLLOWERS: usize = 256;
 
 /// The longest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
@@ -83,6 +78,7 @@ pub struct Actors {
 struct Api {
     actors: Actors,
     tokens: Arc<Tokens>,
+    places: Arc<Semaphore>,
     followers: Arc<Semaphore>,
 }
 
@@ -113,18 +109,18 @@ impl Server {
         Ok(Self { listener, tokens })
     }
 
-    /// Serves until it is dropped, with at most `most` open connections. The driver's routes are
-    /// served once they exist.
-    pub async fn run(self, driver: early::Routes, most: usize) {
-        serve::serve(self.listener, early::router(driver), most).await;
+    /// Serves until it is dropped. The driver's routes are served once they exist.
+    pub async fn run(self, driver: early::Routes, limits: Limits) {
+        serve::serve(self.listener, early::router(driver), limits.strangers).await;
     }
 }
 
-pub fn router(actors: Actors, tokens: Tokens) -> Router {
+pub fn router(actors: Actors, tokens: Tokens, limits: Limits) -> Router {
     routes::of(Api {
         actors,
         tokens: Arc::new(tokens),
-        followers: Arc::new(Semaphore::new(FOLLOWERS)),
+        places: Arc::new(Semaphore::new(limits.api)),
+        followers: Arc::new(Semaphore::new(limits.followers)),
     })
 }
 

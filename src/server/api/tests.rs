@@ -80,7 +80,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(actors, tokens),
+        router: router(actors, tokens, Limits::of(4_096, 0)),
     }
 }
 
