@@ -18,6 +18,7 @@ use super::handle::Command;
 use super::listener::Listener;
 use super::owned_resources;
 use super::owner_chain;
+use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
 use super::succession::{self, Application};
@@ -39,7 +40,8 @@ pub(super) async fn start(
         () = stopped(&mut commands, &mut early) => return Err(Exit::Clean),
         taken = take_over(&config, &environment, content.as_ref()) => taken?,
     };
-    succession::take_over_profiles(&mut config, &application.record);
+    let proofs = ProfileProofs::of(&config);
+    succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
     let listener = Listener::open(&config).await.map_err(|error| {
         tracing::error!(

@@ -13,12 +13,27 @@ use thiserror::Error;
 use super::calls::ConfigMap;
 use super::labels::LabelScheme;
 use super::pod_template::recommended_labels;
+use super::refusal::clean;
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
 
 /// The format version that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
+
+/// The most bytes of a record: Kubernetes stores no larger ConfigMap. It bounds every list, map and set in a record,
+/// because sets of ids are kept as intervals.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks for each
+/// of them, and one interval can name 2⁶³.
+const MOST_BOUND: u64 = 1_000_000;
+
+/// The longest text of a key that is one text, in bytes.
+const LONGEST_TEXT: usize = 4 * 1024;
+
+/// The longest id of an application, in characters: it is a label's value.
+const LONGEST_APP_ID: usize = 63;
 
 /// What a successor needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +53,8 @@ pub struct Record {
     pub held: Option<Held>,
     /// Profiles that were added while a driver ran, with the configuration's keys (spec B-26).
     pub profiles: BTreeMap<ProfileName, Value>,
+    /// The proof of each of these profiles that a driver of this application added it.
+    pub profile_proofs: BTreeMap<ProfileName, Arc<str>>,
     /// The highest id that may have been used. Ids are reserved in blocks, so that not every executor requires a write.
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
@@ -142,6 +159,8 @@ pub struct RecordPlace {
 }
 
 mod key {
+    /// The whole record, in errors.
+    pub(super) const ALL: &str = "*";
     pub(super) const FORMAT: &str = "format";
     pub(super) const APP_ID: &str = "app-id";
     pub(super) const INCARNATION: &str = "incarnation";
@@ -150,6 +169,7 @@ mod key {
     pub(super) const TARGETS: &str = "targets";
     pub(super) const HELD: &str = "held";
     pub(super) const PROFILES: &str = "profiles";
+    pub(super) const PROFILE_PROOFS: &str = "profile-proofs";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
@@ -206,6 +226,7 @@ impl Record {
             targets: BTreeMap::new(),
             held: None,
             profiles: BTreeMap::new(),
+            profile_proofs: BTreeMap::new(),
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
@@ -225,7 +246,7 @@ impl Record {
     /// How many executors were made; an upper bound if the record's writer did not count.
     pub fn made(&self) -> Made {
         let most = || self.ended.len() + self.bound.len();
-        Made::inherited(self.made.unwrap_or_else(most), self.bound.ids())
+        Made::inherited(self.made.unwrap_or_else(most), self.bound.clone())
     }
 
     /// Reserves a block of ids from `from` on, unless it is reserved already. Returns whether the record changed.
@@ -281,6 +302,9 @@ impl Record {
         if !self.profiles.is_empty() {
             put(key::PROFILES, json!(self.profiles).to_string());
         }
+        if !self.profile_proofs.is_empty() {
+            put(key::PROFILE_PROOFS, json!(self.profile_proofs).to_string());
+        }
         if let Some(held) = &self.held {
             put(key::HELD, json!(held).to_string());
         }
@@ -312,9 +336,14 @@ impl Record {
     /// Reads a record. Keys that an older format lacks are taken as empty, and unknown keys are ignored.
     ///
     /// # Errors
-    /// If a newer program wrote the record, or a key is invalid.
+    /// If a newer program wrote the record, or a key is invalid or beyond its bound.
     pub fn read(map: &ConfigMap) -> Result<Self, RecordError> {
         let keys = Keys { map };
+        let bytes: usize = map.data.values().map(String::len).sum();
+        if bytes > MOST_BYTES {
+            let why = format!("the record has {bytes} bytes, allowed are {MOST_BYTES}");
+            return Err(keys.unreadable(key::ALL, why));
+        }
         let format: u32 = keys
             .number(key::FORMAT)?
             .ok_or_else(|| keys.missing(key::FORMAT))?;
@@ -328,6 +357,10 @@ impl Record {
             return Err(keys.unreadable(key::FORMAT, "there is no format 0".to_owned()));
         }
         let app_id = keys.get(key::APP_ID).filter(|id| !id.is_empty());
+        if app_id.is_some_and(|id| id.len() > LONGEST_APP_ID) {
+            let why = format!("longer than {LONGEST_APP_ID} characters");
+            return Err(keys.unreadable(key::APP_ID, why));
+        }
         let incarnation = keys.number(key::INCARNATION)?;
         let reserved = match keys.get(key::RESERVED) {
             None | Some("") => None,
@@ -339,22 +372,20 @@ impl Record {
         Ok(Self {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
-            holder: keys.get(key::HOLDER).map(Arc::from),
-            origin: keys.get(key::ORIGIN).map(Arc::from),
+            holder: keys.text(key::HOLDER),
+            origin: keys.text(key::ORIGIN),
             targets: keys.json(key::TARGETS)?,
-            held: keys.json(key::HELD)?,
+            held: keys.held()?,
             profiles: keys.json(key::PROFILES)?,
+            profile_proofs: keys.json(key::PROFILE_PROOFS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
-            bound: keys.intervals(key::BOUND)?,
+            bound: keys.bound()?,
             backoffs: keys.json(key::BACKOFFS)?,
-            failures: KeptFailures {
-                counted: keys.intervals(key::COUNTED)?,
-                ..keys.json(key::FAILURES)?
-            },
+            failures: keys.failures()?,
             made: keys.number(key::MADE)?,
             finished: keys.number(key::FINISHED)?,
-            finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
+            finished_why: keys.text(key::FINISHED_WHY),
         })
     }
 
@@ -409,6 +440,38 @@ impl<'a> Keys<'a> {
     fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
         let text = self.get(key).unwrap_or_default();
         intervals::parse(text).map_err(|why| self.unreadable(key, why))
+    }
+
+    /// A text for people, which is shortened.
+    fn text(&self, key: &str) -> Option<Arc<str>> {
+        self.get(key).map(|text| clean(text, LONGEST_TEXT))
+    }
+
+    fn held(&self) -> Result<Option<Held>, RecordError> {
+        let held: Option<Held> = self.json(key::HELD)?;
+        Ok(held.map(|held| Held {
+            by: held.by.map(|by| clean(&by, LONGEST_TEXT)),
+            ..held
+        }))
+    }
+
+    fn bound(&self) -> Result<IdSet, RecordError> {
+        let bound = self.intervals(key::BOUND)?;
+        let count = bound.len();
+        if count > MOST_BOUND {
+            let why = format!("{count} executors, allowed are {MOST_BOUND}");
+            return Err(self.unreadable(key::BOUND, why));
+        }
+        Ok(bound)
+    }
+
+    fn failures(&self) -> Result<KeptFailures, RecordError> {
+        let failures: KeptFailures = self.json(key::FAILURES)?;
+        Ok(KeptFailures {
+            counted: self.intervals(key::COUNTED)?,
+            spent: failures.spent.map(|why| clean(&why, LONGEST_TEXT)),
+            ..failures
+        })
     }
 
     fn missing(&self, key: &'static str) -> RecordError {

@@ -87,6 +87,12 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
+    /// The tokens with the full right, in the order of the file.
+    pub fn full(&self) -> impl Iterator<Item = &str> {
+        let full = self.0.iter().filter(|(_, right)| *right == Right::Full);
+        full.map(|(token, _)| token.as_str())
+    }
+
     /// The right of this token; `None` if it is unknown. All tokens are compared, so that the time
     /// does not reveal which one matched.
     pub fn right(&self, given: &[u8]) -> Option<Right> {
