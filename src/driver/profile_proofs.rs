@@ -39,7 +39,7 @@ impl ProfileProofs {
     fn keys(&self) -> Vec<Key> {
         let keys = match (&self.key_file, &self.token_file) {
             (Some(file), _) => Key::of_file(file).map(|key| vec![key]).ok(),
-            (None, Some(file)) => Tokens::of_file(file)
+            (None, Some(file)) => Tokens::read(file)
                 .map(|tokens| {
                     let long = tokens.full().filter(|token| token.len() >= LEAST_TOKEN);
                     long.map(|token| Key::new(token.as_bytes())).collect()

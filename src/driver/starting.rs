@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
-use crate::server::api::{self, tokens::Tokens};
+use crate::server::api::{self, tokens};
 use crate::server::sessions;
 use crate::telemetry::millis;
 
@@ -131,7 +131,7 @@ pub(super) struct Serving {
     /// The routes of the API; `None` until the actors run.
     routes: watch::Sender<Option<Router>>,
     /// The tokens of the API's clients; `None` without the API.
-    tokens: Option<Tokens>,
+    tokens: Option<tokens::Current>,
 }
 
 impl Serving {

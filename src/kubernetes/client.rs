@@ -8,10 +8,9 @@
 //!
 //! A client is bound to the tokio runtime it was made in and stops working when that runtime ends.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -23,6 +22,9 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{BoxError, Service};
 
 use super::transport_error::{auth_text, chain_text};
+use crate::secret::file_state;
+
+pub use crate::secret::FileState;
 
 /// The connect timeout. It counts towards the request's own timeout.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,9 +88,6 @@ pub struct Clients {
 
 /// Makes new clients with reloaded credentials.
 pub type Renew = Arc<dyn Fn() -> BoxFuture<'static, Result<Clients, ConnectError>> + Send + Sync>;
-
-/// The state of a file: modification time, length in bytes and inode. `None` if the file cannot be read.
-pub type FileState = Option<(SystemTime, u64, u64)>;
 
 /// Why the clients could not be made. No request was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -212,13 +211,6 @@ impl Clients {
     pub fn file_states(&self) -> Vec<FileState> {
         self.files.iter().map(|path| file_state(path)).collect()
     }
-}
-
-/// Follows links: a mounted Secret's files are replaced by changing a link.
-fn file_state(path: &Path) -> FileState {
-    let metadata = path.metadata().ok()?;
-    let modified = metadata.modified().ok()?;
-    Some((modified, metadata.len(), metadata.ino()))
 }
 
 fn default_kubeconfigs() -> Vec<PathBuf> {

@@ -1,6 +1,7 @@
 //! Clients over real sockets: failing connections and invalid credentials.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

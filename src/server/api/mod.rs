@@ -36,7 +36,7 @@ use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
 use crate::server::problem::Problem;
 use crate::server::serve;
-use tokens::{Tokens, TokensError};
+use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -66,7 +66,8 @@ pub enum ApiError {
 pub struct Server {
     listener: TcpListener,
     /// The accepted tokens.
-    pub tokens: Tokens,
+    pub tokens: Current,
+    follower: Follower,
 }
 
 #[derive(Clone)]
@@ -82,7 +83,7 @@ pub struct Actors {
 #[derive(Clone)]
 struct Api {
     actors: Actors,
-    tokens: Arc<Tokens>,
+    tokens: Current,
     followers: Arc<Semaphore>,
 }
 
@@ -107,23 +108,28 @@ impl Server {
     ///
     /// The address cannot be bound, or the token file cannot be used.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
-        let tokens = Tokens::of_file(token_file)?;
+        let follower = Follower::of_file(token_file)?;
         let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "the API is listening");
-        Ok(Self { listener, tokens })
+        Ok(Self {
+            listener,
+            tokens: follower.current(),
+            follower,
+        })
     }
 
     /// Serves until it is dropped, with at most `most` open connections. The driver's routes are
     /// served once they exist.
     pub async fn run(self, driver: early::Routes, most: usize) {
-        serve::serve(self.listener, early::router(driver), most).await;
+        let served = serve::serve(self.listener, early::router(driver), most);
+        tokio::join!(served, self.follower.run());
     }
 }
 
-pub fn router(actors: Actors, tokens: Tokens) -> Router {
+pub fn router(actors: Actors, tokens: impl Into<Current>) -> Router {
     routes::of(Api {
         actors,
-        tokens: Arc::new(tokens),
+        tokens: tokens.into(),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     })
 }

@@ -11,6 +11,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use super::tokens::Tokens;
 use super::*;
 use crate::actors::autoscaler::scaler;
 use crate::actors::metrics;
