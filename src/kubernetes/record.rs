@@ -1,6 +1,7 @@
 //! The application record: what a successor cannot learn from Kubernetes, as a value and as a ConfigMap (spec O-30).
 
 mod intervals;
+mod keys;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::refusal::clean;
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
+use keys::Keys;
 
 /// The format version that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -24,10 +26,6 @@ pub const FORMAT: u32 = 1;
 /// The most bytes of a record: Kubernetes stores no larger ConfigMap. It bounds every list, map and set in a record,
 /// because sets of ids are kept as intervals.
 const MOST_BYTES: usize = 1024 * 1024;
-
-/// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks for each
-/// of them, and one interval can name 2⁶³.
-const MOST_BOUND: u64 = 1_000_000;
 
 /// The longest text of a key that is one text, in bytes.
 const LONGEST_TEXT: usize = 4 * 1024;
@@ -238,6 +236,22 @@ impl Record {
         }
     }
 
+    /// Cuts the texts to what fits into a log line. A record is shortened before it is written and when it is read, so
+    /// that it is read as written.
+    pub fn shorten(&mut self) {
+        let held = self.held.as_mut().and_then(|held| held.by.as_mut());
+        let texts = [
+            self.holder.as_mut(),
+            self.origin.as_mut(),
+            held,
+            self.failures.spent.as_mut(),
+            self.finished_why.as_mut(),
+        ];
+        for text in texts.into_iter().flatten() {
+            *text = Arc::from(clean(text, LONGEST_TEXT).trim());
+        }
+    }
+
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
@@ -369,24 +383,29 @@ impl Record {
                     .map_err(|why| keys.unreadable(key::RESERVED, why.to_string()))?,
             ),
         };
-        Ok(Self {
+        let mut record = Self {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
-            holder: keys.text(key::HOLDER),
-            origin: keys.text(key::ORIGIN),
+            holder: keys.get(key::HOLDER).map(Arc::from),
+            origin: keys.get(key::ORIGIN).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
-            held: keys.held()?,
+            held: keys.json(key::HELD)?,
             profiles: keys.json(key::PROFILES)?,
             profile_proofs: keys.json(key::PROFILE_PROOFS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
             bound: keys.bound()?,
             backoffs: keys.json(key::BACKOFFS)?,
-            failures: keys.failures()?,
+            failures: KeptFailures {
+                counted: keys.intervals(key::COUNTED)?,
+                ..keys.json(key::FAILURES)?
+            },
             made: keys.number(key::MADE)?,
             finished: keys.number(key::FINISHED)?,
-            finished_why: keys.text(key::FINISHED_WHY),
-        })
+            finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
+        };
+        record.shorten();
+        Ok(record)
     }
 
     /// As [`Record::read`], but also fails if the record belongs to another application.
@@ -400,90 +419,6 @@ impl Record {
             found: record.app_id,
             wanted: wanted.clone(),
         })
-    }
-}
-
-struct Keys<'a> {
-    map: &'a ConfigMap,
-}
-
-impl<'a> Keys<'a> {
-    fn get(&self, key: &str) -> Option<&'a str> {
-        self.map.data.get(key).map(|text| text.trim())
-    }
-
-    fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(
-        &self,
-        key: &'static str,
-    ) -> Result<Option<T>, RecordError> {
-        match self.get(key) {
-            None | Some("") => Ok(None),
-            Some(text) => text
-                .parse()
-                .map(Some)
-                .map_err(|why: std::num::ParseIntError| self.unreadable(key, why.to_string())),
-        }
-    }
-
-    fn json<T: Default + serde::de::DeserializeOwned>(
-        &self,
-        key: &'static str,
-    ) -> Result<T, RecordError> {
-        match self.get(key) {
-            None | Some("") => Ok(T::default()),
-            Some(text) => {
-                serde_json::from_str(text).map_err(|why| self.unreadable(key, why.to_string()))
-            }
-        }
-    }
-
-    fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
-        let text = self.get(key).unwrap_or_default();
-        intervals::parse(text).map_err(|why| self.unreadable(key, why))
-    }
-
-    /// A text for people, which is shortened.
-    fn text(&self, key: &str) -> Option<Arc<str>> {
-        self.get(key).map(|text| clean(text, LONGEST_TEXT))
-    }
-
-    fn held(&self) -> Result<Option<Held>, RecordError> {
-        let held: Option<Held> = self.json(key::HELD)?;
-        Ok(held.map(|held| Held {
-            by: held.by.map(|by| clean(&by, LONGEST_TEXT)),
-            ..held
-        }))
-    }
-
-    fn bound(&self) -> Result<IdSet, RecordError> {
-        let bound = self.intervals(key::BOUND)?;
-        let count = bound.len();
-        if count > MOST_BOUND {
-            let why = format!("{count} executors, allowed are {MOST_BOUND}");
-            return Err(self.unreadable(key::BOUND, why));
-        }
-        Ok(bound)
-    }
-
-    fn failures(&self) -> Result<KeptFailures, RecordError> {
-        let failures: KeptFailures = self.json(key::FAILURES)?;
-        Ok(KeptFailures {
-            counted: self.intervals(key::COUNTED)?,
-            spent: failures.spent.map(|why| clean(&why, LONGEST_TEXT)),
-            ..failures
-        })
-    }
-
-    fn missing(&self, key: &'static str) -> RecordError {
-        self.unreadable(key, "missing".to_owned())
-    }
-
-    fn unreadable(&self, key: &'static str, why: String) -> RecordError {
-        RecordError::Unreadable {
-            map: self.map.name.clone(),
-            key,
-            why,
-        }
     }
 }
 

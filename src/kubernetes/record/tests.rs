@@ -284,3 +284,28 @@ fn a_count_at_its_limit_stays_there() {
     let next = Record::succeed(Some(&record), &record.app_id, 1_000);
     assert_eq!(next, Err(NoSuccession::NoMoreIncarnations));
 }
+
+// spec: O-30
+#[test]
+fn a_shortened_record_is_read_as_written() {
+    for why in [
+        "\u{7} 8 failures\n",
+        &"é\u{7}".repeat(9_000),
+        &"x".repeat(LONGEST_TEXT + 1),
+        "",
+    ] {
+        let mut record = full();
+        record.finished_why = Some(why.into());
+        record.failures.spent = Some(why.into());
+        record.held.as_mut().unwrap().by = Some(why.into());
+        record.shorten();
+        assert_eq!(
+            Record::read(&stored(&record)),
+            Ok(record.clone()),
+            "{why:?}"
+        );
+        let mut again = record.clone();
+        again.shorten();
+        assert_eq!(again, record);
+    }
+}
