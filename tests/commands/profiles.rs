@@ -110,7 +110,7 @@ async fn a_target_in_the_record_cannot_exceed_the_most_executors_of_its_profile(
     let most = "profiles.default.max_executors=5";
     let (mut world, first) = driver(&[most]).await;
     hand_over(first).await;
-    let targets = json!({"default": 4_000_000_000u32});
+    let targets = json!({"default": 50});
     forge(&world, &[("targets", targets)]).await;
     let second = world.start(&[most]).await;
     second.until_running(5).await;
