@@ -13,6 +13,7 @@ mod listener;
 mod observer;
 mod owned_resources;
 mod owner_chain;
+mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reporter;

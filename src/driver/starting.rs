@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
-use crate::server::api::{self, tokens::Tokens};
+use crate::server::api::{self, tokens};
 use crate::telemetry::millis;
 
 use super::Environment;
@@ -17,6 +17,7 @@ use super::handle::Command;
 use super::listener::{self, Listener};
 use super::owned_resources;
 use super::owner_chain;
+use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
 use super::succession::{self, Application};
@@ -38,7 +39,8 @@ pub(super) async fn start(
         () = stopped(&mut commands, &mut early) => return Err(Exit::Clean),
         taken = take_over(&config, &environment, content.as_ref()) => taken?,
     };
-    succession::take_over_profiles(&mut config, &application.record);
+    let proofs = ProfileProofs::of(&config);
+    succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
     let listener = Listener::open(&config).await.map_err(|error| {
         tracing::error!(
@@ -128,7 +130,7 @@ pub(super) struct Serving {
     /// The routes of the API; `None` until the actors run.
     routes: watch::Sender<Option<Router>>,
     /// The tokens of the API's clients; `None` without the API.
-    tokens: Option<Tokens>,
+    tokens: Option<tokens::Current>,
 }
 
 impl Serving {

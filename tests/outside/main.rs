@@ -18,6 +18,7 @@ mod driver;
 mod process;
 
 mod asking;
+mod credentials;
 mod examples;
 mod executors;
 mod faults_by_hand;

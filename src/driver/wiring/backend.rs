@@ -111,7 +111,8 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
 }
 
 pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
-    let place = basis.profile_place;
+    let (place, proofs) = (basis.profile_place, basis.profile_proofs.clone());
+    let app_id = basis.application.record.app_id.clone();
     let mut recipients = vec![
         links.provisioner.profiles.clone(),
         links.record.clone().recipient(),
@@ -122,6 +123,7 @@ pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
     recipients.push(links.commands.clone().recipient());
     Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(place, name, described)),
+        prove: Box::new(move |name, described| proofs.prove(&app_id, name, described)),
         names: basis.config.profiles.keys().cloned().collect(),
         added: basis.application.record.profiles.clone(),
         gangs: deciders::gangs(basis),

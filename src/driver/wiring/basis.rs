@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Registration, Where};
 use crate::driver::listener::{self, Listener};
 use crate::driver::owned_resources;
+use crate::driver::profile_proofs::ProfileProofs;
 use crate::driver::provisioners;
 use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
@@ -32,6 +33,8 @@ pub(super) struct Basis<'a> {
     pub(super) has_claims: bool,
     /// How profiles are read that are added later.
     pub(super) profile_place: Where,
+    /// How a successor is shown that they were added by a driver.
+    pub(super) profile_proofs: ProfileProofs,
 }
 
 impl<'a> Basis<'a> {
@@ -64,6 +67,7 @@ impl<'a> Basis<'a> {
             agent: listener.and_then(|_| listener::agent(config)),
             has_claims: owned_resources::has_claims(config),
             profile_place: Where::of(config),
+            profile_proofs: ProfileProofs::of(config),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn wire(
 
     contexts.store.run(store::snapshot_store(&basis, &links));
     contexts.meter.run(store::meter(&basis, &links));
-    let credentials = Credentials::new(application.calls.clone(), environment.clock);
+    let credentials = Credentials::new(application.calls.clone(), environment.clock, rng());
     contexts.credentials.run(credentials);
     if let Some((context, watch)) = watch {
         context.run(watch);

@@ -37,7 +37,7 @@ use crate::actors::profiles::Profiles;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
-use tokens::{Tokens, TokensError};
+use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -61,7 +61,8 @@ pub enum ApiError {
 pub struct Server {
     listener: TcpListener,
     /// The accepted tokens.
-    pub tokens: Tokens,
+    pub tokens: Current,
+    follower: Follower,
 }
 
 #[derive(Clone)]
@@ -77,7 +78,7 @@ pub struct Actors {
 #[derive(Clone)]
 struct Api {
     actors: Actors,
-    tokens: Arc<Tokens>,
+    tokens: Current,
     places: Arc<Semaphore>,
     followers: Arc<Semaphore>,
 }
@@ -103,22 +104,27 @@ impl Server {
     ///
     /// The address cannot be bound, or the token file cannot be used.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
-        let tokens = Tokens::of_file(token_file)?;
+        let follower = Follower::of_file(token_file)?;
         let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "the API is listening");
-        Ok(Self { listener, tokens })
+        Ok(Self {
+            listener,
+            tokens: follower.current(),
+            follower,
+        })
     }
 
     /// Serves until it is dropped. The driver's routes are served once they exist.
     pub async fn run(self, driver: early::Routes, limits: Limits) {
-        serve::serve(self.listener, early::router(driver), limits.strangers).await;
+        let served = serve::serve(self.listener, early::router(driver), limits.strangers);
+        tokio::join!(served, self.follower.run());
     }
 }
 
-pub fn router(actors: Actors, tokens: Tokens, limits: Limits) -> Router {
+pub fn router(actors: Actors, tokens: impl Into<Current>, limits: Limits) -> Router {
     routes::of(Api {
         actors,
-        tokens: Arc::new(tokens),
+        tokens: tokens.into(),
         places: Arc::new(Semaphore::new(limits.api)),
         followers: Arc::new(Semaphore::new(limits.followers)),
     })
