@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod kubernetes_events;
+mod outage;
+mod server;
 mod session;
 mod sets;
 

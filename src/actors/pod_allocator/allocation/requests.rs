@@ -17,6 +17,7 @@ impl Allocation {
             holds: &self.holds,
             gangs: &self.gangs,
             doubts: &self.doubts,
+            server_back: self.server_back,
             now,
         };
         let mut demands = view.demands(decision);
