@@ -7,6 +7,7 @@ mod outage;
 mod server;
 mod session;
 mod sets;
+mod stopping;
 
 use std::time::Duration;
 

@@ -26,6 +26,7 @@ mod hostile_pods;
 mod local_run;
 mod quiet;
 mod server_faults;
+mod signals;
 mod starting;
 mod stopping;
 mod succession;
