@@ -85,6 +85,10 @@ faults! {
     RecordNotRemade,
     /// A hand-over ends the application (spec O-10).
     HandOverEnds,
+    /// An end that is requested during the start leaves everything as it is (spec O-10).
+    EarlyEndForgotten,
+    /// No caller learns that the API server is back (spec W-8).
+    OutageEndUnreported,
     /// A profile's backoff never ends (spec A-30).
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).

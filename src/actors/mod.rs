@@ -14,6 +14,7 @@ pub mod pod_allocator;
 pub mod pod_groups;
 pub mod poll_source;
 pub mod profiles;
+pub mod reachability;
 pub mod record_keeper;
 pub mod roller;
 pub mod set_scaler;

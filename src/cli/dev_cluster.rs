@@ -171,7 +171,7 @@ impl DevClusterArgs {
     }
 }
 
-/// Serves the cluster until SIGTERM or SIGINT, or controls one that runs.
+/// Serves the cluster until SIGTERM, SIGINT or SIGHUP, or controls one that runs.
 ///
 /// # Errors
 ///

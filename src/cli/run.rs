@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::pin::pin;
 
-use super::signals::Signals;
+use super::signals::{HANG_UP, Signals};
 use super::{fail, progress, say};
 use crate::config::{Config, ConfigError, Effective};
 use crate::driver;
@@ -66,7 +66,8 @@ pub(super) fn run(args: &RunArgs) -> Exit {
     actix::System::new().block_on(drive(config, on_terminal))
 }
 
-/// Runs the driver. The first signal stops it, the second one ends the process at once (spec O-11).
+/// Runs the driver. The first signal stops it, a second SIGTERM or SIGINT ends the process at once (spec
+/// O-11).
 async fn drive(config: Config, on_terminal: bool) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
@@ -85,6 +86,10 @@ async fn drive(config: Config, on_terminal: bool) -> Exit {
             biased;
             exit = &mut running => return exit,
             signal = signals.next() => {
+                // A terminal that is closed may send it twice, and systemd sends it after SIGTERM.
+                if told && signal == HANG_UP {
+                    continue;
+                }
                 if told {
                     tracing::warn!(signal, "second signal: exiting at once, without cleaning up");
                     return Exit::Interrupted;

@@ -167,7 +167,7 @@ section! {
 }
 
 choice! {
-    /// What SIGTERM and SIGINT do (spec O-10).
+    /// What SIGTERM, SIGINT and SIGHUP do (spec O-10).
     #[derive(Default)]
     pub enum OnSignal {
         /// `HandOver` where a successor is started in place of this process, otherwise `End`.

@@ -6,6 +6,7 @@ use actix::{Actor as _, Addr};
 
 use crate::actors::commands::messages::SetTargets;
 use crate::actors::poll_source::PollSource;
+use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{LookNow, MeasureNow};
@@ -24,6 +25,7 @@ pub(super) struct Actors {
     /// `None` without the watch.
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
+    pub(super) reachability: Addr<Reachability>,
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,

@@ -7,6 +7,7 @@
 mod actors;
 mod cluster;
 mod dry_run;
+mod early;
 mod ending;
 mod handle;
 mod listener;

@@ -14,6 +14,7 @@ use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
 use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::set_template::Sets;
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
@@ -33,6 +34,7 @@ pub(super) struct Provisioner {
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) depths: Recipient<AskDepths>,
     pub(super) profiles: Recipient<ProfileAdded>,
+    pub(super) server_is_back: Recipient<ServerIsBack>,
 }
 
 impl From<Addr<PodAllocator>> for Provisioner {
@@ -41,7 +43,8 @@ impl From<Addr<PodAllocator>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: None,
             depths: provisioner.clone().recipient(),
-            profiles: provisioner.recipient(),
+            profiles: provisioner.clone().recipient(),
+            server_is_back: provisioner.recipient(),
         }
     }
 }
@@ -52,7 +55,8 @@ impl From<Addr<SetScaler>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: Some(provisioner.clone().recipient()),
             depths: provisioner.clone().recipient(),
-            profiles: provisioner.recipient(),
+            profiles: provisioner.clone().recipient(),
+            server_is_back: provisioner.recipient(),
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use crate::config::OnSignal;
 use crate::exit::Exit;
 
 use super::actors::Actors;
+use super::early::Early;
 use super::ending::{self, StopMode};
 use super::handle::Command;
 use super::reporter::Reports;
@@ -16,11 +14,9 @@ use super::starting::Serving;
 
 pub(super) struct Running {
     pub(super) actors: Actors,
-    /// Commands that arrived before the actors ran.
-    pub(super) early: Vec<Command>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    /// The commands, and those that arrived before the actors ran.
+    pub(super) early: Early,
     pub(super) reports: Reports,
-    pub(super) on_signal: OnSignal,
     pub(super) in_a_pod: bool,
     pub(super) grace: Duration,
     pub(super) _serving: Serving,
@@ -29,20 +25,28 @@ pub(super) struct Running {
 impl Running {
     /// Executes commands until the driver ends, and returns its exit code.
     pub(super) async fn until_it_ends(mut self) -> Exit {
-        for command in std::mem::take(&mut self.early) {
-            self.actors.command(command).await;
+        let early_stop = self.early.stop();
+        for command in std::mem::take(&mut self.early.kept) {
+            // No executor may be requested any more, so no target is set.
+            let skip = early_stop.is_some() && matches!(command, Command::SetTargets(..));
+            if !skip {
+                self.actors.command(command).await;
+            }
         }
-        let mode = match self.until_it_is_stopped().await {
-            Ok(mode) => mode,
-            Err(exit) => return exit,
+        let (mode, grace) = match early_stop {
+            Some((way, left)) => (StopMode::of_signal(way, self.in_a_pod), left),
+            None => match self.until_it_is_stopped().await {
+                Ok(mode) => (mode, self.grace),
+                Err(exit) => return exit,
+            },
         };
-        let mut stopped = pin!(self.actors.stop(mode, self.grace));
+        let mut stopped = pin!(self.actors.stop(mode, grace));
         loop {
             tokio::select! {
                 biased;
                 Some(report) = self.reports.fatal.recv() => return ending::exit_after(report),
                 exit = &mut stopped => return exit,
-                Some(command) = self.commands.recv() => self.actors.command(command).await,
+                Some(command) = self.early.commands.recv() => self.actors.command(command).await,
             }
         }
     }
@@ -57,9 +61,9 @@ impl Running {
                     return Ok(StopMode::of_request(stop, self.in_a_pod));
                 }
                 // If every handle is dropped, only the application can stop the driver.
-                Some(command) = self.commands.recv() => match command {
+                Some(command) = self.early.commands.recv() => match command {
                     Command::Stop(way) => {
-                        let way = way.unwrap_or(self.on_signal);
+                        let way = way.unwrap_or(self.early.on_signal);
                         return Ok(StopMode::of_signal(way, self.in_a_pod));
                     }
                     command => self.actors.command(command).await,

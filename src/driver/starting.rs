@@ -1,4 +1,4 @@
-//! The phases of a start: prepare, take over the application, create the actors, serve.
+//! The phases of a start: prepare, find and take over the application, create the actors, serve.
 
 use axum::Router;
 use tokio::sync::{mpsc, watch};
@@ -8,19 +8,20 @@ use tokio::time::Instant;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
+use crate::planted::{self, Planted};
 use crate::server::api::{self, tokens};
 use crate::telemetry::millis;
 
 use super::Environment;
 use super::actors::Actors;
+use super::early::Early;
 use super::handle::Command;
 use super::listener::{self, Listener};
 use super::owned_resources;
-use super::owner_chain;
 use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
-use super::succession::{self, Application};
+use super::succession::{self, Application, Found, StartError};
 use super::wiring;
 
 /// # Errors
@@ -28,17 +29,21 @@ use super::wiring;
 pub(super) async fn start(
     mut config: Config,
     environment: Environment,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<Command>,
 ) -> Result<Running, Exit> {
     let began = Instant::now();
     let (content, mut serving) = prepare(&config).await?;
-    let mut early = Vec::new();
-    let application = tokio::select! {
-        biased;
-        // Nothing was created yet that would have to be deleted, so every way to stop is the same.
-        () = stopped(&mut commands, &mut early) => return Err(Exit::Clean),
-        taken = take_over(&config, &environment, content.as_ref()) => taken?,
-    };
+    let mut early = Early::new(&config, commands);
+    let found = early.during(find(&config, &environment)).await?;
+    early.know(found.owner_chain.as_ref());
+    early.hand_over()?;
+    let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
+    if early.stop().is_some() && nothing_made {
+        tracing::info!("stopped at the first start, before anything was made");
+        return Err(Exit::Clean);
+    }
+    let taken = take_over(found, &config, &environment, content.as_ref());
+    let application = early.during(taken).await?;
     let proofs = ProfileProofs::of(&config);
     succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
@@ -62,14 +67,11 @@ pub(super) async fn start(
     })?;
     serving.serve(&actors, listener);
     tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
-    let owner_chain = application.owner_chain.as_ref();
     Ok(Running {
-        on_signal: owner_chain::on_signal(config.shutdown.on_signal, owner_chain),
         in_a_pod: config.driver.pod_name.is_some(),
         grace: config.shutdown.grace,
         actors,
         early,
-        commands,
         reports,
         _serving: serving,
     })
@@ -92,36 +94,30 @@ async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
     Ok((content, serving))
 }
 
+/// Finds the application, and writes nothing.
+async fn find(config: &Config, environment: &Environment) -> Result<Found, Exit> {
+    let found = succession::find_application(config, environment).await;
+    found.map_err(exit_of)
+}
+
 /// Takes over the application, and creates or corrects the owned resources.
 async fn take_over(
+    found: Found,
     config: &Config,
     environment: &Environment,
     content: Option<&Content>,
 ) -> Result<Application, Exit> {
     let taken_over = async {
-        let mut application = succession::take_over_application(config, environment).await?;
+        let mut application = succession::take_over_application(found, config, environment).await?;
         succession::ensure_owned_resources(config, environment, &mut application, content).await?;
         Ok(application)
     };
-    taken_over.await.map_err(|error: succession::StartError| {
-        tracing::error!(exit = error.exit.code(), "{error}");
-        error.exit
-    })
+    taken_over.await.map_err(exit_of)
 }
 
-/// Waits for the command to stop. Queries are dropped until the actors run. Other commands are kept
-/// for the actors, so that no observer misses an end.
-async fn stopped(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
-    loop {
-        match commands.recv().await {
-            Some(Command::Stop(_)) => return,
-            Some(
-                Command::Look(_) | Command::Measure(_) | Command::Sessions(_) | Command::Routes(..),
-            ) => {}
-            Some(command) => early.push(command),
-            None => return std::future::pending().await,
-        }
-    }
+fn exit_of(error: StartError) -> Exit {
+    tracing::error!(exit = error.exit.code(), "{error}");
+    error.exit
 }
 
 /// The HTTP servers, which run until this is dropped.

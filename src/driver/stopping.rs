@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::poll_source;
+use crate::actors::reachability;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
 use crate::actors::set_scaler::messages::EndSets;
 use crate::actors::snapshot_store::messages::{LookNow, Tell};
@@ -93,6 +94,7 @@ impl Actors {
             watch.do_send(watch_source::messages::Stop);
         }
         self.poll.do_send(poll_source::messages::Stop);
+        self.reachability.do_send(reachability::Stop);
         exit
     }
 

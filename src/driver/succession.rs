@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::{Config, Where};
 use crate::exit::Exit;
+use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
@@ -71,12 +72,25 @@ impl StartError {
     }
 }
 
+/// What a start finds before it writes anything.
+pub struct Found {
+    calls: Calls,
+    place: RecordPlace,
+    began: Instant,
+    /// The driver's pod and its controllers; `None` outside a cluster.
+    pub owner_chain: Option<OwnerChain>,
+    /// The application record; `None` at the first start.
+    pub record: Option<ConfigMap>,
+}
+
+/// Reads what is there. Nothing is written.
+///
 /// # Errors
-/// If the cluster stays unreachable or refuses a call, or the record cannot be taken over.
-pub async fn take_over_application(
+/// If the cluster stays unreachable or refuses a call.
+pub async fn find_application(
     config: &Config,
     environment: &Environment,
-) -> Result<Application, StartError> {
+) -> Result<Found, StartError> {
     let began = Instant::now();
     let namespace = config
         .cluster
@@ -84,66 +98,73 @@ pub async fn take_over_application(
         .clone()
         .unwrap_or_else(|| environment.clients.default_namespace.clone());
     let prefix = config.pod_name_prefix();
-    let labels = label_scheme(config);
-    let calls_for = |app_id: AppId| {
-        let spec = CallsSpec {
-            namespace: namespace.clone(),
-            app_id,
-            prefix: prefix.clone(),
-            labels,
-            container: EXECUTOR_CONTAINER.to_owned(),
-            check_all_containers: config.lifecycle.check_all_containers,
-            request_timeout: config.cluster.request_timeout,
-        };
-        let calls = Calls::new(environment.clients.clone(), spec);
-        match provisioners::set_kind(config.allocation.strategy) {
-            Some(_) => calls.of_sets(),
-            None => calls,
-        }
+    let place = RecordPlace {
+        namespace,
+        prefix,
+        app_name: config.app.name.clone(),
+        labels: label_scheme(config),
+        owner: None,
     };
     // Without a configured id, the record has it. Reading the record needs none.
-    let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));
-    let retries = Retries {
-        server: &environment.clients.server,
-        until: began + config.cluster.start_timeout,
-    };
+    let app_id = config.app.id.clone().unwrap_or_else(|| AppId::from(""));
+    let calls = calls_for(app_id, &place, config, environment);
+    let retries = Retries::since(began, config, environment);
 
     let version = retries
         .call("the cluster", || calls.server_version())
         .await?;
     let duration_ms = millis(began.elapsed());
-    let server = &environment.clients.server;
+    let (server, namespace) = (&environment.clients.server, &place.namespace);
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let owner_chain = owner_chain(config, &calls, &retries, &namespace).await?;
+    let owner_chain = owner_chain(config, &calls, &retries, namespace).await?;
     let owner = owner_chain
         .as_ref()
         .map(|owner_chain| json!(owner_chain.top));
-    let place = RecordPlace {
-        namespace: namespace.clone(),
-        prefix: prefix.clone(),
-        app_name: config.app.name.clone(),
-        labels,
-        owner,
-    };
-    let taken = take_over(config, &calls, &retries, &place, environment).await?;
+    let record = record::read(&calls, &retries, &place).await?;
+    Ok(Found {
+        calls,
+        place: RecordPlace { owner, ..place },
+        began,
+        owner_chain,
+        record,
+    })
+}
+
+/// Raises the incarnation in the record, or creates the record.
+///
+/// # Errors
+/// If the cluster stays unreachable or refuses a call, or the record cannot be taken over.
+pub async fn take_over_application(
+    found: Found,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Application, StartError> {
+    let Found {
+        calls,
+        place,
+        began,
+        owner_chain,
+        record: map,
+    } = found;
+    let retries = Retries::since(began, config, environment);
     let Taken {
         record,
         inherited,
         map,
-    } = taken;
+    } = take_over(config, &calls, &retries, &place, map, environment).await?;
     tracing::info!(
         app = record.app_id.as_str(),
         incarnation = record.incarnation.0,
-        record = record_name(&prefix),
+        record = record_name(&place.prefix),
         duration_ms = millis(began.elapsed()),
         "application taken over"
     );
     Ok(Application {
-        calls: calls_for(record.app_id.clone()),
-        namespace,
-        prefix,
-        labels,
+        calls: calls_for(record.app_id.clone(), &place, config, environment),
+        namespace: place.namespace.clone(),
+        prefix: place.prefix.clone(),
+        labels: place.labels,
         record,
         inherited,
         place,
@@ -152,6 +173,28 @@ pub async fn take_over_application(
         owner_chain,
         owned_resources: Vec::new(),
     })
+}
+
+fn calls_for(
+    app_id: AppId,
+    place: &RecordPlace,
+    config: &Config,
+    environment: &Environment,
+) -> Calls {
+    let spec = CallsSpec {
+        namespace: place.namespace.clone(),
+        app_id,
+        prefix: place.prefix.clone(),
+        labels: place.labels,
+        container: EXECUTOR_CONTAINER.to_owned(),
+        check_all_containers: config.lifecycle.check_all_containers,
+        request_timeout: config.cluster.request_timeout,
+    };
+    let calls = Calls::new(environment.clients.clone(), spec);
+    match provisioners::set_kind(config.allocation.strategy) {
+        Some(_) => calls.of_sets(),
+        None => calls,
+    }
 }
 
 /// Creates the owned resources before the first executor is requested, and corrects those of an
@@ -167,10 +210,7 @@ pub async fn ensure_owned_resources(
 ) -> Result<(), StartError> {
     let app_id = &application.record.app_id;
     let wanted = owned_resources::all(config, &application.place, app_id, content);
-    let retries = Retries {
-        server: &environment.clients.server,
-        until: Instant::now() + config.cluster.start_timeout,
-    };
+    let retries = Retries::since(Instant::now(), config, environment);
     let owner = owner_reference(&application.prefix, &application.uid);
     let made = wanted
         .iter()
@@ -293,7 +333,14 @@ struct Retries<'a> {
     until: Instant,
 }
 
-impl Retries<'_> {
+impl<'a> Retries<'a> {
+    fn since(began: Instant, config: &Config, environment: &'a Environment) -> Self {
+        Self {
+            server: &environment.clients.server,
+            until: began + config.cluster.start_timeout,
+        }
+    }
+
     /// Repeats a call until it succeeds, the time is up, or a retry cannot help.
     async fn call<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
     where

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod kubernetes_events;
+mod outage;
+mod server;
 mod session;
 mod sets;
+mod stopping;
 
 use std::time::Duration;
 

@@ -28,6 +28,7 @@ mod local_run;
 mod ports;
 mod quiet;
 mod server_faults;
+mod signals;
 mod starting;
 mod stopping;
 mod succession;

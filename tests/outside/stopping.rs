@@ -115,13 +115,16 @@ fn ending_without_an_api_server_reports_what_is_left() {
 
 // spec: O-2, O-10
 #[test]
-fn a_signal_before_the_cluster_is_reached_ends_the_driver() {
+fn a_signal_before_the_cluster_is_reached_is_no_clean_end_because_executors_may_be_left() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };
     cluster.kill();
-    let mut driver = Driver::start(&cluster, 5, &[]);
-    driver.says("the cluster is out of reach, trying again");
-    driver.signal(Signal::TERM);
-    assert_eq!(driver.exit(), Some(0));
+    for (on_signal, code) in [("end", 69), ("hand-over", 75)] {
+        let on_signal = format!("shutdown.on_signal={on_signal}");
+        let mut driver = Driver::start(&cluster, 5, &[&on_signal, "shutdown.grace=2s"]);
+        driver.says("the cluster is out of reach, trying again");
+        driver.signal(Signal::TERM);
+        assert_eq!(driver.exit(), Some(code), "{on_signal}");
+    }
 }

@@ -141,6 +141,7 @@ impl World {
                     .map(|(on_signal, _)| (on_signal, Instant::now()));
             }
             driver.polls_left = None;
+            driver.stop_after_polls = None;
         }
         self.resumes.clear();
         self.starts.truncate(1);

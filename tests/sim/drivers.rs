@@ -44,6 +44,10 @@ pub struct Driver {
     pub polls_left: Option<u32>,
     /// Whether that has happened.
     pub killed_at_poll: bool,
+    /// The driver is requested to stop after this many more polls.
+    pub stop_after_polls: Option<(u32, OnSignal)>,
+    /// The request to stop that is due.
+    pub stop_due: Option<OnSignal>,
     wake: Arc<Notify>,
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
@@ -115,6 +119,8 @@ impl Driver {
             handle,
             polls_left: None,
             killed_at_poll: false,
+            stop_after_polls: None,
+            stop_due: None,
             wake,
             tasks: Some(tasks),
             exit,
@@ -155,6 +161,16 @@ impl Driver {
                 return self.kill();
             }
             Some(polls_left) => self.polls_left = Some(polls_left.saturating_sub(1)),
+            None => {}
+        }
+        match &mut self.stop_after_polls {
+            Some((0, on_signal)) => {
+                self.stop_due = Some(*on_signal);
+                self.stop_after_polls = None;
+                // The driver runs on: the world may be waiting for its answer.
+                self.wake.notify_one();
+            }
+            Some((polls, _)) => *polls -= 1,
             None => {}
         }
         if let Some(tasks) = &mut self.tasks {

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use boatswain::config::OnSignal;
 use boatswain::exit::Exit;
+use devcluster::State;
 use tokio::time::Instant;
 
-use crate::checks::Verdict;
+use crate::checks::{PREFIX, Verdict};
+use crate::drivers::Driver;
 use crate::network_conditions::RequestFault;
+use crate::objects::{NAMESPACE, text};
 use crate::trace::trace_line;
 use crate::world::World;
 
@@ -49,6 +52,7 @@ impl World {
             if on_signal == Some(OnSignal::End) && exit == Exit::Clean {
                 self.checks.application_ended();
                 self.ended_clean = true;
+                self.ended_last = Some((number, driver_exit.since));
             }
             self.checks.driver_ended(number);
             self.checks.budget.driver_ended(number, self.last_fault);
@@ -56,6 +60,27 @@ impl World {
         self.check_stop_times()?;
         self.ensure_driver();
         Ok(())
+    }
+
+    /// A driver that has ended the application leaves no record, unless another driver or a restore has written it.
+    // spec: O-10, O-11
+    pub fn check_record_is_gone(&mut self, state: &State) -> Verdict {
+        let Some((number, since)) = self.ended_last.take() else {
+            return Ok(());
+        };
+        let alone = !self.drivers.borrow().iter().any(Driver::is_alive);
+        let checks = &self.checks;
+        let restored = checks.was_history_replaced_since(since)
+            || checks.was_record_unusable_since(since)
+            || checks.was_record_deleted_since(since);
+        let mut records = state.config_maps(NAMESPACE);
+        let record = records.any(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"));
+        match record && alone && !restored {
+            true => Err(format!(
+                "O-11: d{number} ended the application with exit code 0, and its record is left"
+            )),
+            false => Ok(()),
+        }
     }
 
     fn is_explained(&self, driver_exit: &DriverExit) -> bool {
@@ -74,8 +99,7 @@ impl World {
             injected.is_some_and(|injected| wanted.iter().any(|fault| injected.contains(fault)))
         };
         match exit {
-            // A driver that is stopped before it has started has nothing to do.
-            Exit::Clean => on_signal == Some(OnSignal::End) || stop_requested.is_some() && !started,
+            Exit::Clean => on_signal == Some(OnSignal::End),
             Exit::Superseded => {
                 on_signal == Some(OnSignal::HandOver)
                     || checks.is_superseded(number)

@@ -25,6 +25,7 @@ impl World {
             trace_line!("   the server is unreachable");
             return;
         }
+        self.excuse_watch(&fault);
         match fault {
             Fault::Network { conditions, time } => {
                 self.network.shared().conditions = conditions;
@@ -162,9 +163,9 @@ impl World {
     }
 
     async fn end_outage(&mut self, recovery: Recovery) {
-        self.network.shared().outage = None;
+        let outage = self.network.shared().outage.take();
         match recovery {
-            Recovery::Unchanged => {}
+            Recovery::Unchanged => self.expect_watch_after(outage),
             Recovery::Compacted => self.cluster.compact().await,
             Recovery::Restored => self.restore().await,
             Recovery::Wiped => self.wipe().await,
@@ -206,6 +207,7 @@ fn concerns_drivers(fault: &Fault) -> bool {
             | Fault::Reconfigure { .. }
             | Fault::ChangeImage { .. }
             | Fault::SecondDriver
+            | Fault::StartAndStop { .. }
             | Fault::Pause { .. }
             | Fault::Target { .. }
             | Fault::Command { .. }

@@ -33,6 +33,7 @@ mod network;
 mod network_conditions;
 mod node;
 mod objects;
+mod outages;
 mod planted;
 mod probe;
 mod requests;

@@ -20,7 +20,7 @@ use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tower::{BoxError, Service, ServiceExt};
 
 pub use lines::LONGEST_LINE_DELAY;
@@ -184,6 +184,10 @@ impl Network {
         let response = call(&self.router, parts, body).await;
         let code = response.status().as_u16();
         if kind == RequestKind::Watch {
+            if path.ends_with("/pods") && !streamed {
+                let mut shared = self.shared();
+                shared.watch_opened.insert(self.driver, Instant::now());
+            }
             return self.inject_into_watch(response, number, streamed);
         }
         if kind == RequestKind::Read {

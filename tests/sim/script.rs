@@ -2,6 +2,7 @@
 //! they can be printed and shortened.
 
 mod commands;
+mod early_stops;
 mod mix;
 mod network_faults;
 mod sets;
@@ -171,6 +172,13 @@ pub enum Fault {
     ChangeImage { pick: u64, image: u32 },
     /// Another driver starts beside the running one.
     SecondDriver,
+    /// Another driver starts, and is requested to stop once it was polled this many times; the next one starts after
+    /// this long. If it is requested to end the application, the driver before it is killed.
+    StartAndStop {
+        polls: u32,
+        end: bool,
+        restart_after: Duration,
+    },
     /// The driver is not scheduled for this long.
     Pause { time: Duration },
     /// The target of a profile is changed.
@@ -263,12 +271,13 @@ impl Script {
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
         steps.extend(network_steps(rng, &size));
-        let commands = commands::steps(seed, size.faults_end);
+        let mut more = commands::steps(seed, size.faults_end);
+        more.extend(early_stops::steps(seed, size.faults_end));
         Self {
             seed,
             config,
             pace,
-            steps: in_order(steps, commands),
+            steps: in_order(steps, more),
             faults_end: size.faults_end,
             skew,
         }

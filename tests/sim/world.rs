@@ -24,6 +24,7 @@ use crate::network::Network;
 use crate::network_conditions::RequestFault;
 use crate::node::Nodes;
 use crate::objects::DirectClient;
+use crate::outages::OutageCheck;
 use crate::script::{Fault, Script};
 use crate::sessions::Sessions;
 use crate::trace::{self, trace_line};
@@ -59,6 +60,10 @@ pub struct World {
     pub unrepaired_record: Option<UnusableRecord>,
     /// When the server or the network last had a fault.
     pub last_fault: Option<Instant>,
+    /// When the last outage of the server ended.
+    pub outage_ended: Option<Instant>,
+    /// The check of the watch after it, until it is due.
+    pub outage_check: Option<OutageCheck>,
     /// When paused drivers resume.
     pub resumes: Vec<(usize, Instant)>,
     pub clock: Clock,
@@ -68,6 +73,8 @@ pub struct World {
     pub held: bool,
     /// Whether a driver has ended the application and exited cleanly.
     pub ended_clean: bool,
+    /// The driver that has just done so, and when it started.
+    pub ended_last: Option<(usize, Instant)>,
     /// The application's id in the record when the fleet had converged.
     pub app_id: String,
     /// When the drivers' memory was last measured.
@@ -123,11 +130,14 @@ impl World {
             pending_undos: Vec::new(),
             unrepaired_record: None,
             last_fault: None,
+            outage_ended: None,
+            outage_check: None,
             resumes: Vec::new(),
             clock,
             writes: 0,
             held: false,
             ended_clean: false,
+            ended_last: None,
             app_id: String::new(),
             memory_checked_at: Instant::now(),
             began: Instant::now(),
@@ -165,6 +175,7 @@ impl World {
             let due = starts
                 .chain(resumes)
                 .chain(pending_undos)
+                .chain(self.outage_check_due())
                 .chain(self.node_due());
             let next = due.fold(then.min(now + CHECK_INTERVAL), Instant::min);
             tokio::select! {
@@ -197,6 +208,7 @@ impl World {
             trace_line!("d{number} reaches its last poll");
             self.kill(number);
         }
+        self.request_early_stops();
         self.undo().await;
         self.restart_ended_application(false).await;
         let writes = std::mem::take(&mut self.network.shared().completed_writes);
@@ -216,6 +228,7 @@ impl World {
             self.checks.budget.refused();
         }
         self.check_exits()?;
+        self.check_watch_after_outage()?;
         let now = Instant::now();
         if self.is_down() || !self.network.shared().conditions.is_faultless() {
             self.last_fault = Some(now);
@@ -241,6 +254,7 @@ impl World {
                 self.checks.budget.restarted(&ended);
             }
         }
+        self.check_record_is_gone(&state)?;
         self.network.shared().remember(state);
         self.check_ledgers().await?;
         self.update_sessions().await?;
@@ -395,6 +409,18 @@ impl World {
         }
         if on_signal == OnSignal::End {
             self.checks.ended_by.insert(number);
+        }
+    }
+
+    /// Requests drivers to stop that have reached the poll of that.
+    fn request_early_stops(&mut self) {
+        let due: Vec<_> = (self.drivers.borrow_mut().iter_mut())
+            .filter(|driver| driver.is_alive() && driver.stop_requested.is_none())
+            .filter_map(|driver| Some((driver.number, driver.stop_due.take()?)))
+            .collect();
+        for (number, on_signal) in due {
+            trace_line!("d{number} is requested to stop early: {on_signal:?}");
+            self.request_stop(number, on_signal);
         }
     }
 

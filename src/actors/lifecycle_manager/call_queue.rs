@@ -65,6 +65,8 @@ struct Open {
     /// made for this subject, and its answer must not be taken for that of a later call.
     pod_call: Option<PodCall>,
     next_try: Tick,
+    /// The earliest time of the pending call, whatever failed.
+    not_before: Tick,
     /// Consecutive calls with the same outcome that changed nothing yet.
     tries: u32,
     last_succeeded: bool,
@@ -115,11 +117,13 @@ impl CallQueue {
         let open = self.open.entry(subject.clone()).or_insert(Open {
             pod_call: None,
             next_try: now,
+            not_before: now,
             tries: 0,
             last_succeeded: false,
             flight: Flight::None,
         });
         let before = open.next_try;
+        open.not_before = not_before.unwrap_or(now);
         if open.pod_call.as_ref() != Some(&pod_call) {
             open.pod_call = Some(pod_call);
             (open.tries, open.next_try) = (0, not_before.unwrap_or(now));
@@ -167,6 +171,23 @@ impl CallQueue {
             }
         }
         calls.into_iter()
+    }
+
+    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        for (subject, open) in &mut self.open {
+            if open.last_succeeded || open.tries == 0 {
+                continue;
+            }
+            // As after the first failure. A call in flight may fail yet.
+            open.tries = 1;
+            let next_try = open.next_try.min(open.not_before.max(now));
+            if open.flight == Flight::None && open.next_try != next_try {
+                self.waiting.remove(&(open.next_try, subject.clone()));
+                self.waiting.insert((next_try, subject.clone()));
+                open.next_try = next_try;
+            }
+        }
     }
 
     /// A call was answered or failed. If it had an effect, a later batch removes the pending call;

@@ -24,6 +24,7 @@ use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
@@ -300,6 +301,15 @@ impl Handler<AskDepths> for LifecycleManager {
 
     fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
         Depths(vec![("calls-owed", self.pending_actions.outstanding())])
+    }
+}
+
+impl Handler<ServerIsBack> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
+        self.pending_actions.server_is_back(self.clock.now().tick);
+        self.store.do_send(AskRound(Subscriber::Lifecycle));
     }
 }
 

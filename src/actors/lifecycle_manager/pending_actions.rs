@@ -162,6 +162,11 @@ impl PendingActions {
         self.queue.answered(subject, succeeded, now);
     }
 
+    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        self.queue.server_is_back(now);
+    }
+
     /// How many calls wait or are in flight.
     pub fn outstanding(&self) -> usize {
         self.queue.len()

@@ -48,6 +48,8 @@ pub struct Allocation {
     claims: Claims,
     /// Requests whose outcome is unknown and that may be sent again.
     repeatable: BTreeSet<ExecutorId>,
+    /// When the last outage of the API server was over.
+    server_back: Option<Tick>,
     had_an_executor: bool,
     failures: Failures,
     waiting: Waiting,
@@ -86,6 +88,7 @@ impl Allocation {
             gangs: Gangs::new(settings.gang, least),
             claims,
             repeatable: BTreeSet::new(),
+            server_back: None,
             had_an_executor: false,
             failures,
             waiting: Waiting::new(settings.waiting),
@@ -118,6 +121,13 @@ impl Allocation {
     /// Adds a profile; `least` is the size of its gang.
     pub fn know(&mut self, profile: ProfileName, least: u32) {
         self.gangs.know(profile, least);
+    }
+
+    /// The end of an outage ends the backoffs of calls (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        self.server_back = Some(now);
+        self.pace.server_is_back(now);
+        self.claims.making.server_is_back(now);
     }
 
     pub fn claims(&mut self) -> &mut Claims {

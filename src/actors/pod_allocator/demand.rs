@@ -45,6 +45,8 @@ pub struct View<'a> {
     pub gangs: &'a Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
     pub repeatable: &'a BTreeSet<ExecutorId>,
+    /// When the last outage of the API server was over.
+    pub server_back: Option<Tick>,
     pub now: Tick,
 }
 
@@ -112,7 +114,11 @@ impl View<'_> {
                 continue;
             }
             let failures = unanswered.repeats.saturating_add(1);
-            let at = unanswered.request.sent + self.settings.repeat_backoff.delay(failures);
+            let sent = unanswered.request.sent;
+            let backoff = sent + self.settings.repeat_backoff.delay(failures);
+            // The end of an outage ends the backoff (spec W-8).
+            let back = self.server_back.filter(|back| *back > sent);
+            let at = back.map_or(backoff, |back| back.min(backoff));
             if at > self.now {
                 decision.wake_at(Some(at), self.now);
                 continue;

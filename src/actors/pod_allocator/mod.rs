@@ -40,6 +40,7 @@ use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
 use crate::model::news::{Aim, News, Outcome};
@@ -350,6 +351,15 @@ impl Handler<AskDepths> for PodAllocator {
             ("requests-in-flight", requests),
             ("claims-in-flight", claims),
         ])
+    }
+}
+
+impl Handler<ServerIsBack> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
+        self.allocation.server_is_back(self.clock.now().tick);
+        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

@@ -55,6 +55,8 @@ struct Trouble {
     /// When the backoff last made a step.
     last_step: Tick,
     until: Tick,
+    /// Until then the server has asked to wait.
+    asked_to_wait: Tick,
 }
 
 impl Pace {
@@ -141,6 +143,7 @@ impl Pace {
             failures: 0,
             last_step: now,
             until: now,
+            asked_to_wait: now,
         });
         if !old {
             trouble.failures = trouble.failures.saturating_add(1);
@@ -148,10 +151,20 @@ impl Pace {
             trouble.until = now + self.limits.backoff.jittered(trouble.failures, random);
         }
         if let Some(told) = wait {
+            trouble.asked_to_wait = trouble.asked_to_wait.max(now + told);
             trouble.until = trouble.until.max(now + told);
         }
         self.trouble = Some(trouble);
         known.is_none().then_some(Turn::Degraded)
+    }
+
+    /// The end of an outage ends the backoff (spec W-8). The trouble is over once a request is
+    /// answered.
+    pub fn server_is_back(&mut self, now: Tick) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.failures = 0;
+            trouble.until = trouble.until.min(trouble.asked_to_wait.max(now));
+        }
     }
 
     pub fn in_flight(&self) -> u32 {
@@ -262,6 +275,35 @@ mod tests {
         send_all(&mut pace, time);
         let turn = pace.answered(at(time), Health::Works, now(time), 0.0);
         assert_eq!(turn, Some(Turn::Recovered(Duration::from_millis(time))));
+    }
+
+    // spec: W-8
+    #[test]
+    fn the_end_of_an_outage_ends_the_backoff_but_not_a_wait_that_the_server_asked_for() {
+        let mut pace = pace(None);
+        let mut time = 0;
+        for _ in 0..9 {
+            send_all(&mut pace, time);
+            pace.answered(at(time), Health::Trouble, now(time), 0.0);
+            time = pace.next_room(at(time)).unwrap().since(at(0)).as_millis() as u64;
+        }
+        send_all(&mut pace, time);
+        pace.answered(at(time), Health::Trouble, now(time), 0.0);
+        assert_eq!(pace.room(at(time + 1)), 0);
+        pace.server_is_back(at(time + 1));
+        assert_eq!(pace.room(at(time + 1)), 1);
+        pace.sent();
+        pace.answered(at(time + 1), Health::Trouble, now(time + 2), 0.0);
+        assert_eq!(
+            pace.next_room(at(time + 2)),
+            Some(at(time + 202)),
+            "and begins anew"
+        );
+        pace.sent();
+        let wait = Health::Wait(Some(Duration::from_secs(7)));
+        pace.answered(at(time + 202), wait, now(time + 202), 0.0);
+        pace.server_is_back(at(time + 203));
+        assert_eq!(pace.next_room(at(time + 203)), Some(at(time + 7_202)));
     }
 
     // spec: A-26

@@ -17,7 +17,7 @@ use crate::actors::event_recorder::events::Note;
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
-use crate::kubernetes::calls::PodGroupSeen;
+use crate::kubernetes::calls::{PodGroupSeen, ServerIsBack};
 use crate::kubernetes::pod_template::gangs::group_name;
 use crate::kubernetes::pod_template::{TemplateError, owner_reference};
 use crate::kubernetes::{Calls, Failure, Kind};
@@ -204,6 +204,19 @@ impl Handler<LookAgain> for GroupKeeper {
             this.looked(looked, ctx);
         }));
         self.look = Some(look);
+    }
+}
+
+impl Handler<ServerIsBack> for GroupKeeper {
+    type Result = ();
+
+    /// The end of an outage ends the backoff (spec W-8).
+    fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
+        if self.failures > 0 {
+            // The first failure is reported already.
+            self.failures = 1;
+            ctx.notify(LookAgain);
+        }
     }
 }
 

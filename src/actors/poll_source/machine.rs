@@ -49,6 +49,8 @@ pub(super) enum Event {
         timer: Serial,
     },
     PollNow,
+    /// The API server answers again after an outage.
+    ServerIsBack,
     Stop,
 }
 
@@ -110,6 +112,10 @@ pub(super) struct Machine {
     begun: Option<Tick>,
     listed: bool,
     in_trouble: bool,
+    /// Until then the server has asked to wait.
+    not_before: Tick,
+    /// Whether the list in flight began during an outage that is over.
+    overtaken: bool,
 }
 
 impl Machine {
@@ -123,6 +129,8 @@ impl Machine {
             begun: None,
             listed: false,
             in_trouble: false,
+            not_before: Tick::default(),
+            overtaken: false,
         }
     }
 
@@ -176,6 +184,7 @@ impl Machine {
                 Ok(list) => self.listed(&list, asked, now, out),
                 Err(why) => self.failed(why, now, out),
             },
+            (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
             // The list in flight began before the request and need not contain what is looked for.
             (Phase::Polling { call, repeated, .. }, Event::PollNow) => Phase::Polling {
                 call,
@@ -191,8 +200,25 @@ impl Machine {
         }
     }
 
+    /// A list that has failed is made now (spec W-8). One in flight may still succeed; if it fails,
+    /// the next one does not wait for an interval.
+    fn server_is_back(&mut self, phase: Phase, now: Tick, out: &mut Vec<Effect>) -> Phase {
+        self.failures = 0;
+        match phase {
+            Phase::Waiting { .. } if self.in_trouble && self.not_before <= now => {
+                self.poll(false, now, out)
+            }
+            Phase::Polling { .. } => {
+                self.overtaken = true;
+                phase
+            }
+            phase @ (Phase::Idle | Phase::Waiting { .. } | Phase::Stopped) => phase,
+        }
+    }
+
     fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
         self.begun = Some(now);
+        self.overtaken = false;
         let call = self.serial();
         // Without a watch the first list must be the newest (spec W-6). After a failure too: a
         // cache that waits for a version of an earlier history would answer too late (spec S-13).
@@ -229,14 +255,16 @@ impl Machine {
     fn failed(&mut self, why: Setback, now: Tick, out: &mut Vec<Effect>) -> Phase {
         let interval = self.interval();
         let mut wait = interval;
-        if self.pace.makes_first_list && !self.listed {
+        if std::mem::take(&mut self.overtaken) || (self.pace.makes_first_list && !self.listed) {
             // Nothing can be decided before the first list, so it is not delayed by an interval.
             self.failures = self.failures.saturating_add(1);
             wait = WATCH
                 .jittered(self.failures, self.rng.random())
                 .min(interval);
         }
-        wait = wait.max(why.retry_after.unwrap_or_default().min(LONGEST));
+        let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
+        self.not_before = now + asked_for;
+        wait = wait.max(asked_for);
         out.push(Effect::Report(Report::Trouble {
             first: !std::mem::replace(&mut self.in_trouble, true),
             error: why.error,

@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 use self::lister::{ListError, Lister, TakenIn};
 use self::machine::{Effect, Event, Machine, Polled, Report, Serial, Setback};
 use self::messages::{PollNow, Stop};
+use crate::kubernetes::calls::ServerIsBack;
 use crate::model::Tick;
 use crate::model::news::ListKind;
 
@@ -173,6 +174,14 @@ impl Handler<PollNow> for PollSource {
 
     fn handle(&mut self, PollNow: PollNow, ctx: &mut Self::Context) {
         self.step(Event::PollNow, ctx);
+    }
+}
+
+impl Handler<ServerIsBack> for PollSource {
+    type Result = ();
+
+    fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
+        self.step(Event::ServerIsBack, ctx);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
 };
-use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::calls::{ConfigMap, ServerIsBack};
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
@@ -76,6 +76,19 @@ impl Handler<Wake> for RecordKeeper {
             self.armed = None;
             self.pump(ctx);
         }
+    }
+}
+
+impl Handler<ServerIsBack> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
+        let now = self.clock.now().tick;
+        self.cancel_overtaken(ctx);
+        self.keeping.server_is_back();
+        self.watching.server_is_back(now);
+        self.owned_resources.server_is_back(now);
+        self.pump(ctx);
     }
 }
 

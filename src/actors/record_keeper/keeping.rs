@@ -86,6 +86,8 @@ pub struct Keeping {
     failures: u32,
     troubled: bool,
     not_before: Tick,
+    /// Until then the server has asked to wait.
+    asked_to_wait: Tick,
     /// The call in flight: the record and the epoch when it was sent.
     sent: Option<(Record, Epoch)>,
 }
@@ -140,6 +142,7 @@ impl Keeping {
             failures: 0,
             troubled: false,
             not_before: Tick::default(),
+            asked_to_wait: Tick::default(),
             sent: None,
         }
     }
@@ -209,6 +212,20 @@ impl Keeping {
 
     /// Schedules a read: the watch has ended or shown an unexpected line.
     pub fn check(&mut self) {
+        self.must_read = true;
+    }
+
+    /// The end of an outage ends the backoff (spec W-8). The record is read again: another driver
+    /// may have taken over meanwhile, and the record's watch may be on a dead connection.
+    pub fn server_is_back(&mut self) {
+        self.failures = 0;
+        self.not_before = self.not_before.min(self.asked_to_wait);
+        self.must_read = true;
+    }
+
+    /// The call in flight was cancelled: whether it took effect, only a read shows.
+    pub fn cancelled(&mut self) {
+        self.sent = None;
         self.must_read = true;
     }
 
@@ -427,7 +444,8 @@ impl Keeping {
         } else {
             RETRY.delay(self.failures)
         };
-        self.not_before = now + failure.retry_after.map_or(wait, |told| told.max(wait));
+        self.asked_to_wait = now + failure.retry_after.unwrap_or_default();
+        self.not_before = self.asked_to_wait.max(now + wait);
         if contended || std::mem::replace(&mut self.troubled, true) {
             return Vec::new();
         }

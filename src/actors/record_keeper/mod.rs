@@ -14,7 +14,9 @@ mod watching;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, WrapFuture};
+use actix::{
+    ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, SpawnHandle, WrapFuture,
+};
 use futures::StreamExt;
 use imbl::OrdMap;
 use serde_json::json;
@@ -41,6 +43,9 @@ use watching::Watching;
 /// The interval between attempts to change the owner of pods.
 const ADOPT_AGAIN: Duration = Duration::from_secs(1);
 
+/// A call that is this old when the API server is back was sent before its first answer.
+const OVERTAKEN: Duration = Duration::from_secs(1);
+
 pub struct RecordKeeper {
     keeping: Keeping,
     owners: Owners,
@@ -65,6 +70,8 @@ pub struct RecordKeeper {
     deletions: Vec<oneshot::Sender<()>>,
     armed: Option<Tick>,
     watching: Watching,
+    /// The call about the record that is in flight, and since when.
+    in_flight: Option<(SpawnHandle, Tick)>,
 }
 
 pub struct Wiring {
@@ -107,6 +114,7 @@ impl RecordKeeper {
             deletions: Vec::new(),
             armed: None,
             watching: Watching::default(),
+            in_flight: None,
         }
     }
 
@@ -156,7 +164,7 @@ impl RecordKeeper {
         }
     }
 
-    fn call(&self, op: Op, ctx: &mut Context<Self>) {
+    fn call(&mut self, op: Op, ctx: &mut Context<Self>) {
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
         let call = async move {
             let answer = match op {
@@ -175,11 +183,24 @@ impl RecordKeeper {
             };
             answer.unwrap_or_else(Answer::Failed)
         };
-        ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
+        let call = ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
+            this.in_flight = None;
             let effects = this.keeping.answered(answer, this.clock.now().tick);
             this.carry_out(effects);
             this.pump(ctx);
         }));
+        self.in_flight = Some((call, self.clock.now().tick));
+    }
+
+    /// Cancels a call that began during an outage that is over (spec W-8). On a dead connection it
+    /// would be waited for until its timeout.
+    fn cancel_overtaken(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        let overtaken = |(_, since): &mut (SpawnHandle, Tick)| now.since(*since) >= OVERTAKEN;
+        if let Some((call, _)) = self.in_flight.take_if(overtaken) {
+            ctx.cancel_future(call);
+            self.keeping.cancelled();
+        }
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {

@@ -115,6 +115,12 @@ impl OwnedResources {
         }
     }
 
+    /// The end of an outage ends the backoff (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        self.failures = 0;
+        self.not_before = self.not_before.min(now);
+    }
+
     /// Processes the result of a check. Returns the first failure in a row, to be logged.
     pub fn answered(&mut self, record: PodUid, settled: Settled, now: Tick) -> Option<Failure> {
         self.busy = false;

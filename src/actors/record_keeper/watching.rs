@@ -39,6 +39,12 @@ impl Watching {
         self.open = Some(now);
     }
 
+    /// The end of an outage ends the backoff (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        self.failures = 0;
+        self.not_before = self.not_before.min(now);
+    }
+
     /// The watch has ended, or was not opened.
     pub fn ended(&mut self, now: Tick) {
         let lasted = self.open.take().map_or(Duration::ZERO, |at| now.since(at));

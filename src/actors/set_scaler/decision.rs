@@ -101,6 +101,14 @@ impl Trial {
         self.in_flight = true;
     }
 
+    fn server_is_back(&mut self, now: Tick) {
+        if self.failures > 0 {
+            self.not_before = self.not_before.min(now);
+            // As after the first failure: the first one is logged.
+            self.failures = 1;
+        }
+    }
+
     fn over(&mut self, succeeded: bool, backoff: &Backoff, now: Tick) {
         self.in_flight = false;
         self.failures = if succeeded { 0 } else { self.failures + 1 };
@@ -173,6 +181,17 @@ impl Scaling {
             self.look_at = Tick::default();
         }
         self.observed.as_ref().map_or(1, BTreeMap::len)
+    }
+
+    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        let numbers = self.numbers.values_mut().map(|(.., trial)| trial);
+        for trial in numbers
+            .chain(self.sets.values_mut())
+            .chain([&mut self.look])
+        {
+            trial.server_is_back(now);
+        }
     }
 
     pub fn in_flight(&self) -> u32 {

@@ -24,6 +24,7 @@ use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::labels::POD_DELETION_COST;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::set_template::Sets;
@@ -328,6 +329,15 @@ impl Handler<ProfileAdded> for SetScaler {
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
         self.scaling.know(name, hash);
         Ok(())
+    }
+}
+
+impl Handler<ServerIsBack> for SetScaler {
+    type Result = ();
+
+    fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
+        self.scaling.server_is_back(self.clock.now().tick);
+        self.ask();
     }
 }
 

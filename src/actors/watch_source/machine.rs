@@ -57,7 +57,12 @@ enum Phase {
     /// A watch is open.
     Watching(Watching),
     /// Waits for the timer. Then the watch resumes at `next`, or makes a list if that is `None`.
-    Waiting { timer: Serial, next: Option<Point> },
+    Waiting {
+        timer: Serial,
+        next: Option<Point>,
+        /// Until then the server has asked to wait.
+        not_before: Tick,
+    },
     /// The driver is stopping.
     Stopped,
 }
@@ -139,6 +144,7 @@ impl Machine {
                 Phase::Stopped
             }
             (phase, Event::Anew { epoch }) => self.anew(phase, epoch, out),
+            (phase, Event::ServerIsBack { after }) => self.server_is_back(phase, after, now, out),
 
             (Phase::Idle, Event::Begin) => self.list(out),
 
@@ -173,11 +179,8 @@ impl Machine {
                 self.silence(watching, now, out)
             }
 
-            (Phase::Waiting { timer, next }, Event::Alarm { timer: rung }) if rung == timer => {
-                match next {
-                    Some(from) => self.watch(from, out),
-                    None => self.list(out),
-                }
+            (Phase::Waiting { timer, next, .. }, Event::Alarm { timer: rung }) if rung == timer => {
+                self.resume(next, out)
             }
 
             // The remaining events are a repeated start, or outdated answers and alarms.
@@ -212,11 +215,63 @@ impl Machine {
                 out.push(Effect::Cut);
                 self.list(out)
             }
-            Phase::Waiting { timer, next } => Phase::Waiting {
+            Phase::Waiting {
+                timer,
+                next,
+                not_before,
+            } => Phase::Waiting {
                 timer,
                 next: next.filter(|from| from.epoch >= newest),
+                not_before,
             },
             phase => phase,
+        }
+    }
+
+    /// The end of an outage ends the backoff (spec W-8). A watch that was opened before the outage
+    /// and has shown nothing since may be on a dead connection, and so may be one that is being
+    /// opened: both are opened again. A list goes on, because its own page may have been the
+    /// answer.
+    fn server_is_back(
+        &mut self,
+        phase: Phase,
+        after: Duration,
+        now: Tick,
+        out: &mut Vec<Effect>,
+    ) -> Phase {
+        self.failures = 0;
+        match phase {
+            Phase::Waiting {
+                next, not_before, ..
+            } if now < not_before => Phase::Waiting {
+                timer: self.arm(now.until(not_before), out),
+                next,
+                not_before,
+            },
+            Phase::Waiting { next, .. } => self.resume(next, out),
+            Phase::Opening { from, .. } => {
+                out.push(Effect::Cut);
+                self.watch(from, out)
+            }
+            Phase::Watching(watching) if now.since(watching.last_line) >= after => {
+                out.push(Effect::Cut);
+                out.push(Effect::Report(Report::Again {
+                    error: Arc::from("the server was out of reach, and the watch showed nothing"),
+                    from: Some(watching.from.version.clone()),
+                    wait: Duration::ZERO,
+                }));
+                self.watch(watching.from, out)
+            }
+            phase @ (Phase::Idle | Phase::Listing { .. } | Phase::Watching(_) | Phase::Stopped) => {
+                phase
+            }
+        }
+    }
+
+    fn resume(&mut self, next: Option<Point>, out: &mut Vec<Effect>) -> Phase {
+        match next {
+            Some(from) => self.watch(from, out),
+            None => self.list(out),
         }
     }
 
@@ -435,6 +490,7 @@ impl Machine {
         Phase::Waiting {
             timer: self.arm(wait, out),
             next,
+            not_before: now + asked_for,
         }
     }
 

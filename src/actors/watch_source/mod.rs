@@ -20,6 +20,7 @@ use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setba
 use self::messages::Stop;
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
@@ -332,6 +333,14 @@ impl Handler<ListAnew> for WatchSource {
 
     fn handle(&mut self, ListAnew { epoch }: ListAnew, ctx: &mut Self::Context) {
         self.step(Event::Anew { epoch }, ctx);
+    }
+}
+
+impl Handler<ServerIsBack> for WatchSource {
+    type Result = ();
+
+    fn handle(&mut self, ServerIsBack { after }: ServerIsBack, ctx: &mut Self::Context) {
+        self.step(Event::ServerIsBack { after }, ctx);
     }
 }
 

@@ -19,27 +19,41 @@ pub(super) struct Taken {
     pub(super) map: ConfigMap,
 }
 
-/// The version is the precondition of the write, so that concurrent starts get different
+/// `None` if there is no record.
+pub(super) async fn read(
+    calls: &Calls,
+    retries: &Retries<'_>,
+    place: &RecordPlace,
+) -> Result<Option<ConfigMap>, StartError> {
+    let name = record_name(&place.prefix);
+    let read = || calls.get_config_map(&name);
+    retries.call("the application record", read).await
+}
+
+/// `found`: the record as it was read. The version is the precondition of the write, so that concurrent starts get different
 /// incarnations.
 pub(super) async fn take_over(
     config: &Config,
     calls: &Calls,
     retries: &Retries<'_>,
     place: &RecordPlace,
+    found: Option<ConfigMap>,
     environment: &Environment,
 ) -> Result<Taken, StartError> {
+    let mut found = Some(found);
     let name = record_name(&place.prefix);
     let holder = holder(environment.holder);
     let mut failures = 0;
     // The last write whose outcome is unknown, and the record before it.
     let mut attempt: Option<(Record, Option<Record>)> = None;
     loop {
-        let found = retries
-            .call("the application record", || calls.get_config_map(&name))
-            .await?;
+        let found = match found.take() {
+            Some(found) => found,
+            None => read(calls, retries, place).await?,
+        };
         let inherited = match &found {
             None => None,
-            Some(map) => Some(read(map, config.app.id.as_ref())?),
+            Some(map) => Some(understand(map, config.app.id.as_ref())?),
         };
         if let (Some(map), Some(record), Some((sent, before))) = (&found, &inherited, &attempt)
             && (record.incarnation, &record.holder) == (sent.incarnation, &sent.holder)
@@ -92,7 +106,7 @@ pub(super) async fn take_over(
     }
 }
 
-fn read(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
+fn understand(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
     let record = match wanted {
         Some(app_id) => Record::read_own(map, app_id),
         None => Record::read(map),
@@ -132,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::driver::succession::{Application, take_over_application};
+    use crate::driver::succession::{Application, find_application, take_over_application};
     use crate::kubernetes::Clients;
     use devcluster::{self, DevCluster};
 
@@ -158,7 +172,9 @@ mod tests {
             seed: 1,
             holder,
         };
-        take_over_application(&Config::default(), &environment)
+        let config = Config::default();
+        let found = find_application(&config, &environment).await.unwrap();
+        take_over_application(found, &config, &environment)
             .await
             .unwrap()
     }

@@ -17,6 +17,7 @@ use crate::actors::metrics::Meter;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_groups::GroupKeeper;
 use crate::actors::profiles::Profiles;
+use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::snapshot_store::SnapshotStore;
@@ -32,6 +33,7 @@ pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,
     pub(super) meter: Context<Meter>,
     pub(super) credentials: Context<Credentials>,
+    pub(super) reachability: Context<Reachability>,
     /// `None` without the watch.
     pub(super) watch: Option<Context<WatchSource>>,
     pub(super) record: Context<RecordKeeper>,
@@ -58,6 +60,7 @@ pub(super) struct Links {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) meter: Addr<Meter>,
     pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) reachability: Addr<Reachability>,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
     pub(super) registry: Addr<ExecutorRegistry>,
@@ -80,6 +83,7 @@ impl Contexts {
             store: Context::new(),
             meter: Context::new(),
             credentials: Context::new(),
+            reachability: Context::new(),
             watch: basis.config.watch.enabled.then(Context::new),
             record: Context::new(),
             backend: Context::new(),
@@ -104,11 +108,17 @@ impl Contexts {
 
     pub(super) fn links(&self, calls: Calls, reporter: &Addr<Reporter>) -> Links {
         let (meter, registry) = (self.meter.address(), self.registry.address());
-        let observers = (meter.clone(), registry.clone(), self.credentials.address());
+        let observers = (
+            meter.clone(),
+            registry.clone(),
+            self.credentials.address(),
+            self.reachability.address(),
+        );
         Links {
             store: self.store.address(),
             meter,
             watch: self.watch.as_ref().map(Context::address),
+            reachability: self.reachability.address(),
             record: self.record.address(),
             backend: self.backend.address(),
             registry,
@@ -125,10 +135,11 @@ impl Contexts {
             },
             reporter: reporter.clone(),
             calls: calls.observed(Arc::new(move |call| {
-                let (meter, registry, credentials) = &observers;
+                let (meter, registry, credentials, reachability) = &observers;
                 meter.do_send(call);
                 registry.do_send(call);
                 credentials.do_send(call);
+                reachability.do_send(call);
             })),
         }
     }

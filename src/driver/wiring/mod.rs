@@ -61,6 +61,7 @@ pub(super) fn wire(
     let poll = sources::poll_source(&basis, &links, rng());
     let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
     let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
+    let reachability_rng = rng();
 
     contexts.store.run(store::snapshot_store(&basis, &links));
     contexts.meter.run(store::meter(&basis, &links));
@@ -70,6 +71,8 @@ pub(super) fn wire(
         context.run(watch);
     }
     let poll = poll.start();
+    let reachability = sources::reachability(&basis, &links, &poll, reachability_rng);
+    contexts.reachability.run(reachability);
     contexts.record.run(edges::record_keeper(&basis, &links));
     let registry = backend::executor_registry(&basis, &links, accounts);
     contexts.registry.run(registry);
@@ -97,6 +100,7 @@ pub(super) fn wire(
         limits,
         watch: links.watch,
         poll,
+        reachability: links.reachability,
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,

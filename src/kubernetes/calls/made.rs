@@ -18,3 +18,12 @@ pub struct CallMade {
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
 }
+
+/// The API server answers again after an outage: who waits because of it tries again now. Sent to each caller after a
+/// random delay, so that many drivers do not call at the same time (spec W-8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ServerIsBack {
+    /// How long no call was answered.
+    pub after: Duration,
+}

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
-pub use made::CallMade;
+pub use made::{CallMade, ServerIsBack};
 pub use pod_groups::PodGroupSeen;
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use sets::{SetKind, SetSeen};

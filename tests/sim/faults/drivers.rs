@@ -49,6 +49,26 @@ impl World {
                 self.stop(OnSignal::HandOver, Duration::ZERO);
             }
             Fault::SecondDriver => self.start(),
+            Fault::StartAndStop {
+                polls,
+                end,
+                restart_after,
+            } => {
+                let on_signal = match end {
+                    true => OnSignal::End,
+                    false => OnSignal::HandOver,
+                };
+                self.starts.push(Instant::now() + restart_after);
+                // A successor of a driver that still runs is no end of its executors.
+                if let Some(number) = self.last_alive().filter(|_| end) {
+                    self.kill(number);
+                }
+                let before = self.drivers.borrow().len();
+                self.start();
+                if let Some(driver) = self.drivers.borrow_mut().get_mut(before) {
+                    driver.stop_after_polls = Some((polls, on_signal));
+                }
+            }
             Fault::Pause { time } => {
                 if let Some(number) = self.youngest()
                     && let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number)

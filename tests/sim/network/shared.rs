@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use devcluster::State;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::time::Instant;
 
 use crate::network_conditions::{NetworkConditions, RequestFault};
 use crate::requests::CompletedWrite;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub(super) states: VecDeque<State>,
     /// Writes carried out for drivers since the world last looked.
     pub completed_writes: Vec<CompletedWrite>,
+    /// When each driver last opened a watch on the executors' pods.
+    pub watch_opened: BTreeMap<usize, Instant>,
     /// A driver is killed after this many more requests were carried out.
     pub kill_countdown: Option<u32>,
     /// The driver that has reached that request.
@@ -68,6 +71,7 @@ impl Shared {
             broken_up_to: 0,
             states: VecDeque::new(),
             completed_writes: Vec::new(),
+            watch_opened: BTreeMap::new(),
             kill_countdown: None,
             killed: None,
         }

@@ -145,3 +145,37 @@ fn an_unexpected_answer_makes_no_room() {
     queue.answered(&subject(2), true, at(20_000));
     assert_eq!(due(&mut queue, at(20_000)), [delete("u")]);
 }
+
+// spec: L-11, W-8
+#[test]
+fn the_end_of_an_outage_ends_the_backoff_of_failed_calls_but_not_what_was_planned_for_later() {
+    let mut queue = queue(8);
+    let planned = Some((look_up(3), Some(at(90_000))));
+    for n in 1..=2 {
+        queue.set(subject(n), Some((look_up(n), None)), at(0));
+    }
+    queue.set(subject(3), planned.clone(), at(0));
+    assert_eq!(due(&mut queue, at(0)), [look_up(1), look_up(2)]);
+    queue.answered(&subject(1), false, at(0));
+    queue.answered(&subject(2), true, at(0));
+    queue.server_is_back(at(10));
+    assert_eq!(due(&mut queue, at(10)), [look_up(1)], "the failed one");
+    queue.server_is_back(at(20));
+    queue.answered(&subject(1), false, at(30));
+    let again = queue.next_try().unwrap().since(at(0));
+    assert!(again < BACKOFF.max, "one in flight may fail yet: {again:?}");
+
+    // A failed call that is not wanted before a later time.
+    assert_eq!(due(&mut queue, at(90_000)).len(), 3);
+    for n in 1..=3 {
+        queue.answered(&subject(n), n != 3, at(90_000));
+    }
+    queue.set(
+        subject(3),
+        Some((look_up(3), Some(at(200_000)))),
+        at(90_000),
+    );
+    queue.server_is_back(at(90_001));
+    assert!(!due(&mut queue, at(199_999)).contains(&look_up(3)));
+    assert!(due(&mut queue, at(200_000)).contains(&look_up(3)));
+}

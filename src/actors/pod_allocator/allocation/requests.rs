@@ -17,6 +17,7 @@ impl Allocation {
             refusal_pauses: &self.refusal_pauses,
             gangs: &self.gangs,
             repeatable: &self.repeatable,
+            server_back: self.server_back,
             now,
         };
         let mut demands = view.demands(decision);

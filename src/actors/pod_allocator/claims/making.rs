@@ -146,6 +146,22 @@ impl Making {
         }
     }
 
+    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    pub fn server_is_back(&mut self, now: Tick) {
+        let failed = self
+            .pieces
+            .iter_mut()
+            .filter(|(_, piece)| piece.failures > 0);
+        for ((id, volume), piece) in failed {
+            piece.failures = 0;
+            if let Some(at) = piece.at.filter(|at| *at > now) {
+                self.order.remove(&(at, *id, Arc::clone(volume)));
+                self.order.insert((now, *id, Arc::clone(volume)));
+                piece.at = Some(now);
+            }
+        }
+    }
+
     /// The calls to make now.
     pub fn due(&mut self, now: Tick) -> Vec<Ensure> {
         let mut due = Vec::new();

@@ -318,3 +318,29 @@ proptest! {
         }
     }
 }
+
+// spec: P-2, W-8
+#[test]
+fn a_failed_list_is_made_again_when_the_server_is_back() {
+    let mut driven = Driven::begun(BESIDE);
+    assert_eq!(driven.step(Event::ServerIsBack), [], "none has failed");
+    driven.alarm();
+    driven.polled(Err(setback()));
+    let effects = driven.step(Event::ServerIsBack);
+    assert!(matches!(effects[..], [Effect::Poll { quorum: true, .. }]));
+    driven.step(Event::ServerIsBack);
+    driven.polled(Err(setback()));
+    let (_, after) = driven.timer.unwrap();
+    assert!(after < S, "it had begun before: {after:?}");
+    driven.alarm();
+    driven.polled(Err(setback()));
+    let (_, after) = driven.timer.unwrap();
+    assert!(after > 26 * S, "{after:?}");
+    driven.alarm();
+    let asked = Setback {
+        retry_after: Some(5 * S),
+        ..setback()
+    };
+    driven.polled(Err(asked));
+    assert_eq!(driven.step(Event::ServerIsBack), [], "it asked to wait");
+}

@@ -325,3 +325,37 @@ fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {
         assert_eq!(keeping.next(at(100)), None);
     }
 }
+
+// spec: O-30, W-8
+#[test]
+fn a_failed_write_is_repeated_when_the_server_is_back_and_its_backoff_begins_anew() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 2_000);
+    let mut now = at(0);
+    for _ in 0..9 {
+        assert!(keeping.next(now).is_some());
+        keeping.answered(broken(Kind::Unreachable), now);
+        now = keeping.next_at().unwrap();
+    }
+    assert!(keeping.next(now).is_some());
+    keeping.answered(broken(Kind::Unreachable), now);
+    assert_eq!(keeping.next(now), None);
+    keeping.server_is_back();
+    assert_eq!(keeping.next(now), Some(Op::Get));
+    keeping.answered(broken(Kind::Unreachable), now);
+    assert_eq!(keeping.next_at(), Some(now + Duration::from_millis(500)));
+}
+
+// spec: O-30, W-8
+#[test]
+fn a_write_that_was_cancelled_after_an_outage_is_read_before_it_is_repeated() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 2_000);
+    assert!(matches!(keeping.next(at(0)), Some(Op::Replace(_))));
+    keeping.cancelled();
+    keeping.server_is_back();
+    assert_eq!(keeping.next(at(1)), Some(Op::Get));
+    let found = map(&record(3), "u1", 10);
+    keeping.answered(Answer::Got(Some(found)), at(1));
+    assert!(matches!(keeping.next(at(1)), Some(Op::Replace(_))));
+}

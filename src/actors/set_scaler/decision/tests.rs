@@ -435,3 +435,21 @@ fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     assert_eq!(world.scaling.end(), 0);
     assert_eq!(world.decide(), []);
 }
+
+// spec: A-80, W-8
+#[test]
+fn a_failed_look_at_the_sets_is_repeated_when_the_server_is_back() {
+    let mut world = World::new(SetKind::StatefulSet, 2);
+    for _ in 0..9 {
+        assert_eq!(world.decide(), [Action::Look]);
+        let now = world.scenario.now().tick;
+        world.scaling.looked(None, now);
+        world.scenario.pass(31_000);
+    }
+    assert_eq!(world.decide(), [Action::Look]);
+    let now = world.scenario.now().tick;
+    world.scaling.looked(None, now);
+    assert_eq!(world.decide(), []);
+    world.scaling.server_is_back(now);
+    assert_eq!(world.decide(), [Action::Look]);
+}

@@ -19,6 +19,7 @@ enum Happening {
     Alarm,
     Anew(u64),
     Stale(u64),
+    Back(u64),
     Pass(u64),
 }
 
@@ -41,6 +42,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
         Just(Happening::Alarm),
         (0_u64..4).prop_map(Happening::Anew),
         (0_u64..200).prop_map(Happening::Stale),
+        (0_u64..100).prop_map(Happening::Back),
         (0_u64..200_000).prop_map(Happening::Pass),
     ]
 }
@@ -65,6 +67,9 @@ proptest! {
                     continue;
                 }
                 (Happening::Anew(epoch), _) => Event::Anew { epoch: Epoch(epoch) },
+                (Happening::Back(after), _) => Event::ServerIsBack {
+                    after: Duration::from_secs(after),
+                },
                 (Happening::Alarm, _) => match driven.shell.timer {
                     Some((timer, after)) if rung != Some(timer) => {
                         rung = Some(timer);
@@ -114,7 +119,10 @@ proptest! {
                 prop_assert!(!after_a_wait || driven.now.since(last_asked) >= FIRST);
                 last_asked = driven.now;
             }
-            if effects.iter().any(|effect| matches!(effect, Effect::Report(Report::Trouble { .. } | Report::Again { .. }))) {
+            let ended = |effect: &Effect| {
+                matches!(effect, Effect::Report(Report::Trouble { .. } | Report::Again { .. }))
+            };
+            if asks == 0 && effects.iter().any(ended) {
                 // Answered or cancelled.
                 driven.shell.call = None;
             }

@@ -442,3 +442,80 @@ fn answers_and_alarms_that_are_not_the_current_ones_change_nothing_in_any_state(
         assert_eq!(idle.phase, Phase::Idle);
     }
 }
+
+/// Fails to open the watch this often.
+fn fails(driven: &mut Driven, times: u32) {
+    for _ in 0..times {
+        driven.ended(SetbackKind::Broke);
+        driven.alarm();
+    }
+    driven.ended(SetbackKind::Broke);
+}
+
+// spec: W-8
+#[test]
+fn when_the_server_is_back_a_waiting_watch_resumes_at_once_and_its_backoff_begins_anew() {
+    let back = Event::ServerIsBack { after: 20 * S };
+    let mut driven = Driven::watching();
+    fails(&mut driven, 8);
+    assert!(driven.armed() >= 22 * S);
+    let effects = driven.step(back.clone());
+    assert_eq!(watched_from(&effects), Some(&10.into()));
+    driven.ended(SetbackKind::Broke);
+    assert!(driven.armed() < S, "{:?}", driven.armed());
+
+    let mut driven = Driven::begun();
+    for _ in 0..8 {
+        driven.listed(Err(setback(SetbackKind::Broke)));
+        driven.alarm();
+    }
+    driven.step(back.clone());
+    driven.listed(Err(setback(SetbackKind::Broke)));
+    assert!(driven.armed() < S, "a list that was in flight");
+    assert!(lists(&driven.step(back)));
+}
+
+// spec: W-2, W-8
+#[test]
+fn a_wait_that_the_server_asked_for_outlasts_an_outage() {
+    let mut driven = Driven::watching();
+    fails(&mut driven, 8);
+    driven.alarm();
+    let call = driven.call();
+    let why = Setback {
+        retry_after: Some(5 * S),
+        ..setback(SetbackKind::Broke)
+    };
+    driven.step(Event::Ended { call, why });
+    driven.now = driven.now + 2 * S;
+    let effects = driven.step(Event::ServerIsBack { after: 20 * S });
+    assert!(matches!(effects[..], [Effect::Arm { after, .. }] if after == 3 * S));
+    assert_eq!(watched_from(&driven.alarm()), Some(&10.into()));
+}
+
+// spec: W-8
+#[test]
+fn a_watch_without_a_line_since_the_outage_began_is_opened_again_from_its_version() {
+    let back = Event::ServerIsBack { after: 20 * S };
+    let reopened = |effects: &[Effect]| {
+        let watch = effects.iter().find_map(|effect| match effect {
+            Effect::Watch { from, .. } => Some(from.clone()),
+            _ => None,
+        });
+        (effects.contains(&Effect::Cut), watch)
+    };
+    let mut driven = Driven::watching();
+    driven.line(bookmark(12));
+    driven.now = driven.now + 21 * S;
+    let effects = driven.step(back.clone());
+    assert_eq!(reopened(&effects), (true, Some(12.into())));
+    let effects = driven.step(back.clone());
+    let again = (true, Some(12.into()));
+    assert_eq!(reopened(&effects), again, "nor one that is being opened");
+
+    driven.opened();
+    assert_eq!(driven.step(back.clone()), [], "opened since");
+    driven.now = driven.now + 21 * S;
+    driven.line(seen(13));
+    assert_eq!(driven.step(back), [], "it has shown something");
+}

@@ -81,6 +81,10 @@ pub(in crate::actors::watch_source) enum Event {
     Anew {
         epoch: Epoch,
     },
+    /// The API server answers again, after this long without any answer.
+    ServerIsBack {
+        after: Duration,
+    },
     Stop,
 }
 

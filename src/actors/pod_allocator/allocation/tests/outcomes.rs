@@ -452,3 +452,18 @@ fn a_test_request_of_unknown_outcome_does_not_block_its_profile_forever() {
     assert_eq!(driver.live_of("default"), 2);
     assert_eq!(driver.ids_where(|class| class == Class::Unknown), [0u64; 0]);
 }
+
+// spec: A-13, W-8
+#[test]
+fn an_unknown_request_is_repeated_at_once_when_the_server_is_back() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.live(8_000, |driver| driver.answer_all(|_, _| Reply::Broke));
+    assert_eq!(driver.round(), [0u64; 0], "the backoff is 8 s");
+    let now = driver.scenario.now().tick;
+    driver.allocation.server_is_back(now);
+    assert_eq!(driver.round(), [1]);
+    driver.answer(1, Reply::Broke);
+    assert_eq!(driver.round(), [0u64; 0], "once");
+}

@@ -122,3 +122,23 @@ fn a_pod_of_an_earlier_driver_gets_its_missing_claim() {
     let ensured: Vec<&str> = driver.ensures.iter().map(|e| &*e.name).collect();
     assert_eq!(ensured, [own(7)]);
 }
+
+// spec: K-10, W-8
+#[test]
+fn a_claim_whose_creation_failed_is_tried_again_when_the_server_is_back() {
+    let mut driver = with_a_pod();
+    driver.live(40_000, |driver| {
+        driver.answer_all(|_, _| Reply::Unreachable);
+        while let Some(ensure) = driver.ensures.pop() {
+            let now = driver.scenario.now().tick;
+            let making = &mut driver.allocation.claims().making;
+            making.answered(&ensure, Ensured::Trouble, now);
+        }
+    });
+    driver.round();
+    assert!(driver.ensures.is_empty());
+    let now = driver.scenario.now().tick;
+    driver.allocation.server_is_back(now);
+    driver.round();
+    assert_eq!(driver.ensures.len(), 1);
+}

@@ -1,0 +1,389 @@
+//! Decides whether the API server answers: a function of the state, an event and the time (spec
+//! W-8).
+//!
+//! One failed call proves nothing about the server: the call may be one that always fails. So a
+//! failure leads to a probe, and only a probe that fails too makes an outage. A server that answers
+//! the probe has had none, and the failed call keeps its own backoff.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::kubernetes::Kind;
+use crate::kubernetes::calls::CallMade;
+use crate::model::Tick;
+
+/// From the first failure to the probe, in ms. A busy driver's other calls are answered in this
+/// time, and no probe is needed.
+const FIRST_PROBE_MS: RangeInclusive<u64> = 500..=1_000;
+
+/// Between the beginnings of two probes during an outage, in ms. It bounds how late the driver
+/// finds out that the server is back.
+const PROBE_EVERY_MS: RangeInclusive<u64> = 1_000..=2_000;
+
+/// How long after the first answer the last caller is informed, in ms.
+const SPREAD_MS: RangeInclusive<u64> = 0..=500;
+
+/// The least time between two reports that the server is back. Each report begins all backoffs
+/// anew: a server that answers every other call would be called without pause.
+const REPORT_GAP: Duration = Duration::from_secs(10);
+
+/// The serial number of a timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Serial(u64);
+
+/// What the outcome of a call shows about the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It works, even if it refused this call.
+    Answer,
+    /// Nothing, or an error of the network or of the server.
+    Nothing,
+    /// 401, 403 or 429, or a request to wait. A server that has just started answers so before it
+    /// works: neither an outage nor the end of one.
+    Unclear,
+}
+
+impl Heard {
+    pub fn of(failure: Kind) -> Self {
+        match failure {
+            Kind::Wait | Kind::Rights | Kind::Credentials => Self::Unclear,
+            failure if failure.is_outage() => Self::Nothing,
+            _ => Self::Answer,
+        }
+    }
+
+    pub fn of_call(call: &CallMade) -> Self {
+        let unclear = [Kind::Wait, Kind::Rights, Kind::Credentials];
+        match call.answered {
+            false => Self::Nothing,
+            true if unclear.iter().any(|kind| kind.word() == call.outcome) => Self::Unclear,
+            true => Self::Answer,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A call of any actor has ended.
+    Called(Heard),
+    /// The probe has ended.
+    Probed(Heard),
+    Alarm {
+        timer: Serial,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    Arm {
+        timer: Serial,
+        after: Duration,
+    },
+    /// Make a cheap call.
+    Probe,
+    /// Inform all callers.
+    Back {
+        /// How long no call was answered.
+        after: Duration,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Works,
+    /// A call has failed, and no probe has yet.
+    Suspected {
+        since: Tick,
+    },
+    /// No call was answered since, the probe neither.
+    Outage {
+        since: Tick,
+    },
+}
+
+#[derive(Debug)]
+pub struct Opinion {
+    state: State,
+    rng: StdRng,
+    /// The armed timer, of a probe.
+    timer: Serial,
+    /// When the probe in flight began.
+    probing: Option<Tick>,
+    /// When the callers were last informed.
+    reported: Option<Tick>,
+}
+
+impl Opinion {
+    pub fn new(rng: StdRng) -> Self {
+        Self {
+            state: State::Works,
+            rng,
+            timer: Serial::default(),
+            probing: None,
+            reported: None,
+        }
+    }
+
+    /// How long after the first answer a caller is informed.
+    pub fn spread(&mut self) -> Duration {
+        Duration::from_millis(self.rng.random_range(SPREAD_MS))
+    }
+
+    pub fn step(&mut self, event: Event, now: Tick) -> Option<Effect> {
+        match (self.state, event) {
+            (State::Works, Event::Called(Heard::Nothing)) => {
+                self.state = State::Suspected { since: now };
+                // The answer to a probe in flight decides as well.
+                let due = self.probing.is_none();
+                due.then(|| self.arm(FIRST_PROBE_MS, Duration::ZERO))
+            }
+            (State::Suspected { .. }, Event::Called(Heard::Answer)) => {
+                self.state = State::Works;
+                None
+            }
+            (State::Outage { since }, Event::Called(Heard::Answer)) => self.answered(since, now),
+            (State::Suspected { .. } | State::Outage { .. }, Event::Alarm { timer })
+                if timer == self.timer && self.probing.is_none() =>
+            {
+                self.probing = Some(now);
+                Some(Effect::Probe)
+            }
+            (state, Event::Probed(heard)) => {
+                let took = self
+                    .probing
+                    .take()
+                    .map_or(Duration::ZERO, |at| now.since(at));
+                self.probed(state, heard, took, now)
+            }
+            // The remaining events are outdated alarms, and outcomes that show nothing new.
+            (
+                State::Works | State::Suspected { .. } | State::Outage { .. },
+                Event::Called(_) | Event::Alarm { .. },
+            ) => None,
+        }
+    }
+
+    fn probed(&mut self, state: State, heard: Heard, took: Duration, now: Tick) -> Option<Effect> {
+        match (state, heard) {
+            (State::Works, _) => None,
+            (State::Suspected { .. }, Heard::Answer | Heard::Unclear) => {
+                self.state = State::Works;
+                None
+            }
+            (State::Suspected { since }, Heard::Nothing) => {
+                self.state = State::Outage { since };
+                Some(self.arm(PROBE_EVERY_MS, took))
+            }
+            (State::Outage { since }, Heard::Answer) => {
+                let back = self.answered(since, now);
+                back.or_else(|| Some(self.arm(PROBE_EVERY_MS, took)))
+            }
+            (State::Outage { .. }, Heard::Nothing | Heard::Unclear) => {
+                Some(self.arm(PROBE_EVERY_MS, took))
+            }
+        }
+    }
+
+    /// An answer ends the outage, unless the last one ended a moment ago. Then a later answer does,
+    /// at the latest one to a probe.
+    fn answered(&mut self, since: Tick, now: Tick) -> Option<Effect> {
+        let reported = self.reported;
+        if reported.is_some_and(|reported| now.since(reported) < REPORT_GAP) {
+            return None;
+        }
+        self.reported = Some(now);
+        self.state = State::Works;
+        let after = now.since(since);
+        Some(Effect::Back { after })
+    }
+
+    /// Arms the timer of the next probe. `took`: how much of the time has passed.
+    fn arm(&mut self, within_ms: RangeInclusive<u64>, took: Duration) -> Effect {
+        self.timer = Serial(self.timer.0 + 1);
+        let after = Duration::from_millis(self.rng.random_range(within_ms));
+        Effect::Arm {
+            timer: self.timer,
+            after: after.saturating_sub(took),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn at(millis: u64) -> Tick {
+        Tick::after_start(Duration::from_millis(millis))
+    }
+
+    /// An opinion, its clock in ms, and its armed timer.
+    struct Driven {
+        opinion: Opinion,
+        now: u64,
+        armed: Option<(Serial, u64)>,
+    }
+
+    impl Driven {
+        fn new(seed: u64) -> Self {
+            Self {
+                opinion: Opinion::new(StdRng::seed_from_u64(seed)),
+                now: 0,
+                armed: None,
+            }
+        }
+
+        fn step(&mut self, event: Event) -> Option<Effect> {
+            let effect = self.opinion.step(event, at(self.now));
+            if let Some(Effect::Arm { timer, after }) = effect {
+                let after = u64::try_from(after.as_millis()).unwrap();
+                self.armed = Some((timer, self.now + after));
+            }
+            effect
+        }
+
+        fn called(&mut self, heard: Heard) -> Option<Effect> {
+            self.step(Event::Called(heard))
+        }
+
+        /// Lets the timer ring, and the probe end as given.
+        fn probe(&mut self, heard: Heard) -> Option<Effect> {
+            let (timer, at) = self.armed.take().unwrap();
+            self.now = self.now.max(at);
+            assert_eq!(self.step(Event::Alarm { timer }), Some(Effect::Probe));
+            self.step(Event::Probed(heard))
+        }
+
+        /// In an outage since the time 0.
+        fn in_an_outage(seed: u64) -> Self {
+            let mut driven = Self::new(seed);
+            driven.called(Heard::Nothing);
+            driven.probe(Heard::Nothing);
+            driven
+        }
+    }
+
+    fn back(millis: u64) -> Option<Effect> {
+        let after = Duration::from_millis(millis);
+        Some(Effect::Back { after })
+    }
+
+    // spec: W-8
+    #[test]
+    fn the_first_answer_to_any_call_ends_an_outage_once() {
+        let mut driven = Driven::in_an_outage(1);
+        for _ in 0..20 {
+            driven.called(Heard::Nothing);
+            driven.probe(Heard::Nothing);
+        }
+        driven.now = 60_000;
+        assert_eq!(driven.called(Heard::Answer), back(60_000));
+        assert_eq!(driven.called(Heard::Answer), None);
+        let mut driven = Driven::in_an_outage(1);
+        driven.armed = Some((driven.armed.unwrap().0, 5_000));
+        assert_eq!(driven.probe(Heard::Answer), back(5_000), "a probe too");
+    }
+
+    // spec: W-8
+    #[test]
+    fn during_an_outage_a_probe_begins_every_two_seconds_at_the_latest() {
+        for seed in 0..50 {
+            let mut driven = Driven::new(seed);
+            driven.called(Heard::Nothing);
+            let mut begun = driven.now;
+            for probe in 0..20 {
+                let (timer, at) = driven.armed.take().unwrap();
+                assert!((begun + 500..=begun + 2_000).contains(&at), "{begun} {at}");
+                (driven.now, begun) = (at, at);
+                driven.step(Event::Alarm { timer });
+                // Every other probe is not answered at all.
+                driven.now += if probe % 2 == 0 { 2_000 } else { 0 };
+                driven.step(Event::Probed(Heard::Nothing));
+            }
+        }
+    }
+
+    // spec: W-8
+    #[test]
+    fn a_call_that_always_fails_while_the_server_answers_others_is_no_outage() {
+        let mut driven = Driven::new(2);
+        for _ in 0..50 {
+            assert!(driven.called(Heard::Nothing).is_some());
+            assert_eq!(driven.probe(Heard::Answer), None);
+            driven.called(Heard::Nothing);
+            assert_eq!(driven.called(Heard::Answer), None);
+            driven.now += 30_000;
+        }
+    }
+
+    // spec: W-8
+    #[test]
+    fn a_refusal_for_rights_or_load_neither_begins_nor_ends_an_outage() {
+        for kind in [Kind::Wait, Kind::Rights, Kind::Credentials] {
+            assert_eq!(Heard::of(kind), Heard::Unclear);
+        }
+        for kind in [Kind::NotFound, Kind::Conflict, Kind::Invalid, Kind::Quota] {
+            assert_eq!(Heard::of(kind), Heard::Answer);
+        }
+        for kind in [Kind::Server, Kind::Unreachable, Kind::Broken] {
+            assert_eq!(Heard::of(kind), Heard::Nothing);
+        }
+        let mut driven = Driven::new(3);
+        assert_eq!(driven.called(Heard::Unclear), None);
+        let mut driven = Driven::in_an_outage(3);
+        assert_eq!(driven.called(Heard::Unclear), None);
+        assert!(matches!(
+            driven.probe(Heard::Unclear),
+            Some(Effect::Arm { .. })
+        ));
+        driven.now = 9_000;
+        assert_eq!(driven.called(Heard::Answer), back(9_000));
+    }
+
+    // spec: W-8
+    #[test]
+    fn a_server_that_comes_and_goes_begins_the_backoffs_anew_every_ten_seconds_at_most() {
+        let mut driven = Driven::new(4);
+        let mut reports = Vec::new();
+        while driven.now < 300_000 {
+            driven.called(Heard::Nothing);
+            driven.probe(Heard::Nothing);
+            while !matches!(driven.opinion.state, State::Works) {
+                if matches!(driven.probe(Heard::Answer), Some(Effect::Back { .. })) {
+                    reports.push(driven.now);
+                }
+            }
+        }
+        let gaps: Vec<u64> = reports.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(
+            gaps.iter().all(|gap| (10_000..14_000).contains(gap)),
+            "{gaps:?}"
+        );
+    }
+
+    // spec: W-8
+    #[test]
+    fn the_callers_are_informed_within_half_a_second_and_not_all_at_once() {
+        let mut driven = Driven::new(5);
+        let delays: Vec<Duration> = (0..100).map(|_| driven.opinion.spread()).collect();
+        assert!(
+            delays
+                .iter()
+                .all(|delay| *delay <= Duration::from_millis(500))
+        );
+        assert!(
+            delays
+                .iter()
+                .any(|delay| *delay >= Duration::from_millis(400))
+        );
+        assert!(
+            delays
+                .iter()
+                .any(|delay| *delay <= Duration::from_millis(100))
+        );
+    }
+}

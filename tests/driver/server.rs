@@ -1,0 +1,140 @@
+//! The embedded cluster's router behind a network that a test can slow down or interrupt.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use boatswain::clock::Clock;
+use boatswain::config::Config;
+use boatswain::driver::Environment;
+use boatswain::kubernetes::Clients;
+use devcluster::DevCluster;
+use http::Request;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tower::{BoxError, ServiceExt, service_fn};
+
+use crate::cluster;
+
+/// Whether and how the server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    Works = 0,
+    /// Connections are refused, and open watches end.
+    Refuses = 1,
+    /// Requests are never answered, and open watches stay open.
+    Silent = 2,
+}
+
+/// A request that the server has answered, or that was refused.
+#[derive(Debug)]
+pub struct Seen {
+    pub at: Instant,
+    pub answered: bool,
+    /// The method, the path and the query.
+    pub line: String,
+}
+
+pub struct Server {
+    pub cluster: DevCluster,
+    network: Arc<AtomicU8>,
+    latency_ms: Arc<AtomicU64>,
+    log: mpsc::UnboundedSender<Seen>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let (log, seen) = mpsc::unbounded_channel();
+        Self {
+            cluster: cluster(),
+            network: Arc::new(AtomicU8::new(Network::Works as u8)),
+            latency_ms: Arc::new(AtomicU64::new(0)),
+            log,
+            seen,
+        }
+    }
+
+    /// A driver's environment in which this server is the API server.
+    pub fn environment(&self, holder: u64) -> Environment {
+        let router = self.cluster.router();
+        let (network, latency) = (Arc::clone(&self.network), Arc::clone(&self.latency_ms));
+        let log = self.log.clone();
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let (router, log) = (router.clone(), log.clone());
+            let down = network.load(Ordering::Relaxed);
+            let latency = Duration::from_millis(latency.load(Ordering::Relaxed));
+            async move {
+                let line = format!("{} {}", request.method(), request.uri());
+                let note = |answered| {
+                    let at = Instant::now();
+                    let _ = log.send(Seen { at, answered, line });
+                };
+                if down == Network::Silent as u8 {
+                    return std::future::pending().await;
+                }
+                if down == Network::Refuses as u8 {
+                    note(false);
+                    return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+                }
+                tokio::time::sleep(latency).await;
+                let answer = router.oneshot(request.map(Body::new)).await?;
+                note(true);
+                Ok::<_, BoxError>(answer)
+            }
+        });
+        Environment {
+            clients: Clients::in_process(service, "default"),
+            clock: Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
+            seed: holder,
+            holder,
+        }
+    }
+
+    /// Each answer takes this long.
+    pub fn set_latency(&self, latency: Duration) {
+        let ms = u64::try_from(latency.as_millis()).unwrap();
+        self.latency_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub async fn set_network(&self, network: Network) {
+        self.network.store(network as u8, Ordering::Relaxed);
+        if network == Network::Refuses {
+            self.cluster.cut_watches().await;
+        }
+    }
+
+    /// The requests since the last call.
+    pub fn take_seen(&mut self) -> Vec<Seen> {
+        std::iter::from_fn(|| self.seen.try_recv().ok()).collect()
+    }
+
+    /// The uids of all pods, by name.
+    pub async fn pods(&self) -> Vec<(String, String)> {
+        let state = self.cluster.state().await;
+        let text = |pod: &Value, key: &str| pod["metadata"][key].as_str().unwrap().to_owned();
+        (state.pods("default"))
+            .map(|pod| (text(pod, "name"), text(pod, "uid")))
+            .collect()
+    }
+
+    /// Whether there is an application record.
+    pub async fn has_record(&self) -> bool {
+        let state = self.cluster.state().await;
+        state.config_maps("default").next().is_some()
+    }
+}
+
+/// An application with this many executors.
+pub fn config(executors: u32, on_signal: &str, more: &[&str]) -> Config {
+    let mut sets = vec![
+        "profiles.default.image=none".to_owned(),
+        format!("profiles.default.executors={executors}"),
+        format!("shutdown.on_signal={on_signal}"),
+    ];
+    sets.extend(more.iter().map(|set| (*set).to_owned()));
+    Config::from_toml("", "none.toml", [], &sets).unwrap()
+}

@@ -1,0 +1,125 @@
+//! Tests signals at random instants of a start, of a take-over and of an end. The seed is printed; to repeat a run, set
+//! `BOATSWAIN_TEST_SEED` to it.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::process::Signal;
+
+use super::cluster::Cluster;
+use super::driver::{Driver, RECORD};
+use super::process::boatswain;
+
+const EXECUTORS: usize = 5;
+const ROUNDS: usize = 30;
+const SIGNALS: [(Signal, &str); 3] = [
+    (Signal::TERM, "SIGTERM"),
+    (Signal::INT, "SIGINT"),
+    (Signal::HUP, "SIGHUP"),
+];
+
+/// A start with this latency of the API server takes about half a second.
+const LATENCY: &str = "20ms..60ms";
+
+/// The longest time until the signal.
+const LATEST_MS: u64 = 800;
+
+fn seed() -> u64 {
+    let given = std::env::var("BOATSWAIN_TEST_SEED").ok();
+    let seed = given.map_or_else(
+        || {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            u64::from(now.unwrap().subsec_nanos())
+        },
+        |seed| seed.parse().unwrap(),
+    );
+    // Shown if the test fails.
+    eprintln!("BOATSWAIN_TEST_SEED={seed}");
+    seed
+}
+
+/// A cluster that answers slowly, so that a start takes long enough to be interrupted everywhere.
+fn slow_cluster(directory: &std::path::Path) -> Option<Cluster> {
+    let socket = directory.join("ctl");
+    let socket = socket.to_str().unwrap();
+    let cluster = Cluster::own_with(&["--node", "simulated", "--control", socket])?;
+    let mut command = boatswain();
+    command.args([
+        "dev-cluster",
+        "ctl",
+        "--control",
+        socket,
+        "latency",
+        LATENCY,
+    ]);
+    assert!(command.status().unwrap().success());
+    Some(cluster)
+}
+
+fn uids(cluster: &Cluster) -> BTreeSet<String> {
+    let pods = cluster.api.pods().into_iter();
+    (pods.filter(|pod| !pod.deleting).map(|pod| pod.uid)).collect()
+}
+
+// spec: O-10, O-11
+#[test]
+fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
+    let mut rng = StdRng::seed_from_u64(seed());
+    let directory = tempfile::tempdir().unwrap();
+    let Some(cluster) = slow_cluster(directory.path()) else {
+        return;
+    };
+    for round in 0..ROUNDS {
+        let before = uids(&cluster);
+        let hands_over = rng.random_bool(0.5);
+        let mode = if hands_over { "hand-over" } else { "end" };
+        let on_signal = format!("shutdown.on_signal={mode}");
+        let (signal, name) = SIGNALS[rng.random_range(0..SIGNALS.len())];
+        let after = Duration::from_millis(rng.random_range(0..LATEST_MS));
+        let what = format!(
+            "round {round}: {name} after {after:?}, {mode}, {} pods before",
+            before.len()
+        );
+        eprintln!("{what}");
+        let mut driver = Driver::start(&cluster, EXECUTORS, &[&on_signal]);
+        thread::sleep(after);
+        driver.signal(signal);
+        // Ctrl-C twice: what is left is left, to the next driver.
+        let impatient = rng.random_bool(0.2);
+        if impatient {
+            thread::sleep(Duration::from_millis(rng.random_range(0..LATEST_MS)));
+            if driver.is_alive() {
+                driver.signal(Signal::TERM);
+            }
+        }
+        let code = driver.exit();
+        let now = uids(&cluster);
+        match code {
+            // Before it listens for signals, a signal kills it. It has made no request then.
+            None if driver.log().0.is_empty() => assert_eq!(now, before, "{what}"),
+            Some(130) if impatient => assert!(!hands_over || now.is_superset(&before), "{what}"),
+            Some(75) if hands_over => assert!(now.is_superset(&before), "{what}: {now:?}"),
+            Some(0) if !hands_over => {
+                assert!(now.is_empty(), "{what}: {now:?} are left");
+                assert_eq!(cluster.api.config_map(RECORD), None, "{what}");
+            }
+            code => panic!("{what}: it exited with {code:?}"),
+        }
+        // Half of the successors find all executors.
+        if rng.random_bool(0.5) {
+            let mut driver = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=hand-over"]);
+            cluster.converges(EXECUTORS);
+            driver.signal(Signal::HUP);
+            assert_eq!(driver.exit(), Some(75), "{what}");
+        }
+    }
+    let mut last = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=end"]);
+    cluster.converges(EXECUTORS);
+    last.signal(Signal::TERM);
+    assert_eq!(last.exit(), Some(0));
+    cluster.converges(0);
+    assert_eq!(cluster.api.config_map(RECORD), None);
+}
