@@ -53,16 +53,7 @@ impl World {
                 time,
                 recovery,
             } => {
-                let down = if silent {
-                    Outage::Silent
-                } else {
-                    Outage::Refusing
-                };
-                self.network.shared().outage = Some(down);
-                match down {
-                    Outage::Silent => self.network.shared().silence_watches(),
-                    Outage::Refusing => self.cluster.cut_watches().await,
-                }
+                self.begin_outage(silent).await;
                 self.undo_after(time, Fault::EndOutage(recovery));
             }
             Fault::EndOutage(recovery) => self.end_outage(recovery).await,
@@ -100,6 +91,16 @@ impl World {
             Fault::ScaleSet { .. } | Fault::DeleteSet { .. } => self.inject_set_fault(fault).await,
             fault if concerns_drivers(&fault) => self.inject_driver_fault(fault).await,
             fault => self.inject_pod_fault(fault).await,
+        }
+    }
+
+    async fn begin_outage(&mut self, silent: bool) {
+        if silent {
+            self.network.shared().outage = Some(Outage::Silent);
+            self.network.shared().silence_watches();
+        } else {
+            self.network.shared().outage = Some(Outage::Refusing);
+            self.cluster.cut_watches().await;
         }
     }
 
