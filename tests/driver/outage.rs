@@ -51,7 +51,7 @@ async fn outage(network: Network) -> (Vec<Seen>, Instant, Vec<Seen>) {
 }
 
 fn resumes(back: Instant, after: &[Seen]) {
-    let first = after.first().expect("nobody has called").at;
+    let first = after.first().unwrap().at;
     assert!(first - back <= FOUND_OUT, "{:?}", first - back);
     type Is = fn(&Seen) -> bool;
     let watch: (&str, Is) = ("the watch is open", is_watch);
