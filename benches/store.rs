@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use boatswain::actors::snapshot_store::delivery::{Delivery, Timing};
 use boatswain::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use boatswain::model::news::{ListKind, Listed, News};
-use boatswain::model::pod::{Claim, Phase, Sighting};
+use boatswain::model::pod::{Phase, PodIdentity, Sighting};
 use boatswain::model::{
     Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, ResourceVersion, Tick,
 };
@@ -37,7 +37,7 @@ fn pod(id: ExecutorId, version: u64) -> Pod {
         uid: format!("8c2f7a52-0000-4000-8000-{:012}", id.get()).into(),
         name: format!("etl-exec-{id}").into(),
         version: ResourceVersion::from(version),
-        claim: Claim::Executor {
+        identity: PodIdentity::Executor {
             id,
             profile: Some("default".into()),
             incarnation: Some(Incarnation(1)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::model::news::{ListKind, Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
-use crate::model::pod::{Claim, ContainerState, Deletion, Phase, Scheduling, Sighting};
+use crate::model::pod::{ContainerState, Deletion, Phase, PodIdentity, Scheduling, Sighting};
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::Counts;
 use crate::model::{
@@ -194,7 +194,9 @@ impl Scenario {
             return Pod::clone(pod);
         }
         let mut pod = pending("a", n, &format!("u{n}"), 1);
-        if let (Claim::Executor { profile, .. }, Some(entry)) = (&mut pod.claim, self.entry(n)) {
+        if let (PodIdentity::Executor { profile, .. }, Some(entry)) =
+            (&mut pod.identity, self.entry(n))
+        {
             *profile = Some(entry.profile.clone());
         }
         pod

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use devcluster::control::ask_node::{NodeRequest, PodName};
-use devcluster::control::faults::{Failing, Matching};
+use devcluster::control::faults::{FailureMode, RequestFilter};
+use devcluster::control::node_faults::{NodeRequest, PodName};
 use devcluster::control::socket::{self, ControlError, Request};
 
 /// Inject faults into an embedded cluster
@@ -42,7 +42,7 @@ enum Fault {
         /// Kind of failure: an HTTP status, `break` or `break-after` (the connection breaks before
         /// or after the request is carried out)
         #[arg(long = "as", value_name = "HOW", default_value = "500", value_parser = failing)]
-        failing: Failing,
+        failing: FailureMode,
         #[command(flatten)]
         only: Only,
     },
@@ -154,7 +154,7 @@ struct Only {
     path: Option<String>,
 }
 
-impl From<Only> for Matching {
+impl From<Only> for RequestFilter {
     fn from(Only { verb, path }: Only) -> Self {
         Self { verb, path }
     }
@@ -216,11 +216,11 @@ fn range(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-fn failing(text: &str) -> Result<Failing, String> {
+fn failing(text: &str) -> Result<FailureMode, String> {
     match (text, text.parse()) {
-        ("break", _) => Ok(Failing::Break),
-        ("break-after", _) => Ok(Failing::BreakAfter),
-        (_, Ok(code)) if (400..600).contains(&code) => Ok(Failing::Status(code)),
+        ("break", _) => Ok(FailureMode::Break),
+        ("break-after", _) => Ok(FailureMode::BreakAfter),
+        (_, Ok(code)) if (400..600).contains(&code) => Ok(FailureMode::Status(code)),
         _ => Err("expected an HTTP status from 400 to 599, `break` or `break-after`".to_owned()),
     }
 }
@@ -249,9 +249,9 @@ mod tests {
 
     #[test]
     fn errors_are_a_status_or_a_broken_connection() {
-        assert_eq!(failing("503"), Ok(Failing::Status(503)));
-        assert_eq!(failing("break"), Ok(Failing::Break));
-        assert_eq!(failing("break-after"), Ok(Failing::BreakAfter));
+        assert_eq!(failing("503"), Ok(FailureMode::Status(503)));
+        assert_eq!(failing("break"), Ok(FailureMode::Break));
+        assert_eq!(failing("break-after"), Ok(FailureMode::BreakAfter));
         for bad in ["200", "", "600", "breaking"] {
             assert!(failing(bad).is_err(), "{bad}");
         }

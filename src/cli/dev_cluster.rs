@@ -17,7 +17,7 @@ use super::signals::Signals;
 use super::users::{self, UsersError};
 use devcluster::control::socket::{Control, ControlError};
 use devcluster::{
-    self, KeepError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
+    self, DataFileError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
     SimulatedNode,
 };
 
@@ -155,7 +155,7 @@ pub enum DevClusterError {
     Serve(#[from] ServeError),
     /// The data file cannot be used.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Keep(#[from] DataFileError),
     /// The control socket cannot be used.
     #[error(transparent)]
     Control(#[from] ControlError),

@@ -82,7 +82,7 @@ fn status(snapshot: &Snapshot) -> (String, bool) {
         for (number, what) in [
             (counts.sent, "requested"),
             (counts.unknown, "requested without an answer"),
-            (counts.doubtful, "in doubt"),
+            (counts.uncertain, "uncertain"),
         ] {
             if number > 0 {
                 parts.push(format!("{number} {what}"));

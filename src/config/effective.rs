@@ -103,7 +103,7 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-/// Whether the key may hold a secret. Such a value is not printed, and not accepted on the command
+/// Whether the key may hold a secret, by its name. Such a value is not printed, and not accepted on the command
 /// line, which every user of the machine can read (spec C-3, C-4). Only entries of `env` and
 /// `properties` have names of the user's choosing; boatswain's own keys hold at most the names of
 /// secrets.
@@ -124,6 +124,11 @@ pub(crate) fn is_secret(path: &str) -> bool {
     let Some(name) = tables.iter().find_map(name) else {
         return false;
     };
+    is_secret_name(name)
+}
+
+/// Whether something with this name is usually a secret.
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words = [
         "secret",
@@ -133,11 +138,70 @@ pub(crate) fn is_secret(path: &str) -> bool {
         "token",
         "credential",
     ];
+    // These are parts of other words, so they have to stand alone, as in DB_PASS.
+    let whole_words = ["pass", "pwd", "pat", "dsn"];
     let keys = ["api", "access", "private", "account"];
     let key_of = |of: &&str| {
         ["_", "-", ".", ""]
             .iter()
             .any(|sep| name.contains(&format!("{of}{sep}key")))
     };
-    words.iter().any(|word| name.contains(word)) || keys.iter().any(key_of)
+    let mut parts = name.split(['_', '-', '.']);
+    words.iter().any(|word| name.contains(word))
+        || keys.iter().any(key_of)
+        || parts.any(|part| whole_words.contains(&part))
+}
+
+/// Whether a text contains a secret, whatever its key: a URL with a password, or an option or assignment with the name
+/// of a secret, such as `--password=…`. A reference to an environment variable is none.
+pub(crate) fn holds_secret(text: &str) -> bool {
+    let mut option = false;
+    let text = text.trim_matches(['"', '\'']);
+    text.split_ascii_whitespace().any(|word| {
+        let after_option = std::mem::replace(&mut option, names_secret(word));
+        after_option && is_value(word) || is_secret_assignment(word) || has_password(word)
+    })
+}
+
+/// Whether this is an option whose next argument is a secret, such as `--password`.
+pub(crate) fn names_secret(word: &str) -> bool {
+    let name = word.trim_start_matches('-');
+    name != word && !name.contains('=') && is_secret_option(name)
+}
+
+/// Whether this may be the value of the option before it, and is no reference to a variable.
+pub(crate) fn is_value(word: &str) -> bool {
+    let word = word.trim_matches(['"', '\'']);
+    !word.is_empty() && !word.starts_with(['-', '$'])
+}
+
+fn is_secret_assignment(word: &str) -> bool {
+    let Some((name, value)) = word.split_once('=') else {
+        return false;
+    };
+    let name = name.trim_start_matches(['-', '"', '\'']);
+    is_secret_option(name) && is_value(value)
+}
+
+/// A name such as `--token-file` says where the secret is.
+fn is_secret_option(name: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    let lower = name.to_ascii_lowercase();
+    let is_place = ["file", "path", "dir", "name"]
+        .iter()
+        .any(|place| lower.ends_with(place));
+    name.chars().all(is_name) && is_secret_name(name) && !is_place
+}
+
+/// Whether a word contains a URL with a password: `scheme://user:password@host`.
+fn has_password(word: &str) -> bool {
+    word.split("://").skip(1).any(|rest| {
+        let authority = rest
+            .split(['/', '?', '#', '"', '\''])
+            .next()
+            .unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        let password = user.and_then(|user| user.split_once(':'));
+        password.is_some_and(|(_, password)| is_value(password))
+    })
 }

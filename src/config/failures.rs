@@ -41,6 +41,8 @@ impl Choice for LossClass {
         ("ScaledDown", Self::ScaledDown),
         ("HeartbeatTimeout", Self::HeartbeatTimeout),
         ("Disconnected", Self::Disconnected),
+        ("Unreachable", Self::Unreachable),
+        ("Abandoned", Self::Abandoned),
         ("RegistrationTimeout", Self::RegistrationTimeout),
         ("PendingTimeout", Self::PendingTimeout),
         ("TemplateRefused", Self::TemplateRefused),

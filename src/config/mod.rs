@@ -39,8 +39,8 @@ pub use crate::model::quantity::{Quantity, QuantityError};
 pub use added::Where;
 pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
 pub use document::ENV_PREFIX;
-pub(crate) use effective::is_secret;
 pub use effective::{Effective, Setting};
+pub(crate) use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures};
 pub use names::{

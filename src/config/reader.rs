@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::document::{Node, Value};
-use super::effective::{Effective, Setting, is_secret};
+use super::effective::{Effective, Setting, holds_secret, is_secret, is_value, names_secret};
 use super::error::Origin;
 use super::kinds::Kind;
 use super::names::NameRule;
@@ -165,10 +165,24 @@ impl<'n> Section<'n> {
             return Vec::new();
         };
         let mut out = Vec::with_capacity(items.len());
+        let mut shown = Vec::with_capacity(items.len());
+        let mut option = false;
         for (n, item) in items.into_iter().enumerate() {
-            out.extend(self.one(format!("{path}[{n}]"), item, &kind));
+            let text = item.value.text().unwrap_or_default();
+            let after_option = std::mem::replace(&mut option, names_secret(text));
+            let secret = after_option && is_value(text);
+            let path = format!("{path}[{n}]");
+            if secret && item.origin.is_command_line() {
+                self.refuse_secret(path, item.origin);
+            } else if let Some(value) = self.one(path, item, &kind) {
+                let hidden = secret || holds_secret(&kind.show(&value));
+                shown.push(match hidden {
+                    true => Effective::HIDDEN.to_owned(),
+                    false => kind.show(&value),
+                });
+                out.push(value);
+            }
         }
-        let shown: Vec<String> = out.iter().map(|item| kind.show(item)).collect();
         self.show(key, Some(format!("[{}]", shown.join(", "))));
         out
     }
@@ -224,16 +238,14 @@ impl<'n> Section<'n> {
             let at = join(key, &entry);
             let secret = is_secret(&at) && !kind.is_reference(&item.value);
             if secret && item.origin.is_command_line() {
-                let found =
-                    "a secret, which every user of this machine can read in the list of processes";
-                let fix = "write it into the file, or set it in the environment";
-                self.notes.note(item.origin, path, found, fix);
+                self.refuse_secret(path, item.origin);
             } else if !is_name(&entry) {
                 let found = "not a name that Kubernetes accepts here";
                 let fix = format!("allowed: {names}");
                 self.notes.note(item.key_origin, path, found, fix);
             } else if let Some(value) = self.one(path, item, &kind) {
-                self.show_unless(secret, &at, Some(kind.show(&value)));
+                let shown = kind.show(&value);
+                self.show_unless(secret || holds_secret(&shown), &at, Some(shown));
                 out.insert(entry, value);
             }
         }
@@ -280,8 +292,18 @@ impl<'n> Section<'n> {
         self.one(join(&self.path, key), node, kind)
     }
 
+    fn refuse_secret(&mut self, path: String, origin: Origin) {
+        let found = "a secret, which every user of this machine can read in the list of processes";
+        let fix = "write it into the file, or set it in the environment";
+        self.notes.note(origin, path, found, fix);
+    }
+
     fn one<K: Kind>(&mut self, path: String, node: Node, kind: &K) -> Option<K::Out> {
         self.notes.origins.insert(path.clone(), node.origin.clone());
+        if node.origin.is_command_line() && node.value.text().is_some_and(holds_secret) {
+            self.refuse_secret(path, node.origin);
+            return None;
+        }
         if let Some(value) = kind.read(&node.value) {
             return Some(value);
         }
@@ -297,7 +319,7 @@ impl<'n> Section<'n> {
 
     fn wrong(&mut self, path: String, node: &Node, allowed: &str, hint: Option<String>) {
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-        let found = if is_secret(&path) {
+        let found = if is_secret(&path) || node.value.text().is_some_and(holds_secret) {
             "found another value, which is not shown".to_owned()
         } else {
             format!("found {}", node.value.describe())
@@ -315,7 +337,10 @@ impl<'n> Section<'n> {
 
     /// Notes the effective value. `None`: not set, and there is no default.
     fn show(&mut self, key: &str, value: Option<String>) {
-        self.show_unless(is_secret(key), key, value);
+        // The items of a list are hidden one by one.
+        let hidden = |value: &String| !value.starts_with('[') && holds_secret(value);
+        let hidden = is_secret(key) || value.as_ref().is_some_and(hidden);
+        self.show_unless(hidden, key, value);
     }
 
     fn show_unless(&mut self, hidden: bool, key: &str, value: Option<String>) {

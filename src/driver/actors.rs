@@ -13,6 +13,7 @@ use crate::actors::snapshot_store::messages::{LookNow, MeasureNow};
 use crate::actors::watch_source::WatchSource;
 use crate::kubernetes::Calls;
 use crate::server::api;
+use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 
 use super::handle::Command;
@@ -31,6 +32,8 @@ pub(super) struct Actors {
     pub(super) api: api::Actors,
     /// `None` without a listener for executors.
     pub(super) sessions: Option<Sessions>,
+    /// How many connections are accepted.
+    pub(super) limits: Limits,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
     /// Whether executors may leave claims on volumes.
@@ -65,7 +68,7 @@ impl Actors {
             }
             Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
             Command::Routes(tokens, answer) => {
-                let _ = answer.send(api::router(self.api.clone(), tokens));
+                let _ = answer.send(api::router(self.api.clone(), tokens, self.limits));
             }
             Command::Stop(_) => {}
         }

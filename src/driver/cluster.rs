@@ -24,24 +24,17 @@ impl Cluster {
                 let clients = Clients::in_process(cluster.router(), namespace);
                 Ok((Self::Embedded(cluster), clients))
             }
-            ClusterMode::Kubernetes => {
-                let calls_at_once = 2 * config.allocation.max_in_flight as usize;
-                let limits = Limits {
-                    creates: calls_at_once,
-                    deletes: calls_at_once,
-                };
-                match access(config).connect(limits).await {
-                    Ok(clients) => Ok((Self::Kubernetes, clients)),
-                    Err(error) => {
-                        tracing::error!(
-                            %error,
-                            "the cluster cannot be spoken to: look at cluster.kubeconfig and cluster.context, \
-                             or at the service account of the pod that this runs in"
-                        );
-                        Err(Exit::Configuration)
-                    }
+            ClusterMode::Kubernetes => match access(config).connect(calls_at_once(config)).await {
+                Ok(clients) => Ok((Self::Kubernetes, clients)),
+                Err(error) => {
+                    tracing::error!(
+                        %error,
+                        "the cluster cannot be spoken to: look at cluster.kubeconfig and cluster.context, \
+                         or at the service account of the pod that this runs in"
+                    );
+                    Err(Exit::Configuration)
                 }
-            }
+            },
         }
     }
 
@@ -49,6 +42,15 @@ impl Cluster {
         if let Self::Embedded(cluster) = self {
             cluster.shutdown().await;
         }
+    }
+}
+
+/// How many calls to the API server are made at a time.
+pub(super) fn calls_at_once(config: &Config) -> Limits {
+    let most = 2 * config.allocation.max_in_flight as usize;
+    Limits {
+        creates: most,
+        deletes: most,
     }
 }
 

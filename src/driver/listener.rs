@@ -10,9 +10,11 @@ use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
+use crate::server::limits::Limits;
 use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
+use super::cluster::calls_at_once;
 use super::succession::Application;
 
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,17 @@ impl Listener {
         let Some(address) = sessions.listen else {
             return Ok(None);
         };
+        let limits = limits(config);
+        let executors = config.profiles.values().map(|profile| profile.executors);
+        let executors = executors.fold(0, u32::saturating_add);
+        if limits.sessions < executors as usize {
+            let sessions = limits.sessions;
+            tracing::warn!(
+                sessions,
+                executors,
+                "the limit of open files allows fewer sessions than executors: raise its hard limit"
+            );
+        }
         let key = match (sessions.auth(config.cluster.mode), &sessions.key_file) {
             (Auth::Kubernetes, _) => None,
             (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),
@@ -71,6 +84,12 @@ impl Listener {
             None => projected(app),
         }
     }
+}
+
+/// How many connections are accepted, beside as many calls to the API server as are made at a time.
+pub(super) fn limits(config: &Config) -> Limits {
+    let calls = calls_at_once(config);
+    Limits::of_process(calls.creates.saturating_add(calls.deletes))
 }
 
 /// A token that Kubernetes issues to each pod, and that only this application's driver accepts.

@@ -14,6 +14,7 @@ mod listener;
 mod observer;
 mod owned_resources;
 mod owner_chain;
+mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reporter;
@@ -32,6 +33,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::Clients;
+use crate::server::limits;
 
 pub use dry_run::{DryRunError, dry_run, shapes};
 pub use handle::Handle;
@@ -61,6 +63,7 @@ pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Futur
 }
 
 async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit {
+    limits::raise_open_files();
     // `holder` does not depend on the seed, because two starts may share a seed.
     let drawn = SysRng.try_next_u64().and_then(|holder| {
         let seed = config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok);

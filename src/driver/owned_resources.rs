@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::config::{ClaimOwner, Config, is_secret};
+use crate::config::{ClaimOwner, Config, holds_secret, is_secret};
 use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
 use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
@@ -46,7 +46,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     // ConfigMaps are less protected than secrets. Executors get secret properties when they
     // register.
     let properties: BTreeMap<_, _> = (config.app.properties.iter())
-        .filter(|(name, _)| !is_secret(&format!("properties.{name}")))
+        .filter(|(name, text)| !is_secret(&format!("properties.{name}")) && !holds_secret(text))
         .collect();
     if !map.enabled || properties.is_empty() && map.files.is_empty() {
         return Ok(None);

@@ -43,6 +43,10 @@ const LIFECYCLE_RETRY: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
+/// The longest that a probe has to run because an earlier incarnation wrote it: as long as
+/// `failures.stable_after` can be.
+const LONGEST_TRIAL: Duration = Duration::from_secs(24 * 3600);
+
 pub(super) fn bounds(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, Bounds> {
@@ -261,7 +265,7 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
             let kept = Kept {
                 step: saved.step,
                 remaining: remaining(saved.until),
-                trial: saved.trial_ms.map(Duration::from_millis),
+                trial: (saved.trial_ms).map(|ms| Duration::from_millis(ms).min(LONGEST_TRIAL)),
             };
             (profile.clone(), kept)
         })

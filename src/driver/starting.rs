@@ -9,16 +9,16 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
 use crate::planted::{self, Planted};
-use crate::server::api::{self, tokens::Tokens};
-use crate::server::sessions;
+use crate::server::api::{self, tokens};
 use crate::telemetry::millis;
 
 use super::Environment;
 use super::actors::Actors;
 use super::early::Early;
 use super::handle::Command;
-use super::listener::Listener;
+use super::listener::{self, Listener};
 use super::owned_resources;
+use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
 use super::succession::{self, Application, Found, StartError};
@@ -44,7 +44,8 @@ pub(super) async fn start(
     }
     let taken = take_over(found, &config, &environment, content.as_ref());
     let application = early.during(taken).await?;
-    succession::take_over_profiles(&mut config, &application.record);
+    let proofs = ProfileProofs::of(&config);
+    succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
     let listener = Listener::open(&config).await.map_err(|error| {
         tracing::error!(
@@ -125,7 +126,7 @@ pub(super) struct Serving {
     /// The routes of the API; `None` until the actors run.
     routes: watch::Sender<Option<Router>>,
     /// The tokens of the API's clients; `None` without the API.
-    tokens: Option<Tokens>,
+    tokens: Option<tokens::Current>,
 }
 
 impl Serving {
@@ -139,11 +140,7 @@ impl Serving {
         };
         let tokens = api.as_ref().map(|api| api.tokens.clone());
         if let Some(api) = api {
-            let max_connections = match config.one_port() {
-                true => sessions::CONNECTIONS,
-                false => api::CONNECTIONS,
-            };
-            tasks.spawn(api.run(served, max_connections));
+            tasks.spawn(api.run(served, listener::limits(config)));
         }
         Ok(Self {
             tasks,
@@ -156,7 +153,7 @@ impl Serving {
     fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
         let one_port = matches!(listener, Some(Listener { server: None, .. }));
         if let Some(tokens) = self.tokens.take() {
-            let mut router = api::router(actors.api.clone(), tokens);
+            let mut router = api::router(actors.api.clone(), tokens, actors.limits);
             if let (true, Some(sessions)) = (one_port, &actors.sessions) {
                 router = router.merge(sessions.routes());
             }
@@ -164,7 +161,8 @@ impl Serving {
         }
         let server = listener.and_then(|listener| listener.server);
         if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
-            self.tasks.spawn(server.run(sessions.clone()));
+            self.tasks
+                .spawn(server.run(sessions.clone(), actors.limits));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
-use crate::model::pod::{Claim, Sighting};
+use crate::model::pod::{PodIdentity, Sighting};
 use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -329,8 +329,8 @@ fn undeleted(pod: &Sighting) -> Option<String> {
     match pod {
         Sighting::Read(pod) => {
             let ours = matches!(
-                pod.claim,
-                Claim::Executor { .. } | Claim::UnassignedPod { .. }
+                pod.identity,
+                PodIdentity::Executor { .. } | PodIdentity::UnassignedPod { .. }
             );
             (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
         }

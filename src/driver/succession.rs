@@ -28,6 +28,7 @@ use boatswain_agent::backoff::Backoff;
 use super::Environment;
 use super::owned_resources;
 use super::owner_chain::{self, OwnerChain};
+use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
 
@@ -225,11 +226,21 @@ pub async fn ensure_owned_resources(
     Ok(())
 }
 
-/// Adds the profiles that were added while an earlier driver ran (spec B-26). The configuration has
-/// precedence.
-pub fn take_over_profiles(config: &mut Config, record: &Record) {
+/// Adds the profiles that were added while an earlier driver ran (spec B-26), if they are proven to
+/// be a driver's (spec O-58). The configuration has precedence.
+pub(super) fn take_over_profiles(config: &mut Config, record: &Record, proofs: &ProfileProofs) {
     for (name, described) in &record.profiles {
         if config.profiles.contains_key(name) {
+            continue;
+        }
+        let proof = record.profile_proofs.get(name).map(AsRef::as_ref);
+        if let Err(why) = proofs.check(&record.app_id, name, described, proof) {
+            tracing::warn!(
+                profile = name.as_str(),
+                why,
+                hint = "add it again by the API; set backend.key_file to a file that outlasts the driver",
+                "a profile in the application record is not used: its executors go"
+            );
             continue;
         }
         match Where::of(config).profile(name.as_str(), described) {
@@ -249,14 +260,16 @@ pub fn take_over_profiles(config: &mut Config, record: &Record) {
 }
 
 /// The wanted executors of each profile, without regard to a hold: as configured, unless targets
-/// were set at run time.
+/// were set at run time. The API refuses targets above the profile's `max_executors`, and a record
+/// cannot exceed it either.
 pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
     let held = record.held.as_ref().map(|held| &held.targets);
     (config.profiles.iter())
         .map(|(name, profile)| {
             let held = held.and_then(|held| held.get(name));
             let set = held.or_else(|| record.targets.get(name)).copied();
-            (name.clone(), set.unwrap_or(profile.executors))
+            let wanted = set.map_or(profile.executors, |set| set.min(profile.max_executors));
+            (name.clone(), wanted)
         })
         .collect()
 }

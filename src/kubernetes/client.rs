@@ -3,7 +3,8 @@
 //! *Credentials.* The client itself reads a token file (in a pod, the service account's) again at most a minute after
 //! the last read, and runs a credential plugin again when its token is about to expire. A 401 response triggers
 //! neither. To reload credentials after a 401 (spec A-22), [`super::Calls::renew_credentials`] connects again with
-//! [`Clients::renew`], and all later calls use the new clients.
+//! [`Clients::renew`], and all later calls use the new clients. This reads the kubeconfig, token files and client
+//! certificates again, and runs a credential plugin again.
 //!
 //! A client is bound to the tokio runtime it was made in and stops working when that runtime ends.
 
@@ -21,9 +22,15 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{BoxError, Service};
 
 use super::transport_error::{auth_text, chain_text};
+use crate::secret::file_state;
+
+pub use crate::secret::FileState;
 
 /// The connect timeout. It counts towards the request's own timeout.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long reloading the credentials may take. A credential plugin may ask its provider over the network.
+const RENEW_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the configuration of the cluster and the credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +82,8 @@ pub struct Clients {
     pub server: String,
     /// Makes new clients with reloaded credentials; `None` for clients without credentials.
     pub renew: Option<Renew>,
+    /// The files that the credentials were read from.
+    pub files: Vec<PathBuf>,
 }
 
 /// Makes new clients with reloaded credentials.
@@ -96,10 +105,12 @@ impl Access {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
-        let access = self.clone();
-        let renew: Renew = Arc::new(move || access.clone().connect_again(limits));
+        let (access, server) = (self.clone(), config.cluster_url.to_string());
+        let renew: Renew =
+            Arc::new(move || access.clone().connect_again(limits, server.clone()).boxed());
         Ok(Clients {
             renew: Some(renew),
+            files: self.files(&config),
             creates: client(&config, Some(limits.creates))?,
             deletes: client(&config, Some(limits.deletes))?,
             reads: client(&config, None)?,
@@ -108,8 +119,44 @@ impl Access {
         })
     }
 
-    fn connect_again(self, limits: Limits) -> BoxFuture<'static, Result<Clients, ConnectError>> {
-        async move { self.connect(limits).await }.boxed()
+    /// Connects to the same API server with reloaded credentials. Another server has other executors, so a kubeconfig
+    /// whose current context was changed must not lead the driver to it.
+    async fn connect_again(self, limits: Limits, server: String) -> Result<Clients, ConnectError> {
+        // Files are read and a credential plugin runs in the meantime, which must not block the driver's only thread.
+        let runtime = tokio::runtime::Handle::current();
+        let connecting =
+            tokio::task::spawn_blocking(move || runtime.block_on(self.connect(limits)));
+        let connected = tokio::time::timeout(RENEW_TIMEOUT, connecting).await;
+        let clients = match connected {
+            Ok(Ok(connected)) => connected?,
+            Ok(Err(_)) => return Err(ConnectError("reloading was aborted".to_owned())),
+            Err(_) => {
+                let limit = RENEW_TIMEOUT.as_secs();
+                return Err(ConnectError(format!("not reloaded within {limit} s")));
+            }
+        };
+        if clients.server != server {
+            return Err(ConnectError(format!(
+                "they are for another API server now, {}, not for {server}: restart the driver if it moved",
+                clients.server
+            )));
+        }
+        Ok(clients)
+    }
+
+    /// The files that the credentials in `config` were read from, and those that would have been preferred.
+    fn files(&self, config: &Config) -> Vec<PathBuf> {
+        let mut files = match self {
+            Access::InCluster => Vec::new(),
+            Access::Kubeconfig {
+                path: Some(path), ..
+            } => vec![path.clone()],
+            Access::Infer | Access::Kubeconfig { path: None, .. } => default_kubeconfigs(),
+        };
+        let user = &config.auth_info;
+        let named = [&user.token_file, &user.client_certificate, &user.client_key];
+        files.extend(named.into_iter().flatten().map(PathBuf::from));
+        files
     }
 
     async fn config(&self) -> Result<Config, ConnectError> {
@@ -156,7 +203,22 @@ impl Clients {
             default_namespace: namespace.to_owned(),
             server: "in this process".to_owned(),
             renew: None,
+            files: Vec::new(),
         }
+    }
+
+    /// The current states of the files that the credentials were read from.
+    pub fn file_states(&self) -> Vec<FileState> {
+        self.files.iter().map(|path| file_state(path)).collect()
+    }
+}
+
+fn default_kubeconfigs() -> Vec<PathBuf> {
+    match std::env::var_os("KUBECONFIG") {
+        Some(paths) if !paths.is_empty() => std::env::split_paths(&paths).collect(),
+        _ => (std::env::home_dir().map(|home| home.join(".kube/config")))
+            .into_iter()
+            .collect(),
     }
 }
 

@@ -19,7 +19,7 @@ use super::wire::{
 use crate::model::claims::PodClaim;
 use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
-    Claim, Deletion, Disruption, Phase, Scheduling, Sighting, Unreadable, cut,
+    Deletion, Disruption, Phase, PodIdentity, Scheduling, Sighting, Unreadable, cut,
 };
 use crate::model::{AppId, Pod, ResourceVersion};
 use containers::Containers;
@@ -97,7 +97,7 @@ impl PodReader {
             restarts,
         } = self.containers(&spec, &status, deletion.is_some());
         Ok(Pod {
-            claim: self.claim(name, labels),
+            identity: self.identity(name, labels),
             uid: PodUid::from(uid),
             name: Arc::from(name),
             version,
@@ -139,22 +139,22 @@ impl PodReader {
         let labels = meta
             .labels
             .and_then(|labels| serde_json::from_str::<Pairs<'_>>(labels.get()).ok());
-        let claim =
-            (name.as_ref().zip(labels)).map(|(name, labels)| self.claim(name, Some(&labels)));
+        let identity =
+            (name.as_ref().zip(labels)).map(|(name, labels)| self.identity(name, Some(&labels)));
         Unreadable {
             name: name.map(Arc::from),
             uid: part(meta.uid).map(PodUid::from),
             version: part(meta.resource_version).and_then(|text| ResourceVersion::parse(&text)),
-            claim,
+            identity,
             error: clean(why, 512),
         }
     }
 
     /// The pod's identity according to its labels and its name (spec E-1, E-2).
-    fn claim(&self, name: &str, labels: Option<&Pairs<'_>>) -> Claim {
+    fn identity(&self, name: &str, labels: Option<&Pairs<'_>>) -> PodIdentity {
         let keys = self.labels.keys();
         let label = |key| labels.and_then(|pairs| pairs.get(key));
-        let foreign = |key: &str| Claim::Foreign {
+        let foreign = |key: &str| PodIdentity::Foreign {
             label: Arc::from(key),
         };
         if label(keys.app_id) != Some(self.app_id.as_str()) {
@@ -166,11 +166,11 @@ impl PodReader {
         if label(keys.inactive) == Some(INACTIVE) {
             return foreign(keys.inactive);
         }
-        let unrecognised = |why: String| Claim::Unrecognised { why: cut(&why) };
+        let unrecognised = |why: String| PodIdentity::Unrecognised { why: cut(&why) };
         let short = |key| label(key).filter(|value| value.len() <= MAX_LABEL_VALUE);
         let profile = || short(keys.profile).map(Into::into);
         if self.of_sets && label(keys.executor_id).is_none() {
-            return Claim::UnassignedPod { profile: profile() };
+            return PodIdentity::UnassignedPod { profile: profile() };
         }
         let Some(id) = label(keys.executor_id) else {
             return unrecognised(format!("it has no label {}", keys.executor_id));
@@ -192,7 +192,7 @@ impl PodReader {
                 pod_name(&self.prefix, id)
             ));
         }
-        Claim::Executor {
+        PodIdentity::Executor {
             id,
             profile: profile(),
             incarnation: short(keys.incarnation)

@@ -1,6 +1,7 @@
 //! The application record: what a successor cannot learn from Kubernetes, as a value and as a ConfigMap (spec O-30).
 
 mod intervals;
+mod keys;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +14,24 @@ use thiserror::Error;
 use super::calls::ConfigMap;
 use super::labels::LabelScheme;
 use super::pod_template::recommended_labels;
+use super::refusal::clean;
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
+use keys::Keys;
 
 /// The format version that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
+
+/// The most bytes of a record: Kubernetes stores no larger ConfigMap. It bounds every list, map and set in a record,
+/// because sets of ids are kept as intervals.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// The longest text of a key that is one text, in bytes.
+const LONGEST_TEXT: usize = 4 * 1024;
+
+/// The longest id of an application, in characters: it is a label's value.
+const LONGEST_APP_ID: usize = 63;
 
 /// What a successor needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +51,8 @@ pub struct Record {
     pub held: Option<Held>,
     /// Profiles that were added while a driver ran, with the configuration's keys (spec B-26).
     pub profiles: BTreeMap<ProfileName, Value>,
+    /// The proof of each of these profiles that a driver of this application added it.
+    pub profile_proofs: BTreeMap<ProfileName, Arc<str>>,
     /// The highest id that may have been used. Ids are reserved in blocks, so that not every executor requires a write.
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
@@ -142,6 +157,8 @@ pub struct RecordPlace {
 }
 
 mod key {
+    /// The whole record, in errors.
+    pub(super) const ALL: &str = "*";
     pub(super) const FORMAT: &str = "format";
     pub(super) const APP_ID: &str = "app-id";
     pub(super) const INCARNATION: &str = "incarnation";
@@ -150,6 +167,7 @@ mod key {
     pub(super) const TARGETS: &str = "targets";
     pub(super) const HELD: &str = "held";
     pub(super) const PROFILES: &str = "profiles";
+    pub(super) const PROFILE_PROOFS: &str = "profile-proofs";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
@@ -206,6 +224,7 @@ impl Record {
             targets: BTreeMap::new(),
             held: None,
             profiles: BTreeMap::new(),
+            profile_proofs: BTreeMap::new(),
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
@@ -217,6 +236,22 @@ impl Record {
         }
     }
 
+    /// Cuts the texts to what fits into a log line. A record is shortened before it is written and when it is read, so
+    /// that it is read as written.
+    pub fn shorten(&mut self) {
+        let held = self.held.as_mut().and_then(|held| held.by.as_mut());
+        let texts = [
+            self.holder.as_mut(),
+            self.origin.as_mut(),
+            held,
+            self.failures.spent.as_mut(),
+            self.finished_why.as_mut(),
+        ];
+        for text in texts.into_iter().flatten() {
+            *text = Arc::from(clean(text, LONGEST_TEXT).trim());
+        }
+    }
+
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
@@ -225,7 +260,7 @@ impl Record {
     /// How many executors were made; an upper bound if the record's writer did not count.
     pub fn made(&self) -> Made {
         let most = || self.ended.len() + self.bound.len();
-        Made::inherited(self.made.unwrap_or_else(most), self.bound.ids())
+        Made::inherited(self.made.unwrap_or_else(most), self.bound.clone())
     }
 
     /// Reserves a block of ids from `from` on, unless it is reserved already. Returns whether the record changed.
@@ -281,6 +316,9 @@ impl Record {
         if !self.profiles.is_empty() {
             put(key::PROFILES, json!(self.profiles).to_string());
         }
+        if !self.profile_proofs.is_empty() {
+            put(key::PROFILE_PROOFS, json!(self.profile_proofs).to_string());
+        }
         if let Some(held) = &self.held {
             put(key::HELD, json!(held).to_string());
         }
@@ -312,9 +350,14 @@ impl Record {
     /// Reads a record. Keys that an older format lacks are taken as empty, and unknown keys are ignored.
     ///
     /// # Errors
-    /// If a newer program wrote the record, or a key is invalid.
+    /// If a newer program wrote the record, or a key is invalid or beyond its bound.
     pub fn read(map: &ConfigMap) -> Result<Self, RecordError> {
         let keys = Keys { map };
+        let bytes: usize = map.data.values().map(String::len).sum();
+        if bytes > MOST_BYTES {
+            let why = format!("the record has {bytes} bytes, allowed are {MOST_BYTES}");
+            return Err(keys.unreadable(key::ALL, why));
+        }
         let format: u32 = keys
             .number(key::FORMAT)?
             .ok_or_else(|| keys.missing(key::FORMAT))?;
@@ -328,6 +371,10 @@ impl Record {
             return Err(keys.unreadable(key::FORMAT, "there is no format 0".to_owned()));
         }
         let app_id = keys.get(key::APP_ID).filter(|id| !id.is_empty());
+        if app_id.is_some_and(|id| id.len() > LONGEST_APP_ID) {
+            let why = format!("longer than {LONGEST_APP_ID} characters");
+            return Err(keys.unreadable(key::APP_ID, why));
+        }
         let incarnation = keys.number(key::INCARNATION)?;
         let reserved = match keys.get(key::RESERVED) {
             None | Some("") => None,
@@ -336,7 +383,7 @@ impl Record {
                     .map_err(|why| keys.unreadable(key::RESERVED, why.to_string()))?,
             ),
         };
-        Ok(Self {
+        let mut record = Self {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
             holder: keys.get(key::HOLDER).map(Arc::from),
@@ -344,9 +391,10 @@ impl Record {
             targets: keys.json(key::TARGETS)?,
             held: keys.json(key::HELD)?,
             profiles: keys.json(key::PROFILES)?,
+            profile_proofs: keys.json(key::PROFILE_PROOFS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
-            bound: keys.intervals(key::BOUND)?,
+            bound: keys.bound()?,
             backoffs: keys.json(key::BACKOFFS)?,
             failures: KeptFailures {
                 counted: keys.intervals(key::COUNTED)?,
@@ -355,7 +403,9 @@ impl Record {
             made: keys.number(key::MADE)?,
             finished: keys.number(key::FINISHED)?,
             finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
-        })
+        };
+        record.shorten();
+        Ok(record)
     }
 
     /// As [`Record::read`], but also fails if the record belongs to another application.
@@ -369,58 +419,6 @@ impl Record {
             found: record.app_id,
             wanted: wanted.clone(),
         })
-    }
-}
-
-struct Keys<'a> {
-    map: &'a ConfigMap,
-}
-
-impl<'a> Keys<'a> {
-    fn get(&self, key: &str) -> Option<&'a str> {
-        self.map.data.get(key).map(|text| text.trim())
-    }
-
-    fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(
-        &self,
-        key: &'static str,
-    ) -> Result<Option<T>, RecordError> {
-        match self.get(key) {
-            None | Some("") => Ok(None),
-            Some(text) => text
-                .parse()
-                .map(Some)
-                .map_err(|why: std::num::ParseIntError| self.unreadable(key, why.to_string())),
-        }
-    }
-
-    fn json<T: Default + serde::de::DeserializeOwned>(
-        &self,
-        key: &'static str,
-    ) -> Result<T, RecordError> {
-        match self.get(key) {
-            None | Some("") => Ok(T::default()),
-            Some(text) => {
-                serde_json::from_str(text).map_err(|why| self.unreadable(key, why.to_string()))
-            }
-        }
-    }
-
-    fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
-        let text = self.get(key).unwrap_or_default();
-        intervals::parse(text).map_err(|why| self.unreadable(key, why))
-    }
-
-    fn missing(&self, key: &'static str) -> RecordError {
-        self.unreadable(key, "missing".to_owned())
-    }
-
-    fn unreadable(&self, key: &'static str, why: String) -> RecordError {
-        RecordError::Unreadable {
-            map: self.map.name.clone(),
-            key,
-            why,
-        }
     }
 }
 

@@ -36,7 +36,7 @@ pub enum State {
     /// The first request is in flight.
     Sent(Request),
     /// The request's outcome is unknown.
-    Unknown(Doubt),
+    Unknown(Unanswered),
     /// Its pod is known by uid.
     Bound(Bound),
     /// It has ended; the entry stays until every subscriber has seen that (spec S-14).
@@ -54,7 +54,7 @@ pub struct Request {
 
 /// A create request whose outcome is unknown (spec A-13).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Unanswered {
     pub request: Request,
     /// Since when the outcome has been unknown.
     pub since: Tick,
@@ -150,6 +150,8 @@ pub enum Why {
     HeartbeatTimeout(Duration),
     /// Its connection was lost, and neither the executor nor the cluster has reported why (spec B-15).
     Disconnected,
+    /// Silent for this long, together with others or since the driver suspected its own network path (spec B-13).
+    Unreachable(Duration),
     /// It has run for this long without registering (spec A-52).
     RegistrationTimeout(Duration),
     /// It has been pending for this long; the text is the cluster's explanation (spec ).
@@ -188,6 +190,11 @@ impl fmt::Display for Why {
             Self::Disconnected => {
                 f.write_str("its connection was lost, and neither it nor the cluster has said why")
             }
+            Self::Unreachable(silent) => write!(
+                f,
+                "nothing was heard of it for {} s, and the driver suspects the network between them",
+                silent.as_secs()
+            ),
             Self::RegistrationTimeout(ran) => {
                 write!(f, "it has run for {} s without registering", ran.as_secs())
             }

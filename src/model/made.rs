@@ -1,32 +1,31 @@
 //! The number of executors for which a pod was created over the application's life (spec A-5).
 
-use std::collections::BTreeSet;
-
 use super::executor::Entry;
 use super::ids::ExecutorId;
+use super::intervals::IdSet;
 
 /// Counts each executor once, also across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Made {
     count: u64,
     /// The counted executors that may still be in the ledger.
-    open: BTreeSet<ExecutorId>,
+    open: IdSet,
 }
 
 impl Made {
     /// The count of an earlier incarnation, and the executors in it that may still be in the ledger.
-    pub fn inherited(count: u64, open: impl IntoIterator<Item = ExecutorId>) -> Self {
-        let open = open.into_iter().collect();
+    pub fn inherited(count: u64, open: IdSet) -> Self {
         Self { count, open }
     }
 
     /// Must be called for each executor that was changed or, with `None`, removed from the ledger.
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         match entry {
-            None => {
-                self.open.remove(&id);
+            None => self.open.remove(id),
+            Some(entry) if entry.uid().is_some() && !self.open.contains(id) => {
+                self.open.insert(id);
+                self.count = self.count.saturating_add(1);
             }
-            Some(entry) if entry.uid().is_some() && self.open.insert(id) => self.count += 1,
             Some(_) => {}
         }
     }
@@ -46,7 +45,7 @@ mod tests {
     #[test]
     fn each_executor_with_a_pod_is_counted_once_and_refused_requests_are_not() {
         let mut scenario = Scenario::new(&[("default", 3)]);
-        let mut made = Made::inherited(7, [id(1)]);
+        let mut made = Made::inherited(7, [id(1)].into_iter().collect());
         for n in 1..=3 {
             let profile = "default".into();
             scenario.requested(n, Outcome::Sent { profile });

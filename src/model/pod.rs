@@ -22,7 +22,7 @@ pub struct Pod {
     /// The resource version of this state.
     pub version: ResourceVersion,
     /// Its identity according to its labels and name.
-    pub claim: Claim,
+    pub identity: PodIdentity,
     /// By the API server's clock.
     pub created: Option<Timestamp>,
     /// Set while it is being deleted.
@@ -65,7 +65,7 @@ pub struct Restarts {
 
 /// A pod's identity, from its labels and its name (spec E-1, E-2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
+pub enum PodIdentity {
     /// An executor of this application.
     Executor {
         id: ExecutorId,
@@ -85,13 +85,13 @@ pub enum Claim {
     },
 }
 
-impl Claim {
+impl PodIdentity {
     pub fn executor(&self) -> Option<ExecutorId> {
         match self {
-            Claim::Executor { id, .. } => Some(*id),
-            Claim::UnassignedPod { .. } | Claim::Unrecognised { .. } | Claim::Foreign { .. } => {
-                None
-            }
+            PodIdentity::Executor { id, .. } => Some(*id),
+            PodIdentity::UnassignedPod { .. }
+            | PodIdentity::Unrecognised { .. }
+            | PodIdentity::Foreign { .. } => None,
         }
     }
 }
@@ -271,7 +271,7 @@ impl Pod {
             uid: "".into(),
             name: Arc::from(""),
             version: ResourceVersion::ZERO,
-            claim: Claim::Foreign {
+            identity: PodIdentity::Foreign {
                 label: Arc::from(""),
             },
             created: None,
@@ -355,7 +355,7 @@ pub struct Unreadable {
     pub name: Option<Arc<str>>,
     pub uid: Option<PodUid>,
     pub version: Option<ResourceVersion>,
-    pub claim: Option<Claim>,
+    pub identity: Option<PodIdentity>,
     /// The decoder's error.
     pub error: Arc<str>,
 }

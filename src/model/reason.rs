@@ -38,6 +38,10 @@ pub enum LossClass {
     HeartbeatTimeout,
     /// Its connection was lost, and neither it nor the cluster has reported why.
     Disconnected,
+    /// It fell silent when the driver could not trust its own network path (spec B-13).
+    Unreachable,
+    /// Its agent ended it, because the agent found no driver (spec O-60).
+    Abandoned,
     /// It ran without registering.
     RegistrationTimeout,
     /// It waited to run for too long.
@@ -55,7 +59,7 @@ pub enum LossClass {
 }
 
 impl LossClass {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Exited,
         Self::OomKilled,
         Self::StartFailed,
@@ -71,6 +75,8 @@ impl LossClass {
         Self::ScaledDown,
         Self::HeartbeatTimeout,
         Self::Disconnected,
+        Self::Unreachable,
+        Self::Abandoned,
         Self::RegistrationTimeout,
         Self::PendingTimeout,
         Self::TemplateRefused,
@@ -87,7 +93,9 @@ impl LossClass {
             Exited | OomKilled | StartFailed | RegistrationTimeout | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
             | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
-            | PendingTimeout | NotCreated | Missing | Lost | Stuck => false,
+            | Unreachable | Abandoned | PendingTimeout | NotCreated | Missing | Lost | Stuck => {
+                false
+            }
         }
     }
 
@@ -99,8 +107,8 @@ impl LossClass {
             OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
             | RegistrationTimeout | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
-            | Decommissioned | ScaledDown | PendingTimeout | NotCreated | Missing | Lost
-            | Stuck => false,
+            | Decommissioned | ScaledDown | Unreachable | Abandoned | PendingTimeout
+            | NotCreated | Missing | Lost | Stuck => false,
         }
     }
 }

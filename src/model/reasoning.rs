@@ -8,6 +8,7 @@ use super::executor::{Entry, HowGone, State, Why};
 use super::exit_code;
 use super::pod::{ContainerState, Pod, Termination};
 use super::reason::{Evidence, LossClass, LossReason};
+use boatswain_agent::{AGENT, NO_DRIVER};
 
 /// `status.reason` of a pod whose node does not report.
 const NODE_LOST: &str = "NodeLost";
@@ -85,6 +86,8 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::ScaledDown
         | LossClass::HeartbeatTimeout
         | LossClass::Disconnected
+        | LossClass::Unreachable
+        | LossClass::Abandoned
         | LossClass::RegistrationTimeout
         | LossClass::PendingTimeout
         | LossClass::TemplateRefused
@@ -119,6 +122,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         Why::Decommissioned(_) => LossClass::Decommissioned,
         Why::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
         Why::Disconnected => LossClass::Disconnected,
+        Why::Unreachable(_) => LossClass::Unreachable,
         Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
         Why::PendingTimeout(..) => LossClass::PendingTimeout,
         Why::NeverStarts(..) | Why::NoClaim(_) => LossClass::StartFailed,
@@ -194,6 +198,7 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
                 LossClass::StartFailed,
                 with_detail(reason, end.message.as_deref()),
             ),
+            _ if ended_by_agent(end) => (LossClass::Abandoned, exited(end)),
             _ => (LossClass::Exited, exited(end)),
         });
     }
@@ -237,6 +242,12 @@ fn by_absence(entry: &Entry) -> (LossClass, String) {
             "its end was reported before it was known".to_owned(),
         ),
     }
+}
+
+/// A program may exit with the same code, so the agent's message decides.
+fn ended_by_agent(end: &Termination) -> bool {
+    let message = end.message.as_deref().unwrap_or_default();
+    end.exit_code == Some(i32::from(NO_DRIVER)) && message.starts_with(AGENT)
 }
 
 fn exited(end: &Termination) -> String {

@@ -150,7 +150,7 @@ pub struct Counts {
     pub pending: u32,
     pub running: u32,
     /// Odd or absent: live, but not to be chosen for termination.
-    pub doubtful: u32,
+    pub uncertain: u32,
     pub leaving: u32,
     pub terminating: u32,
     /// Finished, but the pod still exists.
@@ -160,7 +160,7 @@ pub struct Counts {
 impl Counts {
     /// The number that counts towards the target.
     pub fn live(&self) -> u32 {
-        self.sent + self.unknown + self.pending + self.running + self.doubtful
+        self.sent + self.unknown + self.pending + self.running + self.uncertain
     }
 
     /// The number of pods that exist or may exist.
@@ -174,7 +174,7 @@ impl Counts {
             Class::Unknown => Some(&mut self.unknown),
             Class::Pending(_) => Some(&mut self.pending),
             Class::Running => Some(&mut self.running),
-            Class::Odd | Class::Absent => Some(&mut self.doubtful),
+            Class::Odd | Class::Absent => Some(&mut self.uncertain),
             Class::Leaving if planted::is(Planted::LeavingCounts) => Some(&mut self.running),
             Class::Leaving => Some(&mut self.leaving),
             Class::Terminating if planted::is(Planted::TerminatingCounts) => {
@@ -315,7 +315,7 @@ mod tests {
             unknown: 2,
             pending: 4,
             running: 8,
-            doubtful: 16,
+            uncertain: 16,
             leaving: 32,
             terminating: 64,
             finished: 128,

@@ -4,8 +4,9 @@ pub mod seal;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
@@ -19,65 +20,121 @@ pub enum SecretError {
         #[source]
         source: io::Error,
     },
-    /// Users other than the owner may read the file.
-    #[error("the token file {path} has mode {mode:o}, so others may read it: run `chmod 600 {path}`", path = .path.display())]
+    /// Users other than the owner may read or write the file.
+    #[error("the token file {path} has mode {mode:o}, so others may read or change it: run `chmod 600 {path}`", path = .path.display())]
     Readable { path: PathBuf, mode: u32 },
+    /// The file's owner can replace the secret, and knows it.
+    #[error("the token file {path} belongs to user {owner}: it has to belong to the user of this process, or to root", path = .path.display())]
+    Owner { path: PathBuf, owner: u32 },
+    #[error("the token file {path} is blank: write a secret to it, or remove it, and a new one is created where the driver may", path = .path.display())]
+    Blank { path: PathBuf },
     #[error("the operating system provides no random numbers for a token")]
     NoRandomness(#[source] io::Error),
 }
 
-/// The content of the file. If the file is empty or does not exist, it is written with a new token.
+/// The content of the file. If the file does not exist, it is created with a new token.
 ///
 /// # Errors
-/// The file cannot be used, or is readable by other users.
+/// As [`read`], and if a new file cannot be written.
 pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
     let failed = |source| SecretError::File {
         path: path.to_owned(),
         source,
     };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let text = private(&mut file, path)?;
-    if !text.is_empty() {
-        return Ok(text);
+    match File::open(path) {
+        // A mounted Secret is read-only.
+        Ok(file) => private(file, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let token = make()?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(failed)?;
+            writeln!(file, "{token}").map_err(failed)?;
+            Ok(token)
+        }
+        Err(error) => Err(failed(error)),
     }
-    let token = make()?;
-    writeln!(file, "{token}").map_err(failed)?;
-    Ok(token)
 }
 
 /// The content of an existing file.
 ///
 /// # Errors
-/// Like [`read_or_make`], and if the file does not exist.
+/// The file does not exist, is blank, belongs to another user than this process's or root, or can be used by other
+/// users.
 pub fn read(path: &Path) -> Result<String, SecretError> {
-    let mut file = File::open(path).map_err(|source| SecretError::File {
+    let file = File::open(path).map_err(|source| SecretError::File {
         path: path.to_owned(),
         source,
     })?;
-    private(&mut file, path)
+    private(file, path)
 }
 
-fn private(file: &mut File, path: &Path) -> Result<String, SecretError> {
+fn private(file: File, path: &Path) -> Result<String, SecretError> {
+    let path = || path.to_owned();
     let failed = |source| SecretError::File {
-        path: path.to_owned(),
+        path: path(),
         source,
     };
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(SecretError::Readable {
-            path: path.to_owned(),
-            mode,
-        });
+    // Of the open file: its path may lead to another one meanwhile.
+    let metadata = file.metadata().map_err(failed)?;
+    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
+    match use_of(owner, mode, rustix::process::geteuid().as_raw()) {
+        Use::Private => {}
+        Use::Shared => return Err(SecretError::Readable { path: path(), mode }),
+        Use::Foreign => {
+            return Err(SecretError::Owner {
+                path: path(),
+                owner,
+            });
+        }
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(failed)?;
+    file.take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    if text.trim().is_empty() {
+        return Err(SecretError::Blank { path: path() });
+    }
     Ok(text)
+}
+
+/// The longest secret file, in bytes: as long as a Secret can be.
+const LONGEST: u64 = 1024 * 1024;
+
+/// Who can use a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Use {
+    Private,
+    /// Users whom the file's mode should keep out.
+    Shared,
+    /// A user who is neither ours nor root owns it.
+    Foreign,
+}
+
+/// Root may let a group read its file: so a mounted Secret becomes readable for a driver that is not root.
+fn use_of(owner: u32, mode: u32, ours: u32) -> Use {
+    let kept_out = match owner {
+        0 => 0o027,
+        owner if owner == ours => 0o077,
+        _ => return Use::Foreign,
+    };
+    match mode & kept_out {
+        0 => Use::Private,
+        _ => Use::Shared,
+    }
+}
+
+/// The state of a file: modification time, length in bytes and inode. `None` if the file cannot be read.
+pub type FileState = Option<(SystemTime, u64, u64)>;
+
+/// The state differs when the file was changed. Follows links: a mounted Secret's files are replaced by changing a link.
+pub fn file_state(path: &Path) -> FileState {
+    let metadata = path.metadata().ok()?;
+    let modified = metadata.modified().ok()?;
+    Some((modified, metadata.len(), metadata.ino()))
 }
 
 /// A new secret of 256 bits, in hexadecimal digits.
@@ -95,6 +152,7 @@ pub fn make() -> Result<String, SecretError> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -116,9 +174,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("token");
         read_or_make(&path).expect("a token");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
-        let error = read_or_make(&path).expect_err("readable by the group");
-        assert!(error.to_string().contains("chmod 600"), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
+        for error in [read_or_make(&path), read(&path)] {
+            let error = error.expect_err("readable by all");
+            assert!(error.to_string().contains("chmod 600"), "{error}");
+        }
         assert!(matches!(
             read(dir.path()),
             Err(SecretError::Readable { .. } | SecretError::File { .. })
@@ -127,5 +187,55 @@ mod tests {
             read(&dir.path().join("none")),
             Err(SecretError::File { .. })
         ));
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_file_is_the_users_own_or_roots_and_only_root_may_let_a_group_read_it() {
+        let (ours, root, other) = (1_000, 0, 1_001);
+        for (owner, mode, expected) in [
+            (ours, 0o600, Use::Private),
+            (ours, 0o400, Use::Private),
+            (ours, 0o640, Use::Shared),
+            (ours, 0o604, Use::Shared),
+            (ours, 0o620, Use::Shared),
+            (root, 0o400, Use::Private),
+            (root, 0o440, Use::Private),
+            (root, 0o640, Use::Private),
+            (root, 0o660, Use::Shared),
+            (root, 0o644, Use::Shared),
+            (other, 0o600, Use::Foreign),
+            (other, 0o444, Use::Foreign),
+        ] {
+            assert_eq!(use_of(owner, mode, ours), expected, "{owner} {mode:o}");
+        }
+        assert_eq!(use_of(other, 0o600, root), Use::Foreign, "root's process");
+    }
+
+    // spec: O-50, O-72
+    #[test]
+    fn a_blank_file_is_refused_and_left_as_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("token");
+        read_or_make(&path).expect("a token");
+        for blank in ["", "\n", " \t\n\n"] {
+            fs::write(&path, blank).expect("written");
+            for error in [read_or_make(&path), read(&path)] {
+                let error = error.expect_err("blank").to_string();
+                assert!(error.contains("is blank"), "{error}");
+            }
+            assert_eq!(fs::read_to_string(&path).expect("a file"), blank);
+        }
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_read_only_file_is_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, link) = (dir.path().join("token"), dir.path().join("link"));
+        let made = read_or_make(&path).expect("a token");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("changed");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert_eq!(read_or_make(&link).expect("a token").trim(), made);
     }
 }

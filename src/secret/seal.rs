@@ -1,4 +1,4 @@
-//! Derived tokens: an executor's id with a signature that only the holder of the key can make (spec O-50).
+//! What only the holder of a key can make: executors' tokens (spec O-50), and proofs of texts (spec O-58).
 
 use std::fmt;
 use std::path::Path;
@@ -41,11 +41,26 @@ impl Key {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
+    /// A key for one purpose. What it signs cannot be used for another purpose of the same secret.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Self {
+        Self::new(hmac::sign(&self.0, purpose.as_bytes()).as_ref())
+    }
+
+    /// The proof that a holder of this key has signed the text, in hexadecimal digits.
+    pub fn proof(&self, text: &str) -> String {
+        digits_of(hmac::sign(&self.0, text.as_bytes()).as_ref())
+    }
+
+    /// Whether a proof is this key's for the text. Compares in constant time.
+    pub fn has_signed(&self, text: &str, proof: &str) -> bool {
+        bytes_of(proof).is_some_and(|bytes| hmac::verify(&self.0, text.as_bytes(), &bytes).is_ok())
+    }
+
     /// The token of an executor: `ID.SIGNATURE`, with the signature in hexadecimal digits.
     pub fn token(&self, app: &AppId, id: ExecutorId) -> String {
         let seal = hmac::sign(&self.0, sealed(app, id).as_bytes());
-        let digits = seal.as_ref().iter().map(|byte| format!("{byte:02x}"));
-        format!("{id}.{}", digits.collect::<String>())
+        format!("{id}.{}", digits_of(seal.as_ref()))
     }
 
     /// The executor whose token this is; `None` if the signature is wrong. Compares in constant time.
@@ -72,6 +87,10 @@ impl Eq for Key {}
 /// The signed text. Ids contain no line break, so different pairs give different texts.
 fn sealed(app: &AppId, id: ExecutorId) -> String {
     format!("{id}\n{app}")
+}
+
+fn digits_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {

@@ -129,6 +129,9 @@ impl Problem {
     }
 }
 
+/// No more connections are accepted.
+pub const NO_PLACE: &str = "the limit of open connections is reached";
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Serialising texts cannot fail.

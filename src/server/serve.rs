@@ -1,20 +1,49 @@
-//! Accepts connections, and limits their number and the time for the request's header (spec O-50).
+//! Accepts connections, and limits their number, the time for their requests and for reading the
+//! answers (spec O-50, O-55, O-57).
+
+mod admission;
+mod bounded;
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_user_timeout};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tower::util::MapRequest;
+
+use admission::{Admission, Admitted, Strangers};
+pub(crate) use admission::{Full, admit};
+use bounded::Bounded;
 
 /// How long a connection may take to send a request's header. Applies to new connections as well as
 /// to idle ones.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// How long a client may take to prove who it is, from its connection on.
+const PROOF: Duration = Duration::from_secs(5);
+
+/// How long a client may read nothing of what is written to it.
+const UNREAD: Duration = Duration::from_secs(10);
+
+/// How long the kernel waits for a client to acknowledge data or to make room for it. It ends the
+/// connections of machines that are gone, to which little is written.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// The kernel's buffer of what is written to a connection, in bytes. Without a bound it grows to
+/// megabytes for each client that reads nothing.
+const SEND_BUFFER: usize = 64 * 1024;
 
 /// How long to wait after an accept failed, for example for lack of file descriptors. Another
 /// connection may be closed meanwhile.
@@ -50,49 +79,79 @@ pub async fn listen(
     Ok((listener, got))
 }
 
-/// Serves until it is dropped, which closes all connections. At most `most` connections are open;
-/// more wait to be accepted. A connection that was upgraded to a WebSocket belongs to the router
-/// and does not count.
+/// Serves until it is dropped, which closes all connections. A connection is a stranger's until a
+/// request proves who the client is: see [`admit`]. There are at most `most` strangers; when more
+/// come, the oldest is disconnected. So a flood of connections keeps neither clients out nor probes.
+/// A connection that was upgraded to a WebSocket belongs to the router and does not count.
 pub async fn serve(listener: TcpListener, router: Router, most: usize) {
+    let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
+    let mut strangers = Strangers::default();
+    let mut free = None;
     loop {
         tokio::select! {
             biased;
             Some(_) = connections.join_next() => {}
-            taken = listener.accept(), if connections.len() < most => match taken {
-                Ok((connection, _)) => {
-                    connections.spawn(talk(connection, router.clone()));
+            place = Arc::clone(&places).acquire_owned(), if free.is_none() => free = place.ok(),
+            () = strangers.close_oldest(), if free.is_none() => {
+                free = Arc::clone(&places).acquire_owned().await.ok();
+            }
+            taken = listener.accept(), if free.is_some() => match (taken, free.take()) {
+                (Ok((connection, _)), Some(place)) => {
+                    let (admission, admitted) = Admission::stranger(place);
+                    let talking = talk(connection, router.clone(), admission, admitted.clone());
+                    let task = connections.spawn(talking);
+                    strangers.add(admitted, task);
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "accepting a connection failed");
+                (Err(error), place) => {
+                    free = place;
+                    tracing::warn!(%error, "accepting a connection failed");
                     sleep(AGAIN).await;
                 }
+                (Ok(_), None) => {}
             }
         }
     }
 }
 
-async fn talk(connection: TcpStream, router: Router) {
+/// Serves a connection until it ends, or until its client has not proved who it is in time.
+async fn talk(connection: TcpStream, router: Router, admission: Admission, admitted: Admitted) {
     if let Err(error) = prepare(&connection) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set for a connection");
+        tracing::debug!(%error, "the options of a connection could not be set");
     }
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE);
-    let service = TowerToHyperService::new(router);
-    if let Err(error) = builder
-        .serve_connection(TokioIo::new(connection), service)
-        .with_upgrades()
-        .await
-    {
+    let service = MapRequest::new(router, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(admission.clone());
+        request
+    });
+    let service = TowerToHyperService::new(service);
+    let connection = TokioIo::new(Bounded::new(connection, UNREAD));
+    let mut talking = pin!(
+        builder
+            .serve_connection(connection, service)
+            .with_upgrades()
+    );
+    let ended = tokio::select! {
+        biased;
+        ended = &mut talking => ended,
+        () = admitted.wait() => talking.await,
+        () = sleep(PROOF) => return,
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
 /// Disables Nagle's algorithm: with it an event may wait for the acknowledgement of the one before.
+/// Bounds what the kernel keeps for a client that does not read.
 fn prepare(connection: &TcpStream) -> io::Result<()> {
-    connection.set_nodelay(true)
+    connection.set_nodelay(true)?;
+    set_socket_send_buffer_size(connection, SEND_BUFFER)?;
+    let unacknowledged = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
+    Ok(set_tcp_user_timeout(connection, unacknowledged)?)
 }
 
 #[cfg(test)]
@@ -130,5 +189,66 @@ mod tests {
         assert!(said(patient).await.ends_with("hello"));
         assert_eq!(said(silent).await, "");
         assert!(!said(slow).await.contains("hello"));
+    }
+
+    /// Asks over a connection that stays open; the status of the answer, or none if it is closed.
+    async fn asked(connection: &mut TcpStream) -> Option<String> {
+        let ask = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        connection.write_all(ask).await.ok()?;
+        let mut answer = [0; 1_024];
+        let read = connection.read(&mut answer).await.ok()?;
+        let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+        answer.split(' ').nth(1).map(str::to_owned)
+    }
+
+    // spec: O-55
+    #[tokio::test(start_paused = true)]
+    async fn strangers_give_way_to_newer_ones_and_clients_stay() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let prove = async move |parts: http::request::Parts| {
+            admit(&parts.extensions, &places).map_err(|Full| http::StatusCode::TOO_MANY_REQUESTS)
+        };
+        let router = Router::new().route("/", get(prove));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 2));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
+        let mut strangers = Vec::new();
+        for _ in 0..8 {
+            strangers.push(TcpStream::connect(address).await.unwrap());
+        }
+        // One that comes after them is answered before they have had all the time of a stranger.
+        let began = tokio::time::Instant::now();
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert_eq!(asked(&mut other).await.as_deref(), Some("429"), "one place");
+        assert!(began.elapsed() < PROOF, "{began:?}");
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
+        sleep(PROOF + Duration::from_secs(1)).await;
+        assert_eq!(asked(&mut client).await.as_deref(), Some("200"), "it stays");
+        assert_eq!(asked(&mut other).await, None, "it has proved nothing");
+    }
+
+    // spec: O-57
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_disconnected() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let endless = async || {
+            let part = || Ok::<_, std::convert::Infallible>(vec![b'x'; 64 * 1024]);
+            axum::body::Body::from_stream(futures::stream::repeat_with(part))
+        };
+        let router = Router::new().route("/", get(endless));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 8));
+        let mut deaf = TcpStream::connect(address).await.unwrap();
+        deaf.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(60), deaf.read_to_end(&mut rest));
+        assert!(ended.await.is_ok(), "it is still written to");
     }
 }

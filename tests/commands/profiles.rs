@@ -1,10 +1,12 @@
 //! Tests profiles that are added while the driver runs.
 
+use std::collections::BTreeMap;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::world::{Driver, driver};
+use crate::world::{Driver, World, driver};
 
 async fn add(driver: &Driver, name: &str, described: Value) -> (StatusCode, Value) {
     driver
@@ -20,10 +22,107 @@ async fn until_running(driver: &Driver, profile: &str, executors: u64) {
         .await;
 }
 
+/// The setting of a key that survives the driver.
+fn kept_key(directory: &tempfile::TempDir) -> String {
+    format!(
+        "backend.key_file={}",
+        directory.path().join("key").display()
+    )
+}
+
+/// Changes these keys of the application record, as one may who has rights on ConfigMaps only.
+async fn forge(world: &World, keys: &[(&str, Value)]) {
+    let data: BTreeMap<&str, String> = keys.iter().map(|(k, v)| (*k, v.to_string())).collect();
+    let metadata = json!({"name": "t-app"});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+    world.apply("configmaps/t-app", &map).await;
+}
+
+async fn hand_over(driver: Driver) {
+    driver.post("/v1/application/hand-over", json!({})).await;
+    driver.exit().await;
+}
+
+/// The names of the profiles that a driver knows.
+async fn profiles(driver: &Driver) -> Vec<String> {
+    let targets = driver.get("/v1/targets").await;
+    targets["targets"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect()
+}
+
+// spec: O-58, B-26
+#[actix::test]
+async fn a_forged_profile_in_the_record_makes_no_pod() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = kept_key(&directory);
+    let (mut world, first) = driver(&[&key]).await;
+    add(&first, "large", json!({"executors": 2})).await;
+    add(&first, "small", json!({"executors": 1})).await;
+    until_running(&first, "large", 2).await;
+    until_running(&first, "small", 1).await;
+    hand_over(first).await;
+
+    let evil = json!({"executors": 1, "command": ["steal"]});
+    let forged = json!({"large": {"executors": 2}, "small": evil.clone(), "evil": evil});
+    let record = world.record().await;
+    let proofs: Value =
+        serde_json::from_str(record["data"]["profile-proofs"].as_str().unwrap()).unwrap();
+    // A proof is for one name.
+    let copied =
+        json!({"large": proofs["large"], "small": proofs["small"], "evil": proofs["large"]});
+    forge(&world, &[("profiles", forged), ("profile-proofs", copied)]).await;
+    let second = world.start(&[&key]).await;
+    until_running(&second, "large", 2).await;
+    assert_eq!(profiles(&second).await, ["default", "large"]);
+    sleep(std::time::Duration::from_secs(60)).await;
+    for executor in second.living().await {
+        let pod = second.pod(executor).await;
+        let command = &pod["spec"]["containers"][0]["command"];
+        assert_ne!(command, &json!(["steal"]), "executor {executor}");
+    }
+    // It can be added again, with a proof.
+    let (status, answer) = add(&second, "small", json!({"executors": 1})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    hand_over(second).await;
+    let third = world.start(&[&key]).await;
+    assert_eq!(profiles(&third).await, ["default", "large", "small"]);
+}
+
+// spec: O-58
+#[actix::test]
+async fn without_a_secret_that_survives_the_driver_no_successor_has_its_profiles() {
+    let (mut world, first) = driver(&[]).await;
+    add(&first, "large", json!({"executors": 2})).await;
+    until_running(&first, "large", 2).await;
+    hand_over(first).await;
+    let second = world.start(&[]).await;
+    second.until_running(3).await;
+    assert_eq!(profiles(&second).await, ["default"]);
+}
+
+// spec: O-30, B-25
+#[actix::test]
+async fn a_target_in_the_record_cannot_exceed_the_most_executors_of_its_profile() {
+    let most = "profiles.default.max_executors=5";
+    let (mut world, first) = driver(&[most]).await;
+    hand_over(first).await;
+    let targets = json!({"default": 50});
+    forge(&world, &[("targets", targets)]).await;
+    let second = world.start(&[most]).await;
+    second.until_running(5).await;
+    assert_eq!(second.target().await, 5);
+}
+
 // spec: B-26, A-45
 #[actix::test]
 async fn an_added_profile_runs_executors_that_outlive_the_driver() {
-    let (mut world, first) = driver(&[]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let key = kept_key(&directory);
+    let (mut world, first) = driver(&[&key]).await;
     let described = json!({"executors": 2, "env": {"SHAPE": "large"}, "max_executors": 5});
     let (status, answer) = add(&first, "large", described.clone()).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
@@ -47,9 +146,8 @@ async fn an_added_profile_runs_executors_that_outlive_the_driver() {
         .await;
     until_running(&first, "large", 3).await;
 
-    first.post("/v1/application/hand-over", json!({})).await;
-    first.exit().await;
-    let second = world.start(&[]).await;
+    hand_over(first).await;
+    let second = world.start(&[&key]).await;
     until_running(&second, "large", 3).await;
     second
         .post(

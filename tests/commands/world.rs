@@ -215,7 +215,7 @@ impl Driver {
             &format!("{executors} run and none else are there"),
             |status| {
                 let profile = &status["profiles"]["default"];
-                let others = ["pending", "requested", "unanswered", "in_doubt", "leaving"];
+                let others = ["pending", "requested", "unanswered", "uncertain", "leaving"];
                 profile["running"] == executors && others.iter().all(|state| profile[*state] == 0)
             },
         )

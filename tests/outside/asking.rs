@@ -114,6 +114,31 @@ fn a_failing_client_command_explains_why() {
     assert!(said.contains("no driver answers"), "{said}");
 }
 
+// spec: O-50
+#[test]
+fn a_token_that_is_rotated_is_refused_without_a_restart() {
+    let cluster = Cluster::any();
+    let asked = Asked::start(&cluster, 0);
+    until("it answers", || {
+        asked.ask(&["status"]).status.success().then_some(())
+    });
+    let kept = cluster.directory.path().join("kept-token");
+    std::fs::copy(&asked.tokens, &kept).unwrap();
+    std::fs::write(&asked.tokens, "another-token\nlooks read\n").unwrap();
+    until("the new token is accepted", || {
+        asked
+            .ask(&["scale", "default=0"])
+            .status
+            .success()
+            .then_some(())
+    });
+    let asked = Asked {
+        tokens: kept,
+        ..asked
+    };
+    assert_eq!(asked.ask(&["status"]).status.code(), Some(1), "revoked");
+}
+
 // spec: B-28, B-30, B-31, B-35, O-43
 #[test]
 fn the_client_kills_holds_resumes_and_ends_with_an_exit_code() {

@@ -40,9 +40,35 @@ impl Driver {
         executors: usize,
         sets: &[&str],
     ) -> Self {
+        Self::start_as(boatswain(), cluster, kubeconfig, executors, sets)
+    }
+
+    /// Starts a driver that may have this many open files.
+    pub fn start_with_files(
+        cluster: &Cluster,
+        executors: usize,
+        files: u32,
+        sets: &[&str],
+    ) -> Self {
+        let mut limited = Command::new("sh");
+        limited
+            .env_clear()
+            .envs(std::env::vars().filter(|(name, _)| name == "PATH"));
+        limited.arg("-c");
+        limited.arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
+        limited.arg(boatswain().get_program());
+        Self::start_as(limited, cluster, &cluster.kubeconfig, executors, sets)
+    }
+
+    fn start_as(
+        mut command: Command,
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        executors: usize,
+        sets: &[&str],
+    ) -> Self {
         let config = cluster.directory.path().join("config.toml");
         std::fs::write(&config, CONFIG).unwrap();
-        let mut command = boatswain();
         command.arg("run").arg("--config").arg(config);
         command
             .arg("--set")

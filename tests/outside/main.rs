@@ -18,12 +18,14 @@ mod driver;
 mod process;
 
 mod asking;
+mod credentials;
 mod examples;
 mod executors;
 mod faults_by_hand;
 mod hostile_answers;
 mod hostile_pods;
 mod local_run;
+mod ports;
 mod quiet;
 mod server_faults;
 mod signals;

@@ -146,6 +146,20 @@ fn a_malformed_record_exits_with_78() {
     says(&said, &[RECORD]);
 }
 
+// spec: O-2, O-30
+#[test]
+fn a_record_with_more_bound_executors_than_any_cluster_runs_exits_with_78() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, 3, &[]);
+    cluster.converges(3);
+    first.kill();
+    let data = json!({"bound": "1-100000000"});
+    cluster.api.patch_config_map(RECORD, &data);
+    let (code, said) = refused(&cluster, &[]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &[RECORD, "bound", "allowed are 1000000"]);
+}
+
 // spec: O-3
 #[test]
 fn a_missing_driver_pod_exits_with_78_and_is_named() {

@@ -250,7 +250,7 @@ fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
     let script = "trap 'exit 6' TERM; while :; do sleep 0.1; done";
     let patience = ["--driver-timeout", "1s"];
     let mut agent = agent(&patience, script, &directory.path().join("agent.log"));
-    assert_eq!(agent.exit(), Some(6));
+    assert_eq!(agent.exit(), Some(79));
     let log = agent.log();
     assert_eq!(
         log.count("the driver has been unreachable for too long: stopping the command"),

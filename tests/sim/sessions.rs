@@ -210,6 +210,7 @@ impl Sessions {
         self.lost_in_partition.push(Instant::now());
         let lost = self.lost_in_partition.len();
         was_partitioned
+            && lost * 2 <= self.executors.len()
             && (lost < MASS_LOSS || lost as f64 <= MASS_LOSS_SHARE * self.executors.len() as f64)
     }
 }
@@ -292,6 +293,7 @@ impl World {
                 ending.reason.class,
                 LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
+                    | LossClass::Unreachable
                     | LossClass::RegistrationTimeout
             );
             let uid = ending.entry.uid().map_or("", |uid| uid.as_str());

@@ -60,8 +60,9 @@ pub struct Agent {
     /// command's environment [default: a new temporary file]
     #[arg(long, env = STATUS_FILE, value_name = "FILE")]
     status_file: Option<PathBuf>,
-    /// How long the driver may be unreachable before the command is stopped; "never" for no limit
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = patience)]
+    /// Stops the command if the driver is unreachable for this long; without it, or with "never", the
+    /// command works on. The agent then exits with 79
+    #[arg(long, env = "BOATSWAIN_DRIVER_TIMEOUT", value_name = "DURATION", default_value = "never", value_parser = patience)]
     driver_timeout: Patience,
     /// Program to run, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]

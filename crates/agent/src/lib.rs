@@ -35,6 +35,16 @@ use status::{Scratch, Status};
 
 pub use status::STATUS_FILE;
 
+/// The exit code of an agent that stopped its child because no driver answered for
+/// `--driver-timeout` (spec O-60). The codes of sysexits.h end at 78.
+pub const NO_DRIVER: u8 = 79;
+
+/// The beginning of the agent's own termination messages.
+pub const AGENT: &str = "boatswain-agent: ";
+
+/// Where the kubelet reads a container's termination message. It exists only in a pod.
+const TERMINATION_LOG: &str = "/dev/termination-log";
+
 /// How long the child has to exit when the agent stops it by itself: the default grace period of
 /// pods.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
@@ -56,7 +66,7 @@ pub struct Options {
     pub decommission_command: Option<String>,
     /// The file in which the child reports its busy slots. `None`: a new temporary file.
     pub status_file: Option<PathBuf>,
-    /// How long the driver may be unreachable. `None`: forever.
+    /// How long the driver may be unreachable before the child is stopped. `None`: forever.
     pub driver_timeout: Option<Duration>,
 }
 
@@ -108,7 +118,23 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     // The agent does not wait for an unreachable driver, which also learns of the exit from
     // Kubernetes.
     let _ = timeout(LAST_WORD, talking).await;
-    Ok(end.code())
+    if !state.driver_gone() {
+        return Ok(end.code());
+    }
+    let message = format!(
+        "{AGENT}no driver for {:?}",
+        options.driver_timeout.unwrap_or_default()
+    );
+    if let Err(error) = write_existing(TERMINATION_LOG, &message) {
+        tracing::debug!(%error, "no termination message");
+    }
+    Ok(NO_DRIVER)
+}
+
+fn write_existing(path: &str, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// A temporary directory for the status file, if needed. The child also works without one.

@@ -26,6 +26,8 @@ pub(super) struct ChildState {
     grace: Duration,
     drains: bool,
     stops: bool,
+    /// Whether the child was stopped because no driver answered, and nothing else.
+    driver_gone: bool,
     /// The deadline by which the child must have exited.
     by: Option<Instant>,
 }
@@ -38,6 +40,7 @@ impl ChildState {
             grace,
             drains: false,
             stops: false,
+            driver_gone: false,
             by: None,
         }
     }
@@ -51,9 +54,17 @@ impl ChildState {
     pub(super) fn heard(&mut self, heard: Heard, now: Instant) -> Vec<Action> {
         match heard {
             Heard::Stop { within } => self.stop(now + within),
-            Heard::Unwanted | Heard::DriverGone => self.stop(now + self.grace),
+            Heard::Unwanted => self.stop(now + self.grace),
+            Heard::DriverGone => {
+                self.driver_gone = !self.stops && !self.drains;
+                self.stop(now + self.grace)
+            }
             Heard::Decommission { within } => self.drain(within, now),
         }
+    }
+
+    pub(super) fn driver_gone(&self) -> bool {
+        self.driver_gone
     }
 
     /// Reacts to the passing of the deadline.
@@ -121,6 +132,25 @@ mod tests {
             assert_eq!(state.deadline(), Some(now + within));
             assert_eq!(state.heard(heard, now), []);
             assert_eq!(state.too_late(), [Action::Signal(Signal::KILL)]);
+        }
+    }
+
+    // spec: O-60
+    #[test]
+    fn only_a_child_that_nothing_else_stops_is_stopped_for_want_of_a_driver() {
+        let now = Instant::now();
+        let within = seconds(5);
+        for (before, gone) in [
+            (None, true),
+            (Some(Heard::Stop { within }), false),
+            (Some(Heard::Decommission { within }), false),
+            (Some(Heard::Unwanted), false),
+        ] {
+            let mut state = ChildState::new(None, GRACE);
+            for heard in before.into_iter().chain([Heard::DriverGone]) {
+                state.heard(heard, now);
+            }
+            assert_eq!(state.driver_gone(), gone);
         }
     }
 

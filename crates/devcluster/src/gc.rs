@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
-use crate::changes::patch::PatchKind;
+
 use crate::changes::write::{Part, Write};
 use crate::objects::kinds;
 use crate::objects::object::{Key, Object, OwnerReference, list, text};
 use crate::objects::resource::Resource;
-use crate::storage::looks::Looks;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
+use crate::storage::work_queue::WorkQueue;
 
 /// How long the content of a terminating namespace is left alone. Real controllers wait as well.
 const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
@@ -27,24 +27,24 @@ const ABSENT_FOR: Duration = Duration::from_millis(500);
 
 /// Runs the collector until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Receiver<()>) {
-    let mut looks = Looks::new(&store);
-    while let Some(keys) = looks.next(|_| true, concerned).await {
+    let mut queue = WorkQueue::new(&store);
+    while let Some(keys) = queue.next(|_| true, affected).await {
         for key in keys {
             // An object with an absent owner is scheduled once for each of its writes, until `ABSENT_FOR` has passed; a
             // terminating namespace once for each event of its own or of its content.
-            if let Some(wait) = carry_out(&store, &key, collect_garbage, Look::First).await {
-                looks.later(key, wait);
+            if let Some(wait) = carry_out(&store, &key, collect_garbage, Check::First).await {
+                queue.later(key, wait);
             }
         }
-        while let Some(key) = looks.due() {
-            carry_out(&store, &key, collect_garbage, Look::Second).await;
+        while let Some(key) = queue.due() {
+            carry_out(&store, &key, collect_garbage, Check::Second).await;
         }
     }
 }
 
 /// Whether an object is checked for the first or the second time for the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Check {
     First,
     Second,
 }
@@ -54,15 +54,15 @@ async fn carry_out(
     store: &Store,
     key: &Key,
     collect_garbage: bool,
-    look: Look,
+    check: Check,
 ) -> Option<Duration> {
     let state = store.state();
     let object = state.get(key)?;
-    let todo = examine(&state, object, store.clock().now(), collect_garbage);
-    if look == Look::First && todo.after.is_some() {
-        return todo.after;
+    let pending = examine(&state, object, store.clock().now(), collect_garbage);
+    if check == Check::First && pending.after.is_some() {
+        return pending.after;
     }
-    for write in todo.writes {
+    for write in pending.writes {
         // A refused write means that the object has changed; the event of that change brings it back here.
         if let Err(error) = store.write(write).await {
             tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "a write was refused");
@@ -72,7 +72,7 @@ async fn carry_out(
 }
 
 /// Adds the objects that an event may affect: those that may have to be deleted, and those that may lose a finalizer.
-fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
+fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
     if event.kind() == EventKind::Deleted {
         due.extend(state.dependents(object.uid()).map(|o| o.key().clone()));
@@ -95,36 +95,36 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
 
 /// The pending actions for one object.
 #[derive(Debug, Default)]
-struct Todo {
+struct Pending {
     writes: Vec<Write>,
     /// Carries them out only if they are still pending after this time.
     after: Option<Duration>,
 }
 
-fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool) -> Todo {
+fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool) -> Pending {
     if object.key().resource == Resource::Namespaces {
         if object.is_terminating() {
-            return Todo {
+            return Pending {
                 writes: empty_namespace(state, object),
                 after: rest_of_grace(object, now),
             };
         }
         let writes = collect_garbage.then(|| account_of(state, object)).flatten();
-        return Todo {
+        return Pending {
             writes: writes.into_iter().collect(),
             after: None,
         };
     }
     if !collect_garbage {
-        return Todo::default();
+        return Pending::default();
     }
     if object.is_terminating() {
-        return Todo {
-            writes: let_go(state, object),
+        return Pending {
+            writes: advance_deletion(state, object),
             after: None,
         };
     }
-    owned(state, object)
+    check_owners(state, object)
 }
 
 /// Creates the `default` service account of a namespace, which pods use if they name none.
@@ -132,18 +132,17 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
     let name = &*namespace.key().name;
     let object = kinds::default_account(name);
     let key = Key::new(Resource::ServiceAccounts, name, "default");
-    state.get(&key).is_none().then(|| Write::Create {
-        resource: key.resource,
-        namespace: name.to_owned(),
-        object,
-    })
+    state
+        .get(&key)
+        .is_none()
+        .then(|| Write::create(key.resource, name, object))
 }
 
 /// How much of a terminating namespace's grace period is left.
 fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
-    let told = text(namespace.value(), &["metadata", "deletionTimestamp"]);
-    let told: Timestamp = told.parse().ok()?;
-    let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
+    let deleted_at = text(namespace.value(), &["metadata", "deletionTimestamp"]);
+    let deleted_at: Timestamp = deleted_at.parse().ok()?;
+    let passed = Duration::try_from(now.duration_since(deleted_at)).unwrap_or_default();
     NAMESPACE_GRACE
         .checked_sub(passed)
         .filter(|rest| !rest.is_zero())
@@ -164,13 +163,7 @@ fn delete(object: &Object, propagation: Propagation) -> Write {
 fn patch_metadata(object: &Object, field: &str, value: Value) -> Write {
     let version = object.resource_version().to_string();
     let patch = json!({"metadata": {"resourceVersion": version, field: value}});
-    Write::Patch {
-        key: object.key().clone(),
-        part: Part::Main,
-        kind: PatchKind::Merge,
-        patch,
-        strict: false,
-    }
+    Write::merge_patch(object.key(), Part::Main, patch)
 }
 
 /// Deletes the content of a namespace and, once that is gone, removes the namespace's finalizer.
@@ -195,7 +188,7 @@ fn empty_namespace(state: &State, namespace: &Object) -> Vec<Write> {
 
 /// Advances the deletion of a terminating object. Under `orphan`, its dependents lose their reference to it; under
 /// `foregroundDeletion`, they are deleted. When no dependent is left to wait for, the finalizer is removed.
-fn let_go(state: &State, object: &Object) -> Vec<Write> {
+fn advance_deletion(state: &State, object: &Object) -> Vec<Write> {
     let without = |gone: &str| -> Value {
         object
             .finalizers()
@@ -218,7 +211,7 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
         let staying = state
             .dependents(object.uid())
             .filter(|d| !d.is_terminating());
-        writes.extend(staying.flat_map(|d| owned(state, d).writes));
+        writes.extend(staying.flat_map(|d| check_owners(state, d).writes));
         if !blocked {
             writes.push(patch_metadata(object, "finalizers", without(FOREGROUND)));
         }
@@ -239,55 +232,51 @@ fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
 
 /// The state of an owner, as it matters to its dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum OwnerState {
     /// It exists and, as far as is known, stays.
-    Solid,
+    Present,
     /// It is in foreground deletion and waits for its dependents.
-    Waiting,
+    AwaitingDependents,
     /// It does not exist.
     Absent,
 }
 
-fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Standing {
+fn state_of(state: &State, object: &Object, owner: &OwnerReference<'_>) -> OwnerState {
     // The server cannot tell whether an owner of an unknown kind is gone.
     let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
-        return Standing::Solid;
+        return OwnerState::Present;
     };
-    let namespace: &str = if resource.traits().namespaced {
-        &object.key().namespace
-    } else {
-        ""
-    };
+    let namespace = resource.namespace(&object.key().namespace);
     let found = state.get(&Key::new(resource, namespace, owner.name));
     match found.filter(|found| found.uid() == owner.uid) {
-        None => Standing::Absent,
+        None => OwnerState::Absent,
         Some(found) if found.is_terminating() && found.finalizers().any(|f| f == FOREGROUND) => {
-            Standing::Waiting
+            OwnerState::AwaitingDependents
         }
-        Some(_) => Standing::Solid,
+        Some(_) => OwnerState::Present,
     }
 }
 
 /// Decides on an object with owners: it is deleted if none of them stays; otherwise it loses the references to those
 /// that do not.
-fn owned(state: &State, object: &Object) -> Todo {
-    let standings: Vec<(&str, Standing)> = object
+fn check_owners(state: &State, object: &Object) -> Pending {
+    let states: Vec<(&str, OwnerState)> = object
         .owners()
-        .map(|owner| (owner.uid, standing(state, object, &owner)))
+        .map(|owner| (owner.uid, state_of(state, object, &owner)))
         .collect();
-    let any = |wanted: Standing| standings.iter().any(|(_, s)| *s == wanted);
+    let any = |wanted: OwnerState| states.iter().any(|(_, s)| *s == wanted);
     let leaves = |uid: &str| {
-        let found = standings.iter().find(|(u, _)| *u == uid);
-        found.is_some_and(|(_, s)| *s != Standing::Solid)
+        let found = states.iter().find(|(u, _)| *u == uid);
+        found.is_some_and(|(_, s)| *s != OwnerState::Present)
     };
-    if !any(Standing::Absent) && !any(Standing::Waiting) {
-        return Todo::default();
+    if !any(OwnerState::Absent) && !any(OwnerState::AwaitingDependents) {
+        return Pending::default();
     }
-    let write = if any(Standing::Solid) {
+    let write = if any(OwnerState::Present) {
         without_owners(object, leaves)
     } else {
         let owns = state.dependents(object.uid()).next().is_some();
-        let propagation = if any(Standing::Waiting) && owns {
+        let propagation = if any(OwnerState::AwaitingDependents) && owns {
             Propagation::Foreground
         } else if object.finalizers().any(|f| f == ORPHAN) {
             Propagation::Orphan
@@ -298,9 +287,9 @@ fn owned(state: &State, object: &Object) -> Todo {
         };
         delete(object, propagation)
     };
-    Todo {
+    Pending {
         writes: vec![write],
         // An owner in foreground deletion is certain to go; an absent one may still appear.
-        after: (!any(Standing::Waiting)).then_some(ABSENT_FOR),
+        after: (!any(OwnerState::AwaitingDependents)).then_some(ABSENT_FOR),
     }
 }

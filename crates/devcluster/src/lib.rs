@@ -42,7 +42,7 @@ pub use api::serve::{ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
-pub use storage::keep::KeepError;
+pub use storage::data_file::DataFileError;
 pub use storage::seeds::{Seed, SeedError};
 pub use storage::server::WriteRecord;
 pub use storage::store::{FIRST_VERSION, State};
@@ -51,10 +51,10 @@ use access::auth::Credentials;
 use access::rights::Rights;
 use access::signing::Keys;
 use api::router::{self, Api};
-use node::fault_injection::Levers;
+use node::fault_injection::FaultInjector;
 use node::process::StateDir;
-use storage::keep::Keeper;
-use storage::server::{self, Clock, Command, Store};
+use storage::data_file::DataFile;
+use storage::server::{self, Admin, Clock, Command, Store};
 
 /// A running cluster. Clones are handles to the same one.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub struct DevCluster {
     rights: Rights,
     logs: Option<Arc<Path>>,
     /// Fault injection for the node; `None` if pods are not run by a node of this cluster.
-    levers: Option<Levers>,
+    fault_injector: Option<FaultInjector>,
     /// Every background task holds a receiver of this channel until it ends, so `closed()` waits for all of them.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -81,12 +81,12 @@ pub fn start(options: Options) -> DevCluster {
 /// # Errors
 ///
 /// If the file cannot be read or written, is in use by another cluster, or is not a file of this program.
-pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
-    let (keeper, kept) = Keeper::open(data, options.event_log)?;
-    Ok(begin(options, Some(keeper), kept))
+pub fn resume(options: Options, data: &Path) -> Result<DevCluster, DataFileError> {
+    let (data_file, restored) = DataFile::open(data, options.event_log)?;
+    Ok(begin(options, Some(data_file), restored))
 }
 
-fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCluster {
+fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>) -> DevCluster {
     let Options {
         token,
         users,
@@ -103,11 +103,19 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         Some(_) => Rights::Roles,
         None => Rights::All,
     };
-    let keys = match &keeper {
-        Some(keeper) => keeper.keys().clone(),
+    let keys = match &data_file {
+        Some(data_file) => data_file.keys().clone(),
         None => Keys::generate(),
     };
-    let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
+    let store = server::start(
+        seed,
+        event_log,
+        clock,
+        collect_garbage,
+        roles,
+        data_file,
+        restored,
+    );
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     if collect_garbage {
@@ -123,7 +131,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         credentials,
         rights,
         logs: node.logs,
-        levers: node.levers,
+        fault_injector: node.fault_injector,
         tasks: Arc::new(tasks),
     }
 }
@@ -132,7 +140,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
 #[derive(Default)]
 struct StartedNode {
     logs: Option<Arc<Path>>,
-    levers: Option<Levers>,
+    fault_injector: Option<FaultInjector>,
 }
 
 fn start_node(
@@ -144,41 +152,40 @@ fn start_node(
     alive: &signal::Receiver<()>,
 ) -> StartedNode {
     let (store, alive) = (store.clone(), alive.clone());
-    let register = |name: &str, provider_id, hardship| {
+    let register = |name: &str, runtime, faults| {
         if register_node {
-            let (store, alive) = (store.clone(), alive.clone());
-            let name = name.to_owned();
-            tokio::spawn(node::register::run(
-                store,
-                name,
-                provider_id,
-                hardship,
-                alive,
-            ));
+            let (store, alive, name) = (store.clone(), alive.clone(), name.to_owned());
+            tokio::spawn(node::register::run(store, name, runtime, faults, alive));
         }
     };
     match node {
         NodeKind::None => StartedNode::default(),
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            let (hand, suffered) = Levers::new(&name);
+            let (fault_injector, fault_receiver) = FaultInjector::new(&name);
             let logs = state_dir.path().into();
-            register(&name, "process://1", suffered.injected());
+            register(&name, "process://1", fault_receiver.injected());
             let keys = credentials.keys().clone();
-            let run = node::process::run(store, name, state_dir, keys, suffered, alive);
+            let run = node::process::run(store, name, state_dir, keys, fault_receiver, alive);
             tokio::spawn(run);
             StartedNode {
                 logs: Some(logs),
-                levers: Some(hand),
+                fault_injector: Some(fault_injector),
             }
         }
         NodeKind::Simulated(options) => {
-            let (hand, suffered) = Levers::new(&options.name);
-            register(&options.name, "simulated://1", suffered.injected());
-            tokio::spawn(node::simulated::run(store, options, seed, suffered, alive));
+            let (fault_injector, fault_receiver) = FaultInjector::new(&options.name);
+            register(&options.name, "simulated://1", fault_receiver.injected());
+            tokio::spawn(node::simulated::run(
+                store,
+                options,
+                seed,
+                fault_receiver,
+                alive,
+            ));
             StartedNode {
                 logs: None,
-                levers: Some(hand),
+                fault_injector: Some(fault_injector),
             }
         }
     }
@@ -202,49 +209,42 @@ impl DevCluster {
 
     /// Resets the server to an earlier state, including its resource version. All watches end.
     pub async fn restore(&self, state: State) {
-        let state = Box::new(state);
-        self.store
-            .ask(|reply| Command::Restore { state, reply })
-            .await;
+        self.store.administer(Admin::Restore(Box::new(state))).await;
     }
 
     /// Removes all objects and all history. All watches end.
     pub async fn empty(&self) {
-        self.store.ask(|reply| Command::Empty { reply }).await;
+        self.store.administer(Admin::Empty).await;
     }
 
     /// Drops the event log: requests for an earlier resource version are answered with 410 `Expired`.
     pub async fn compact(&self) {
-        self.store.ask(|reply| Command::Compact { reply }).await;
+        self.store.administer(Admin::Compact).await;
     }
 
-    /// Ends every open watch.
     pub async fn cut_watches(&self) {
-        self.store.ask(|reply| Command::CutWatches { reply }).await;
+        self.store.administer(Admin::CutWatches).await;
     }
 
     /// The number of writes that clients requested, refused ones included. Writes of the node and of the controllers
     /// are not counted.
     pub async fn writes(&self) -> u64 {
-        self.store
-            .ask(|reply| Command::Writes { reply })
-            .await
-            .unwrap_or_default()
-            .0
+        self.recorded().await.0
     }
 
     /// The last 10,000 write requests of clients, oldest first.
     pub async fn write_log(&self) -> Vec<WriteRecord> {
-        self.store
-            .ask(|reply| Command::Writes { reply })
-            .await
-            .unwrap_or_default()
-            .1
+        self.recorded().await.1
+    }
+
+    async fn recorded(&self) -> (u64, Vec<WriteRecord>) {
+        let recorded = self.store.ask(|reply| Command::Writes { reply }).await;
+        recorded.unwrap_or_default()
     }
 
     /// Stops the cluster and waits until it has ended: all watches end, and the node terminates what it runs.
     pub async fn shutdown(&self) {
-        self.store.ask(|reply| Command::Stop { reply }).await;
+        self.store.administer(Admin::Stop).await;
         self.tasks.closed().await;
     }
 }

@@ -17,7 +17,6 @@ pub struct Options {
     pub users: Vec<KnownUser>,
     /// The initial roles and bindings; they switch RBAC on. `None` authorizes every authenticated user to do anything.
     pub roles: Option<Vec<Seed>>,
-    /// What runs the pods.
     pub node: NodeKind,
     /// Whether the node is registered as a `Node` object, which clients can read and cordon.
     pub register_node: bool,
@@ -49,7 +48,6 @@ impl Default for Options {
     }
 }
 
-/// What runs the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
     /// No node: pods stay pending until a client binds them.

@@ -133,7 +133,6 @@ fn version(object: &Value) -> &str {
         .expect("a version")
 }
 
-/// An open watch.
 struct Events {
     body: axum::body::BodyDataStream,
     lines: std::collections::VecDeque<Value>,

@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
+use boatswain_agent::backoff::Backoff;
+
 use crate::model::Tick;
+
+/// How long after a reload the credentials are reloaded again while they are refused.
+const AGAIN: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(30),
+};
 
 /// What an answer shows about the credentials of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,71 +34,107 @@ pub enum Step {
 pub enum Standing {
     #[default]
     Good,
-    /// Being reloaded.
-    Renewing {
-        /// When they were first refused.
-        since: Tick,
-    },
-    /// Reloaded, and not yet tried.
-    Renewed {
-        /// When they were first refused.
-        since: Tick,
+    Refused(Refusal),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// When the credentials were first refused.
+    since: Tick,
+    /// How often they were reloaded since.
+    reloads: u32,
+    phase: Phase,
+    /// Whether it was logged that reloading does not help.
+    said: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Reloading,
+    Reloaded {
         /// When they were reloaded. Answers to earlier calls say nothing about them.
         at: Tick,
-    },
-    /// Refused after reloading. From now on only the client itself reloads them.
-    Refused {
-        /// When they were first refused.
-        since: Tick,
+        /// When they are reloaded again, if they are refused.
+        again: Tick,
+        refused: bool,
     },
 }
 
 impl Standing {
     /// Processes the answer to a call that took `took`.
     pub fn heard(&mut self, heard: Heard, took: Duration, now: Tick) -> Option<Step> {
-        match (*self, heard) {
-            (Self::Good, Heard::Refused) => {
-                *self = Self::Renewing { since: now };
-                Some(Step::Renew)
+        let Self::Refused(refusal) = self else {
+            if heard == Heard::Accepted {
+                return None;
             }
-            (Self::Renewed { since, at }, heard) if took <= now.since(at) => match heard {
-                Heard::Refused => {
-                    *self = Self::Refused { since };
-                    Some(Step::SayRefused)
-                }
-                Heard::Accepted => {
-                    *self = Self::Good;
-                    Some(Step::SayAccepted(now.since(since)))
-                }
-            },
-            (Self::Refused { since }, Heard::Accepted) => {
+            *self = Self::Refused(Refusal {
+                since: now,
+                reloads: 0,
+                phase: Phase::Reloading,
+                said: false,
+            });
+            return Some(Step::Renew);
+        };
+        let Phase::Reloaded { at, refused, .. } = &mut refusal.phase else {
+            return None;
+        };
+        if took > now.since(*at) {
+            return None;
+        }
+        match heard {
+            Heard::Refused => {
+                *refused = true;
+                let said = std::mem::replace(&mut refusal.said, true);
+                (!said).then_some(Step::SayRefused)
+            }
+            Heard::Accepted => {
+                let after = now.since(refusal.since);
                 *self = Self::Good;
-                Some(Step::SayAccepted(now.since(since)))
+                Some(Step::SayAccepted(after))
             }
-            _ => None,
         }
     }
 
-    /// The credentials were reloaded, or could not be.
-    pub fn renewed(&mut self, now: Tick) {
-        if let Self::Renewing { since } = *self {
-            *self = Self::Renewed { since, at: now };
+    /// The credentials were reloaded, or could not be. `random` is in [0, 1).
+    pub fn renewed(&mut self, random: f64, now: Tick) {
+        if let Self::Refused(refusal) = self {
+            refusal.reloads = refusal.reloads.saturating_add(1);
+            refusal.phase = Phase::Reloaded {
+                at: now,
+                again: now + AGAIN.jittered(refusal.reloads, random),
+                refused: false,
+            };
         }
+    }
+
+    /// Decides, while the credentials are refused, whether to reload them again: when one of their files has changed
+    /// since the last reload, or when they were refused after it and the backoff is over.
+    pub fn looked(&mut self, changed: bool, now: Tick) -> Option<Step> {
+        let Self::Refused(refusal) = self else {
+            return None;
+        };
+        let Phase::Reloaded { again, refused, .. } = refusal.phase else {
+            return None;
+        };
+        (changed || (refused && now >= again)).then(|| {
+            refusal.phase = Phase::Reloading;
+            Step::Renew
+        })
+    }
+
+    pub fn is_refused(&self) -> bool {
+        *self != Self::Good
+    }
+
+    /// Whether this is the first reload since the credentials were refused.
+    pub fn is_first_reload(&self) -> bool {
+        !matches!(self, Self::Refused(refusal) if refusal.reloads > 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use futures::FutureExt;
-    use http::{Request, Response, StatusCode};
-    use kube::client::Body;
-    use tower::service_fn;
-
     use super::*;
-    use crate::kubernetes::{Clients, Kind};
-    use crate::testing::calls_to;
 
     fn at(seconds: u64) -> Tick {
         Tick::after_start(Duration::from_secs(seconds))
@@ -98,75 +142,68 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(5);
 
+    fn refused(standing: &mut Standing, second: u64) -> Option<Step> {
+        standing.heard(Heard::Refused, SHORT, at(second))
+    }
+
     // spec: A-22
     #[test]
-    fn refused_credentials_are_reloaded_once_and_then_the_refusal_is_logged() {
+    fn refused_credentials_are_reloaded_at_once_and_a_second_refusal_is_logged_once() {
         let mut standing = Standing::default();
         assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1)), None);
-        assert_eq!(
-            standing.heard(Heard::Refused, SHORT, at(10)),
-            Some(Step::Renew)
-        );
-        assert_eq!(
-            standing.heard(Heard::Refused, SHORT, at(10)),
-            None,
-            "one renewal"
-        );
-        standing.renewed(at(11));
+        assert_eq!(refused(&mut standing, 10), Some(Step::Renew));
+        assert_eq!(refused(&mut standing, 10), None, "one reload at a time");
+        standing.renewed(0.0, at(11));
         let slow = Duration::from_secs(5);
         assert_eq!(
             standing.heard(Heard::Refused, slow, at(12)),
             None,
             "it was made before"
         );
-        assert_eq!(
-            standing.heard(Heard::Refused, SHORT, at(13)),
-            Some(Step::SayRefused)
-        );
+        assert_eq!(refused(&mut standing, 13), Some(Step::SayRefused));
         for second in 14..1_000 {
-            assert_eq!(
-                standing.heard(Heard::Refused, SHORT, at(second)),
-                None,
-                "said once"
-            );
+            assert_eq!(refused(&mut standing, second), None, "said once");
         }
         let over = Some(Step::SayAccepted(Duration::from_secs(990)));
         assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1_000)), over);
-        assert_eq!(
-            standing.heard(Heard::Refused, SHORT, at(1_001)),
-            Some(Step::Renew),
-            "and anew"
-        );
+        assert_eq!(refused(&mut standing, 1_001), Some(Step::Renew), "and anew");
     }
 
     // spec: A-22
-    #[tokio::test(start_paused = true)]
-    async fn all_copies_of_the_calls_use_the_reloaded_credentials() {
-        let answers = |code: StatusCode| {
-            let service = service_fn(move |_: Request<Body>| async move {
-                let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no","details":{"kind":"pods","name":"a-exec-1"}}"#;
-                let mut answer = Response::new(axum::body::Body::from(body));
-                *answer.status_mut() = code;
-                Ok::<_, std::io::Error>(answer)
-            });
-            Clients::in_process(service, "default")
-        };
-        let mut clients = answers(StatusCode::UNAUTHORIZED);
-        let good = answers(StatusCode::NOT_FOUND);
-        clients.renew = Some(Arc::new(move || {
-            let good = good.clone();
-            async move { Ok(good) }.boxed()
-        }));
-        let calls = calls_to(clients);
-        let copy = calls.clone();
-        let refused = copy.get_pod("a-exec-1").await.unwrap_err();
-        assert_eq!(refused.kind, Kind::Credentials);
-        assert_eq!(calls.renew_credentials().await, Ok(true));
-        assert_eq!(copy.get_pod("a-exec-1").await, Ok(None));
+    #[test]
+    fn credentials_are_reloaded_with_backoff_for_as_long_as_they_are_refused() {
+        let mut standing = Standing::default();
+        refused(&mut standing, 0);
+        standing.renewed(0.0, at(0));
+        let (mut last, mut waits) = (0, Vec::new());
+        for second in 1..200 {
+            refused(&mut standing, second);
+            if standing.looked(false, at(second)) == Some(Step::Renew) {
+                waits.push(second - last);
+                last = second;
+                standing.renewed(0.0, at(second));
+            }
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]);
+    }
+
+    // spec: A-22
+    #[test]
+    fn credentials_that_no_call_has_tried_are_reloaded_only_if_a_file_changed() {
+        let mut standing = Standing::default();
+        refused(&mut standing, 0);
         assert_eq!(
-            calls.renew_credentials().await,
-            Ok(false),
-            "there is nothing to read"
+            standing.looked(true, at(0)),
+            None,
+            "they are being reloaded"
         );
+        standing.renewed(0.0, at(0));
+        for second in 1..100 {
+            assert_eq!(standing.looked(false, at(second)), None);
+        }
+        assert_eq!(standing.looked(true, at(100)), Some(Step::Renew));
+        standing.renewed(0.0, at(100));
+        standing.heard(Heard::Accepted, SHORT, at(101));
+        assert_eq!(standing.looked(true, at(102)), None, "they are accepted");
     }
 }

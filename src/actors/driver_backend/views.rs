@@ -76,7 +76,7 @@ pub struct ProfileView {
     /// Are requested, but the answer of the API server is missing.
     pub unanswered: u32,
     /// May or may not run; their pods' state is unknown.
-    pub in_doubt: u32,
+    pub uncertain: u32,
     /// Are leaving; they do not count.
     pub leaving: u32,
     /// What pending executors wait for, the most frequent first.
@@ -173,7 +173,7 @@ pub fn profiles(
             pending: counts.pending,
             requested: counts.sent,
             unanswered: counts.unknown,
-            in_doubt: counts.doubtful,
+            uncertain: counts.uncertain,
             leaving: counts.leaving + counts.terminating,
             waiting_for,
             paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),

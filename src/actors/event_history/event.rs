@@ -164,7 +164,7 @@ pub enum Step {
         why: String,
     },
     /// Whether it runs is unknown at present.
-    InDoubt {
+    Uncertain {
         why: String,
     },
     /// It is marked as leaving, or its pod is being deleted.
@@ -218,10 +218,10 @@ impl Step {
                     .and_then(|pod| pod.node.as_deref())
                     .map(str::to_owned),
             },
-            Class::Odd => Self::InDoubt {
+            Class::Odd => Self::Uncertain {
                 why: "its pod's phase is missing or unknown".to_owned(),
             },
-            Class::Absent => Self::InDoubt {
+            Class::Absent => Self::Uncertain {
                 why: "its pod is missing in a list".to_owned(),
             },
             Class::Leaving | Class::Terminating => Self::Leaving {

@@ -37,7 +37,7 @@ pub fn state(class: Class) -> &'static str {
         Class::Unknown => "unanswered",
         Class::Pending(_) => "pending",
         Class::Running => "running",
-        Class::Odd | Class::Absent => "in-doubt",
+        Class::Odd | Class::Absent => "uncertain",
         Class::Leaving | Class::Terminating => "leaving",
         Class::Finished | Class::Gone => "ended",
     }

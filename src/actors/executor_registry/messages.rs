@@ -19,10 +19,12 @@ pub enum Outgoing {
     Close,
 }
 
-/// A connection was opened.
-#[derive(Debug, Clone, Copy, Message)]
+/// A connection was opened. It replaces an older one of the same executor that has not registered.
+#[derive(Debug, Clone, Message)]
 #[rtype(result = "Opened")]
-pub struct Open;
+pub struct Open {
+    pub proof: Arc<Proof>,
+}
 
 #[derive(Debug)]
 pub struct Opened {

@@ -8,6 +8,7 @@
 
 mod mailboxes;
 pub mod messages;
+pub mod rate;
 pub mod registry;
 mod tally;
 pub mod view;
@@ -255,8 +256,11 @@ impl Handler<Round> for ExecutorRegistry {
 impl Handler<Open> for ExecutorRegistry {
     type Result = MessageResult<Open>;
 
-    fn handle(&mut self, _: Open, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.mailboxes.open())
+    fn handle(&mut self, Open { proof }: Open, _: &mut Self::Context) -> Self::Result {
+        let (opened, mut effects) = (self.mailboxes.open(), Vec::new());
+        (self.registry).opened(opened.connection, proof, &mut effects);
+        self.carry_out(effects);
+        MessageResult(opened)
     }
 }
 

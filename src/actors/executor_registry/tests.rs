@@ -28,7 +28,11 @@ async fn world() -> Backend {
 async fn a_registration_is_in_the_status_and_the_sessions_when_it_is_answered() {
     let backend = world().await;
     let registry = &backend.registry;
-    let Opened { connection, .. } = registry.send(Open).await.unwrap();
+    let proof = Arc::new(Proof::Executor(id(1)));
+    let open = Open {
+        proof: Arc::clone(&proof),
+    };
+    let Opened { connection, .. } = registry.send(open).await.unwrap();
     let register = Register {
         app: "app".to_owned(),
         executor: Some(1),
@@ -37,7 +41,7 @@ async fn a_registration_is_in_the_status_and_the_sessions_when_it_is_answered() 
         ..Register::default()
     };
     let say = Say {
-        proof: Arc::new(Proof::Executor(id(1))),
+        proof,
         via: Via::Connection(connection),
         message: FromExecutor::Register(register),
     };

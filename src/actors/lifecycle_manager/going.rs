@@ -121,6 +121,7 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
         | Why::Mislabelled(_)
         | Why::HeartbeatTimeout(_)
         | Why::Disconnected
+        | Why::Unreachable(_)
         | Why::RegistrationTimeout(_)
         | Why::PendingTimeout(..)
         | Why::NeverStarts(..)

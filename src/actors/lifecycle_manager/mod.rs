@@ -153,7 +153,7 @@ impl LifecycleManager {
                     };
                     // Only the answer shows whether the label was kept.
                     let confirmed =
-                        matches!(&pod, Sighting::Read(pod) if pod.claim.executor().is_none());
+                        matches!(&pod, Sighting::Read(pod) if pod.identity.executor().is_none());
                     let mut news = seen(Some(pod), epoch);
                     if let Subject::Executor(id) = of
                         && confirmed

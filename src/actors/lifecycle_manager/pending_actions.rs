@@ -214,9 +214,9 @@ impl PendingActions {
     ) {
         if entry.has_unreported_end() {
             let mut ending = Ending::of(entry);
-            if ending.says_little()
+            if ending.is_vague()
                 && let Some(before) = as_it_ended.map(Ending::of)
-                && !before.says_little()
+                && !before.is_vague()
             {
                 ending = before;
             }
@@ -228,7 +228,7 @@ impl PendingActions {
             let known = known.unwrap_or(reported.class);
             // A lost node is why the cluster deleted the pod.
             let same = (known, class) == (LossClass::NodeLost, LossClass::Disrupted);
-            if class != known && !same && !ending.says_little() {
+            if class != known && !same && !ending.is_vague() {
                 self.corrected.insert(entry.id, class);
                 actions.push(Action::Correct(ending));
             }
@@ -266,18 +266,18 @@ impl PendingActions {
     fn owed(&mut self, entry: &Entry, now: Tick) -> Option<(PodCall, Option<Tick>)> {
         let bound = match &entry.state {
             State::Sent(_) | State::Gone(_) => return None,
-            State::Unknown(doubt) => {
-                if doubt.in_flight || planted::is(Planted::UnknownNeverSettled) {
+            State::Unknown(unanswered) => {
+                if unanswered.in_flight || planted::is(Planted::UnknownNeverSettled) {
                     return None;
                 }
                 if planted::is(Planted::LookedUpTooSoon) {
                     return Some((PodCall::LookUp(entry.id), None));
                 }
-                let settled = doubt.request.sent + self.settings.server_timeout;
-                let wanted = if doubt.look_up || entry.leaving.is_some() {
+                let settled = unanswered.request.sent + self.settings.server_timeout;
+                let wanted = if unanswered.look_up || entry.leaving.is_some() {
                     settled
                 } else {
-                    settled.max(doubt.since + self.settings.creation_timeout)
+                    settled.max(unanswered.since + self.settings.creation_timeout)
                 };
                 return Some((PodCall::LookUp(entry.id), Some(wanted)));
             }
@@ -324,7 +324,7 @@ impl Ending {
     }
 
     /// Only the pod's deletion is known; an earlier snapshot may know a better reason.
-    fn says_little(&self) -> bool {
+    fn is_vague(&self) -> bool {
         matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
     }
 }

@@ -451,7 +451,7 @@ impl Families {
                 ("unanswered", counts.unknown),
                 ("pending", counts.pending),
                 ("running", counts.running),
-                ("in-doubt", counts.doubtful),
+                ("uncertain", counts.uncertain),
                 ("leaving", counts.leaving + counts.terminating),
             ] {
                 self.executors.get_or_create(&of(state)).set(number.into());

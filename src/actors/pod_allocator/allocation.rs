@@ -28,7 +28,7 @@ use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
 use super::pace::Pace;
-use super::refusal::Hold;
+use super::refusal::RefusalPause;
 use super::victims;
 use super::waiting::Waiting;
 
@@ -43,11 +43,11 @@ pub struct Allocation {
     pace: Pace,
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
-    holds: BTreeMap<ProfileName, Hold>,
+    refusal_pauses: BTreeMap<ProfileName, RefusalPause>,
     gangs: Gangs,
     claims: Claims,
     /// Requests whose outcome is unknown and that may be sent again.
-    doubts: BTreeSet<ExecutorId>,
+    repeatable: BTreeSet<ExecutorId>,
     /// When the last outage of the API server was over.
     server_back: Option<Tick>,
     had_an_executor: bool,
@@ -84,10 +84,10 @@ impl Allocation {
             pace: Pace::new(settings.limits, now),
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
-            holds: BTreeMap::new(),
+            refusal_pauses: BTreeMap::new(),
             gangs: Gangs::new(settings.gang, least),
             claims,
-            doubts: BTreeSet::new(),
+            repeatable: BTreeSet::new(),
             server_back: None,
             had_an_executor: false,
             failures,
@@ -263,7 +263,7 @@ impl Allocation {
         let known = latest.entry(id).map(AsRef::as_ref);
         self.claims.see(id, known);
         let Some(entry) = latest.entry(id) else {
-            self.doubts.remove(&id);
+            self.repeatable.remove(&id);
             self.failures.left(id, now);
             self.waiting.left(id);
             self.made.see(id, None);
@@ -274,22 +274,24 @@ impl Allocation {
             return;
         };
         let repeatable = match &entry.state {
-            State::Unknown(doubt) => !doubt.in_flight && !doubt.look_up && entry.leaving.is_none(),
+            State::Unknown(unanswered) => {
+                !unanswered.in_flight && !unanswered.look_up && entry.leaving.is_none()
+            }
             _ => false,
         };
         if repeatable {
-            self.doubts.insert(id);
+            self.repeatable.insert(id);
         } else {
-            self.doubts.remove(&id);
+            self.repeatable.remove(&id);
         }
         self.had_an_executor |= entry.uid().is_some();
         self.gangs.seen(entry);
         if entry.has_ended()
             && entry.uid().is_some()
             && (entry.is_gone() || !entry.is_reported())
-            && let Some(hold) = self.holds.get_mut(&entry.profile)
+            && let Some(pause) = self.refusal_pauses.get_mut(&entry.profile)
         {
-            hold.executor_ended(now);
+            pause.executor_ended(now);
         }
         self.failures.see(entry, now);
         self.waiting.see(entry, now);

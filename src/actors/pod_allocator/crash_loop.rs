@@ -284,8 +284,10 @@ impl CrashLoop {
     fn usual_run(&self) -> Option<Duration> {
         let mut runs: Vec<Duration> = self.runs.iter().copied().collect();
         let middle = runs.len() / 2;
-        let usual = (middle < runs.len()).then(|| *runs.select_nth_unstable(middle).1);
-        usual
+        if runs.is_empty() {
+            return None;
+        }
+        Some(*runs.select_nth_unstable(middle).1)
     }
 
     /// How long a probe has to run: twice as long as those before it.

@@ -8,7 +8,7 @@ use super::allocation::Settings;
 use super::crash_loop::{CrashLoop, Permission};
 use super::decision::Decision;
 use super::gang::Gangs;
-use super::refusal::Hold;
+use super::refusal::RefusalPause;
 
 /// What may be requested now, of one profile.
 pub struct Demand {
@@ -40,11 +40,11 @@ pub struct View<'a> {
     /// The early ends of each profile.
     pub crash_loops: &'a BTreeMap<ProfileName, CrashLoop>,
     /// Profiles whose requests are refused.
-    pub holds: &'a BTreeMap<ProfileName, Hold>,
+    pub refusal_pauses: &'a BTreeMap<ProfileName, RefusalPause>,
     /// Profiles with too few running executors.
     pub gangs: &'a Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
-    pub doubts: &'a BTreeSet<ExecutorId>,
+    pub repeatable: &'a BTreeSet<ExecutorId>,
     /// When the last outage of the API server was over.
     pub server_back: Option<Tick>,
     pub now: Tick,
@@ -64,9 +64,9 @@ impl View<'_> {
             if demand.total() == 0 {
                 continue;
             }
-            if let Some(hold) = self.holds.get(profile) {
-                decision.wake_at(Some(hold.until), self.now);
-                demand.cut_to(u32::from(hold.allows_a_try(self.now)));
+            if let Some(pause) = self.refusal_pauses.get(profile) {
+                decision.wake_at(Some(pause.until), self.now);
+                demand.cut_to(u32::from(pause.allows_a_try(self.now)));
             }
             if demand.total() > 0 {
                 demands.push(demand);
@@ -99,21 +99,22 @@ impl View<'_> {
     /// Requests of unknown outcome that are sent again now, under the same name (spec A-13).
     fn due_repeats(&self, decision: &mut Decision) -> BTreeMap<ProfileName, Vec<ExecutorId>> {
         let mut due: BTreeMap<ProfileName, Vec<ExecutorId>> = BTreeMap::new();
-        for id in self.doubts {
+        for id in self.repeatable {
             let Some(entry) = self.latest.entry(*id) else {
                 continue;
             };
-            let State::Unknown(doubt) = &entry.state else {
+            let State::Unknown(unanswered) = &entry.state else {
                 continue;
             };
             // A repeat so late would delay the look-up that settles the outcome (spec A-14).
             let last_chance = self.now + self.settings.server_timeout;
-            if last_chance > doubt.since + self.settings.creation_timeout || !self.may_repeat(entry)
+            if last_chance > unanswered.since + self.settings.creation_timeout
+                || !self.may_repeat(entry)
             {
                 continue;
             }
-            let failures = doubt.repeats.saturating_add(1);
-            let sent = doubt.request.sent;
+            let failures = unanswered.repeats.saturating_add(1);
+            let sent = unanswered.request.sent;
             let backoff = sent + self.settings.repeat_backoff.delay(failures);
             // The end of an outage ends the backoff (spec W-8).
             let back = self.server_back.filter(|back| *back > sent);

@@ -42,7 +42,7 @@ impl Kind {
 
 /// The wait of one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
+pub struct RefusalPause {
     pub kind: Kind,
     /// The server's message.
     pub why: Arc<str>,
@@ -54,7 +54,7 @@ pub struct Hold {
     trying: Option<Tick>,
 }
 
-impl Hold {
+impl RefusalPause {
     pub fn begin(kind: Kind, why: Arc<str>, now: Tick) -> Self {
         Self {
             kind,
@@ -136,22 +136,22 @@ mod tests {
     }
 
     /// Sends a test request at this second, which is refused.
-    fn refuse(hold: &mut Hold, kind: Kind, second: u64) -> bool {
-        assert!(hold.allows_a_try(at(second)), "{hold:?} at {second}");
-        hold.try_one(at(second));
-        assert!(!hold.allows_a_try(at(second)), "one at a time");
-        hold.again(kind, "no".into(), at(second), at(second))
+    fn refuse(pause: &mut RefusalPause, kind: Kind, second: u64) -> bool {
+        assert!(pause.allows_a_try(at(second)), "{pause:?} at {second}");
+        pause.try_one(at(second));
+        assert!(!pause.allows_a_try(at(second)), "one at a time");
+        pause.again(kind, "no".into(), at(second), at(second))
     }
 
     // spec: A-21
     #[test]
     fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute() {
-        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
         let (mut second, mut waits) = (0, Vec::new());
         for _ in 0..8 {
-            waits.push(at(second).until(hold.until).as_secs());
+            waits.push(at(second).until(pause.until).as_secs());
             second += waits.last().unwrap();
-            refuse(&mut hold, Kind::Quota, second);
+            refuse(&mut pause, Kind::Quota, second);
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     }
@@ -159,46 +159,46 @@ mod tests {
     // spec: A-21
     #[test]
     fn a_quota_is_tried_at_once_when_an_executor_ends_and_a_second_later() {
-        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
         for second in [1, 3, 7, 15, 31] {
-            refuse(&mut hold, Kind::Quota, second);
+            refuse(&mut pause, Kind::Quota, second);
         }
-        assert!(!hold.allows_a_try(at(40)));
-        hold.executor_ended(at(40));
-        refuse(&mut hold, Kind::Quota, 40);
-        assert_eq!(hold.until, at(41), "the quota is reckoned a moment later");
+        assert!(!pause.allows_a_try(at(40)));
+        pause.executor_ended(at(40));
+        refuse(&mut pause, Kind::Quota, 40);
+        assert_eq!(pause.until, at(41), "the quota is reckoned a moment later");
     }
 
     // spec: A-23
     #[test]
     fn a_refused_template_blocks_its_profile_for_five_minutes_even_if_executors_end() {
-        let mut hold = Hold::begin(Kind::Blocked, "invalid".into(), at(0));
-        hold.executor_ended(at(10));
-        assert!(!hold.allows_a_try(at(299)));
-        assert!(hold.allows_a_try(at(300)));
+        let mut pause = RefusalPause::begin(Kind::Blocked, "invalid".into(), at(0));
+        pause.executor_ended(at(10));
+        assert!(!pause.allows_a_try(at(299)));
+        assert!(pause.allows_a_try(at(300)));
     }
 
     // spec: A-21
     #[test]
     fn answers_to_requests_sent_before_the_refusal_are_ignored() {
-        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(5));
+        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(5));
         for _ in 0..31 {
-            assert!(!hold.again(Kind::Blocked, "old".into(), at(5), at(5)));
+            assert!(!pause.again(Kind::Blocked, "old".into(), at(5), at(5)));
         }
-        assert_eq!((hold.kind, hold.until), (Kind::Quota, at(6)));
-        hold.try_one(at(6));
-        hold.try_over(at(5));
-        assert!(!hold.allows_a_try(at(9)), "the try is still out");
-        hold.try_over(at(6));
-        assert!(hold.allows_a_try(at(9)));
+        assert_eq!((pause.kind, pause.until), (Kind::Quota, at(6)));
+        pause.try_one(at(6));
+        pause.try_over(at(5));
+        assert!(!pause.allows_a_try(at(9)), "the try is still out");
+        pause.try_over(at(6));
+        assert!(pause.allows_a_try(at(9)));
     }
 
     // spec: A-31
     #[test]
     fn another_kind_of_refusal_begins_its_own_wait() {
-        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
-        assert!(!refuse(&mut hold, Kind::Quota, 1));
-        assert!(refuse(&mut hold, Kind::Blocked, 3));
-        assert_eq!(hold.until, at(303));
+        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
+        assert!(!refuse(&mut pause, Kind::Quota, 1));
+        assert!(refuse(&mut pause, Kind::Blocked, 3));
+        assert_eq!(pause.until, at(303));
     }
 }

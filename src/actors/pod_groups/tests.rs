@@ -74,6 +74,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let added = AddedProfile {
         name: "large".into(),
         described: json!({}),
+        proof: None,
         executors: 2,
         bounds: Bounds {
             slots: 1,

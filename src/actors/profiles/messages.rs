@@ -49,6 +49,8 @@ pub struct AddedProfile {
     pub name: ProfileName,
     /// The description, which the application record keeps for later starts.
     pub described: Value,
+    /// The proof for later starts that a driver added it (spec O-58).
+    pub proof: Option<Arc<str>>,
     /// The first target.
     pub executors: u32,
     pub bounds: Bounds,

@@ -40,8 +40,13 @@ pub struct Understood {
 /// Parses a description.
 pub type Read = Box<dyn Fn(&ProfileName, &Value) -> Result<Understood, Vec<Mistake>>>;
 
+/// Makes the proof that a driver of this application added a profile; `None` without a secret that a successor has too
+/// (spec O-58).
+pub type Prove = Box<dyn Fn(&ProfileName, &Value) -> Option<String>>;
+
 pub struct Wiring {
     pub read: Read,
+    pub prove: Prove,
     /// The names of all profiles.
     pub names: BTreeSet<ProfileName>,
     /// The descriptions of profiles that were added before this start.
@@ -55,6 +60,7 @@ pub struct Wiring {
 
 pub struct Profiles {
     read: Read,
+    prove: Prove,
     names: BTreeSet<ProfileName>,
     added: BTreeMap<ProfileName, Value>,
     gangs: Option<Gangs>,
@@ -65,6 +71,7 @@ impl Profiles {
     pub fn new(wiring: Wiring) -> Self {
         Self {
             read: wiring.read,
+            prove: wiring.prove,
             names: wiring.names,
             added: wiring.added,
             gangs: wiring.gangs,
@@ -101,6 +108,7 @@ impl Profiles {
         let added = AddedProfile {
             name: name.clone(),
             described: described.clone(),
+            proof: (self.prove)(name, described).map(Arc::from),
             executors,
             bounds,
             spec,
@@ -148,6 +156,13 @@ impl Handler<AddProfile> for Profiles {
                 if let Some((added, gangs)) = published? {
                     let (profile, executors) = (added.name.as_str(), added.executors);
                     tracing::info!(profile, executors, "profile added");
+                    if added.proof.is_none() {
+                        tracing::warn!(
+                            profile,
+                            hint = "set backend.key_file to a file that outlasts the driver",
+                            "no successor will use this profile: there is no secret to prove it with"
+                        );
+                    }
                     this.names.insert(added.name.clone());
                     this.added
                         .insert(added.name.clone(), added.described.clone());

@@ -60,6 +60,7 @@ fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) 
                 max_pending: None,
             })
         }),
+        prove: Box::new(|name, _| Some(format!("proof of {name}"))),
         names: BTreeSet::from(["default".into()]),
         added: BTreeMap::new(),
         gangs: Some(Gangs::new(GangScheduler::Volcano, 300)),

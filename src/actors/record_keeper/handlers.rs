@@ -150,8 +150,13 @@ impl Handler<ProfileAdded> for RecordKeeper {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         let (name, described) = (added.name.clone(), added.described.clone());
-        self.keeping
-            .change_now(|record| drop(record.profiles.insert(name, described)));
+        self.keeping.change_now(|record| {
+            match added.proof.clone() {
+                Some(proof) => record.profile_proofs.insert(name.clone(), proof),
+                None => record.profile_proofs.remove(&name),
+            };
+            record.profiles.insert(name, described);
+        });
         self.pump(ctx);
         Ok(())
     }

@@ -164,6 +164,7 @@ impl Keeping {
     /// Changes the record. The change is written soon, together with others.
     pub fn change(&mut self, change: impl FnOnce(&mut Record), now: Tick) {
         change(&mut self.wanted);
+        self.wanted.shorten();
         if self.written.as_ref() != Some(&self.wanted) {
             self.write.at(now + DEBOUNCE);
         }
@@ -198,6 +199,7 @@ impl Keeping {
     /// Changes the record, to be written at once because an actor waits for it.
     pub fn change_now(&mut self, change: impl FnOnce(&mut Record)) {
         change(&mut self.wanted);
+        self.wanted.shorten();
         self.write = Write::Now;
         self.settle();
     }

@@ -103,8 +103,8 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
     }
     match &after.state {
         State::Sent(_) => tracing::info!(executor, profile, "executor requested"),
-        State::Unknown(doubt) => {
-            let (error, repeats) = (&doubt.why, doubt.repeats);
+        State::Unknown(unanswered) => {
+            let (error, repeats) = (&unanswered.why, unanswered.repeats);
             tracing::debug!(executor, profile, %error, repeats, "the request's outcome is unknown");
         }
         State::Gone(gone) => match &gone.how {

@@ -35,7 +35,7 @@ use super::table::{self, At, EntryNews};
 pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 
 /// The most unrecognised pods that are logged, once each (spec E-2).
-const MAX_REMEMBERED_STRANGERS: usize = 1_000;
+const MAX_REMEMBERED_UNRECOGNISED: usize = 1_000;
 
 /// The most executors that are reported as lost at a start: a damaged record must not prevent it.
 const MAX_LOST: usize = 100_000;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::model::clock::Tick;
 use crate::model::executor::{
-    Absence, Bound, Doubt, Gone, How, HowGone, Leaving, Request, Session, Why,
+    Absence, Bound, Gone, How, HowGone, Leaving, Request, Session, Unanswered, Why,
 };
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, Pod, PodState, ResourceVersion, State};
 use crate::planted::{self, Planted};
@@ -74,7 +74,7 @@ pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     }
     let state = match &entry.state {
         State::Sent(request) => sent(entry.id, *request, news, at)?,
-        State::Unknown(doubt) => unknown(entry.id, doubt, news, at)?,
+        State::Unknown(unanswered) => unknown(entry.id, unanswered, news, at)?,
         State::Bound(bound) => return bound::next(entry, bound, news, at),
         State::Gone(_) => return None,
     };
@@ -93,7 +93,7 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
         EntryNews::Broke(why) if planted::is(Planted::OutcomeForgotten) => {
             Some(not_created(why, at))
         }
-        EntryNews::Broke(why) => Some(State::Unknown(Doubt {
+        EntryNews::Broke(why) => Some(State::Unknown(Unanswered {
             request,
             since: at.now,
             repeats: 0,
@@ -119,36 +119,41 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
 }
 
 /// The column "Unknown".
-fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Option<State> {
+fn unknown(
+    id: ExecutorId,
+    unanswered: &Unanswered,
+    news: &EntryNews<'_>,
+    at: &At,
+) -> Option<State> {
     match news {
-        EntryNews::SentAgain if doubt.in_flight => None,
+        EntryNews::SentAgain if unanswered.in_flight => None,
         // A request that was sent counts even if the entry was marked meanwhile (spec L-14): only a
         // look-up after this request settles it.
-        EntryNews::SentAgain => Some(State::Unknown(Doubt {
+        EntryNews::SentAgain => Some(State::Unknown(Unanswered {
             request: Request {
                 sent: at.now,
                 epoch: at.epoch,
             },
-            repeats: doubt.repeats.saturating_add(1),
+            repeats: unanswered.repeats.saturating_add(1),
             in_flight: true,
-            ..doubt.clone()
+            ..unanswered.clone()
         })),
-        EntryNews::Created(pod) => Some(bind(id, pod, doubt.request.epoch, at)),
-        EntryNews::Refused(why) => Some(State::Unknown(Doubt {
+        EntryNews::Created(pod) => Some(bind(id, pod, unanswered.request.epoch, at)),
+        EntryNews::Refused(why) => Some(State::Unknown(Unanswered {
             in_flight: false,
             look_up: true,
             why: Arc::clone(why),
-            ..doubt.clone()
+            ..unanswered.clone()
         })),
-        EntryNews::NameTaken => Some(State::Unknown(Doubt {
+        EntryNews::NameTaken => Some(State::Unknown(Unanswered {
             in_flight: false,
             look_up: true,
-            ..doubt.clone()
+            ..unanswered.clone()
         })),
-        EntryNews::Broke(why) => Some(State::Unknown(Doubt {
+        EntryNews::Broke(why) => Some(State::Unknown(Unanswered {
             in_flight: false,
             why: Arc::clone(why),
-            ..doubt.clone()
+            ..unanswered.clone()
         })),
         EntryNews::Seen(pod, _) | EntryNews::FoundThere(pod, _) => {
             Some(bind(id, pod, at.epoch, at))
@@ -156,9 +161,10 @@ fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Opti
         EntryNews::Deleted(pod) => seen_deleted_first(pod, at),
         EntryNews::FoundNothing(sent) => {
             // Before that the request may still commit, and a 404 proves nothing (spec A-13).
-            let settled = !doubt.in_flight && *sent >= doubt.request.sent + at.server_timeout
+            let settled = !unanswered.in_flight
+                && *sent >= unanswered.request.sent + at.server_timeout
                 || planted::is(Planted::LookedUpTooSoon);
-            settled.then(|| not_created(&doubt.why, at))
+            settled.then(|| not_created(&unanswered.why, at))
         }
         EntryNews::SeenUnreadable(..)
         | EntryNews::Lacked(_)
@@ -172,7 +178,7 @@ fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Opti
 }
 
 fn bind(id: ExecutorId, pod: &Arc<Pod>, epoch: Epoch, at: &At) -> State {
-    let ours = pod.claim.executor() == Some(id);
+    let ours = pod.identity.executor() == Some(id);
     let state = pod.state();
     State::Bound(Bound {
         pod: Arc::clone(pod),

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use crate::model::executor::{Class, Gone, How, HowGone, Why};
 use crate::model::news::{Found, ListKind, ListTicket, Listed, News, Outcome};
-use crate::model::pod::{Claim, Deletion, Phase, Sighting, Unreadable, tests::pending};
+use crate::model::pod::{Deletion, Phase, PodIdentity, Sighting, Unreadable, tests::pending};
 use crate::model::snapshot::Counts;
 use crate::model::{
     Ending, Entry, Epoch, ExecutorId, IdSet, Incarnation, LossReason, Now, Pod, PodUid,
@@ -102,7 +102,7 @@ impl Store {
 
     /// Adds an executor whose request was answered with this pod.
     fn with(mut self, pod: Pod) -> Self {
-        let id = pod.claim.executor().unwrap().get();
+        let id = pod.identity.executor().unwrap().get();
         self.request(id);
         self.created(id, pod);
         self
@@ -274,7 +274,7 @@ fn check(snapshot: &Snapshot) {
             Class::Unknown => counts.unknown += 1,
             Class::Pending(_) => counts.pending += 1,
             Class::Running => counts.running += 1,
-            Class::Odd | Class::Absent => counts.doubtful += 1,
+            Class::Odd | Class::Absent => counts.uncertain += 1,
             Class::Leaving => counts.leaving += 1,
             Class::Terminating => counts.terminating += 1,
             Class::Finished => counts.finished += 1,
@@ -312,7 +312,7 @@ fn some_reason() -> Arc<LossReason> {
 /// A pending pod that this incarnation requested.
 fn pod(id: u64, uid: &str, version: u64) -> Pod {
     let mut pod = pending(PREFIX, id, uid, version);
-    let Claim::Executor { incarnation, .. } = &mut pod.claim else {
+    let PodIdentity::Executor { incarnation, .. } = &mut pod.identity else {
         panic!("an executor's pod");
     };
     *incarnation = Some(INCARNATION);
@@ -344,7 +344,7 @@ fn terminating(pod: Pod) -> Pod {
 
 /// The same pod, requested by the previous incarnation.
 fn of_predecessor(mut pod: Pod) -> Pod {
-    if let Claim::Executor { incarnation, .. } = &mut pod.claim {
+    if let PodIdentity::Executor { incarnation, .. } = &mut pod.identity {
         *incarnation = Some(Incarnation(1));
     }
     pod
@@ -354,7 +354,7 @@ fn of_predecessor(mut pod: Pod) -> Pod {
 fn relabelled(pod: Pod) -> Pod {
     let label = "role".into();
     Pod {
-        claim: Claim::Foreign { label },
+        identity: PodIdentity::Foreign { label },
         ..pod
     }
 }
@@ -365,7 +365,7 @@ fn unreadable(pod: &Pod) -> Unreadable {
         name: Some(Arc::clone(&pod.name)),
         uid: Some(pod.uid.clone()),
         version: Some(pod.version.clone()),
-        claim: Some(pod.claim.clone()),
+        identity: Some(pod.identity.clone()),
         error: "invalid type".into(),
     }
 }

@@ -78,7 +78,7 @@ pub fn status(answer: &Value) -> String {
         ("PENDING", "pending"),
         ("REQUESTED", "requested"),
         ("UNANSWERED", "unanswered"),
-        ("IN DOUBT", "in_doubt"),
+        ("UNCERTAIN", "uncertain"),
         ("LEAVING", "leaving"),
     ];
     let row = |(name, view): (&String, &Value)| {
@@ -288,7 +288,7 @@ mod tests {
         let answer = json!({
             "app": "app-1", "incarnation": 2, "adopted": true,
             "profiles": {"default": {
-                "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "in_doubt": 0, "leaving": 0,
+                "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "uncertain": 0, "leaving": 0,
                 "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
                 "paused": {"cause": "quota-exceeded", "why": "exceeded quota: few", "for_seconds": 9, "again_in_seconds": 4},
             }},
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(
             status(&answer),
             "application app-1, incarnation 2\n\
-             PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
-             default  4       2        1           2        0          0           0         0\n\
+             PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  UNCERTAIN  LEAVING\n\
+             default  4       2        1           2        0          0           0          0\n\
              default: quota-exceeded for 9 s, next attempt in 4 s: exceeded quota: few\n\
              default: 2 waiting: unscheduled: no nodes\n\
              \n\

@@ -88,7 +88,19 @@ fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
     assert_eq!(config.profiles["default"].env["DB_PASSWORD"], secret);
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("env.DB_PASSWORD = \"(hidden)\""), "{shown}");
-    for name in ["API_KEY", "AWS_SECRET", "GH_TOKEN", "apikey", "PRIVATE-KEY"] {
+    for name in [
+        "API_KEY",
+        "AWS_SECRET",
+        "GH_TOKEN",
+        "apikey",
+        "PRIVATE-KEY",
+        "DB_PASS",
+        "PASS",
+        "MYSQL_PWD",
+        "GITHUB_PAT",
+        "SENTRY_DSN",
+        "pass-2",
+    ] {
         let set = format!("profiles.default.env.{name}=hunter2");
         let message = overridden(&[], &[&set]).unwrap_err().to_string();
         assert!(message.contains("list of processes"), "{message}");
@@ -109,8 +121,73 @@ fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
     let unreadable = ("BOATSWAIN__PROFILES__DEFAULT__ENV", "{ TOKEN = \"hunter2\"");
     let message = overridden(&[unreadable], &[]).unwrap_err().to_string();
     assert!(!message.contains("hunter2"), "{message}");
-    for name in ["MONKEY", "LANG", "KEYBOARD"] {
+    for name in [
+        "MONKEY", "LANG", "KEYBOARD", "PATH", "COMPASS", "PASSES", "PATTERN",
+    ] {
         let set = format!("profiles.default.env.{name}=shown");
         assert!(overridden(&[], &[&set]).is_ok(), "{name}");
+    }
+}
+
+// spec: C-4, C-3
+#[test]
+fn passwords_in_urls_and_arguments_are_shown_nowhere_and_not_taken_from_the_command_line() {
+    let texts = [
+        "postgres://me:hunter2@db:5432/etl?ssl=1",
+        "prefix=amqp://:hunter2@mq",
+        "--password=hunter2",
+        "-Dspring.datasource.password=hunter2",
+        "--api-key='hunter2'",
+        "exec engine --token hunter2",
+        "MYSQL_PWD=hunter2 engine --host a",
+    ];
+    let (args, toml) = (texts.map(|text| format!("{text:?}")).join(", "), LEAST);
+    let env: Vec<String> = (texts.iter().enumerate())
+        .map(|(n, text)| format!("V{n} = {text:?}"))
+        .collect();
+    let text = format!(
+        "{toml}\nargs = [\"--plain\", {args}, \"--password\", \"hunter2\", \"last\"]\nenv = {{ {} }}\n",
+        env.join(", ")
+    );
+    let (config, shown) = explained(&text, &[], &[]);
+    assert_eq!(config.profiles["default"].args.len(), texts.len() + 4);
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let end = "\"(hidden)\", \"--password\", \"(hidden)\", \"last\"]";
+    assert!(
+        shown.contains("args = [\"--plain\", \"(hidden)\"") && shown.contains(end),
+        "{shown}"
+    );
+    for text in texts {
+        for set in [
+            format!("profiles.default.env.URL={text}"),
+            format!("profiles.default.args=[{text:?}]"),
+            "profiles.default.args=[\"--password\", \"hunter2\"]".to_owned(),
+        ] {
+            let message = overridden(&[], &[&set]).unwrap_err().to_string();
+            assert!(message.contains("list of processes"), "{set}: {message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+    for text in [
+        "http://db:5432/a@b",
+        "http://me@db",
+        "postgres://me:$(DB_PASSWORD)@db",
+        "--password=$(DB_PASSWORD)",
+        "--password-file=/run/secrets/password",
+        "--token-path /run/token",
+        "--passive=yes",
+        "a=b",
+        "--password --verbose",
+    ] {
+        let sets = [
+            format!("profiles.default.env.URL={text}"),
+            format!("profiles.default.args=[{text:?}]"),
+        ];
+        for set in sets {
+            let result = overridden(&[], &[&set]);
+            assert!(result.is_ok(), "{set}: {:?}", result.err());
+        }
+        let (_, shown) = explained(&format!("{LEAST}\nargs = [{text:?}]"), &[], &[]);
+        assert!(shown.contains(text), "{text}: {shown}");
     }
 }

@@ -64,6 +64,7 @@ fn mark(word: &str) -> Why {
         "decommissioned" => Why::Decommissioned(words("the roll")),
         "mislabelled" => Why::Mislabelled(words("boatswain.dev/role")),
         "heartbeat" => Why::HeartbeatTimeout(Duration::from_secs(120)),
+        "unreachable" => Why::Unreachable(Duration::from_secs(120)),
         "disconnected" => Why::Disconnected,
         "registration" => Why::RegistrationTimeout(Duration::from_secs(300)),
         "never-starts" => Why::NeverStarts(half_a_minute, words("")),

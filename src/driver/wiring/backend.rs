@@ -67,7 +67,7 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
             decommission_timeout: config.backend.decommission_timeout,
             ttl: config.app.ttl,
         },
-        profiles: settings::bounds(config.profiles),
+        profiles: settings::bounds(&config.profiles),
         // Profiles may have been added or removed during the hold.
         held: (basis.application.record.held.clone()).map(|held| Held {
             targets: basis.targets.clone(),
@@ -85,8 +85,8 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
 pub(super) fn autoscaler(basis: &Basis<'_>, links: &Links) -> Autoscaler {
     let config = &basis.config;
     Autoscaler::new(autoscaler::Wiring {
-        settings: (config.autoscaling.enabled).then(|| settings::scaling(config.autoscaling)),
-        profiles: settings::bounds(config.profiles),
+        settings: (config.autoscaling.enabled).then(|| settings::scaling(&config.autoscaling)),
+        profiles: settings::bounds(&config.profiles),
         decommission_timeout: config.backend.decommission_timeout,
         store: links.store.clone(),
         clock: basis.clock,
@@ -101,7 +101,7 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
         return None;
     }
     Some(Roller::new(roller::Wiring {
-        settings: settings::rolling(config.roll),
+        settings: settings::rolling(&config.roll),
         decommission_timeout: config.backend.decommission_timeout,
         sessions: links.registry.clone().recipient(),
         store: links.store.clone(),
@@ -111,7 +111,8 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
 }
 
 pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
-    let place = basis.profile_place;
+    let (place, proofs) = (basis.profile_place, basis.profile_proofs.clone());
+    let app_id = basis.application.record.app_id.clone();
     let mut recipients = vec![
         links.provisioner.profiles.clone(),
         links.record.clone().recipient(),
@@ -122,6 +123,7 @@ pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
     recipients.push(links.commands.clone().recipient());
     Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(place, name, described)),
+        prove: Box::new(move |name, described| proofs.prove(&app_id, name, described)),
         names: basis.config.profiles.keys().cloned().collect(),
         added: basis.application.record.profiles.clone(),
         gangs: deciders::gangs(basis),

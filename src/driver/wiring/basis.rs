@@ -5,82 +5,17 @@ use std::sync::Arc;
 
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
-use crate::config::{self, Config, Registration, Where};
+use crate::config::{Config, Registration, Where};
 use crate::driver::listener::{self, Listener};
 use crate::driver::owned_resources;
+use crate::driver::profile_proofs::ProfileProofs;
 use crate::driver::provisioners;
 use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
 use crate::model::{Now, ProfileName};
 
-pub(super) struct Sections<'a> {
-    pub(super) app: &'a config::App,
-    pub(super) cluster: &'a config::Cluster,
-    pub(super) profiles: &'a BTreeMap<ProfileName, config::Profile>,
-    pub(super) claims: &'a config::Claims,
-    pub(super) config_map: &'a config::ConfigMap,
-    pub(super) watch: &'a config::Watch,
-    pub(super) poll: &'a config::Poll,
-    pub(super) allocation: &'a config::Allocation,
-    pub(super) scheduling: &'a config::Scheduling,
-    pub(super) lifecycle: &'a config::Lifecycle,
-    pub(super) failures: &'a config::Failures,
-    pub(super) backend: &'a config::Backend,
-    pub(super) adoption: &'a config::Adoption,
-    pub(super) autoscaling: &'a config::Autoscaling,
-    pub(super) roll: &'a config::Roll,
-}
-
-impl<'a> Sections<'a> {
-    /// Names every section, so that the compiler reports a new one that no part of the wiring
-    /// reads.
-    fn of(config: &'a Config) -> Self {
-        let Config {
-            app,
-            cluster,
-            profiles,
-            claims,
-            config_map,
-            watch,
-            poll,
-            allocation,
-            scheduling,
-            lifecycle,
-            failures,
-            backend,
-            adoption,
-            autoscaling,
-            roll,
-            // Read before the actors start, or by the listener.
-            embedded: _,
-            driver: _,
-            executors: _,
-            api: _,
-            shutdown: _,
-            log: _,
-        } = config;
-        Self {
-            app,
-            cluster,
-            profiles,
-            claims,
-            config_map,
-            watch,
-            poll,
-            allocation,
-            scheduling,
-            lifecycle,
-            failures,
-            backend,
-            adoption,
-            autoscaling,
-            roll,
-        }
-    }
-}
-
 pub(super) struct Basis<'a> {
-    pub(super) config: Sections<'a>,
+    pub(super) config: &'a Config,
     pub(super) application: &'a Application,
     pub(super) listener: Option<&'a Listener>,
     pub(super) clock: Clock,
@@ -98,6 +33,8 @@ pub(super) struct Basis<'a> {
     pub(super) has_claims: bool,
     /// How profiles are read that are added later.
     pub(super) profile_place: Where,
+    /// How a successor is shown that they were added by a driver.
+    pub(super) profile_proofs: ProfileProofs,
 }
 
 impl<'a> Basis<'a> {
@@ -112,7 +49,7 @@ impl<'a> Basis<'a> {
             listener::url(config, listener.address, prefix, namespace)
         };
         Self {
-            config: Sections::of(config),
+            config,
             application,
             listener,
             clock,
@@ -130,6 +67,7 @@ impl<'a> Basis<'a> {
             agent: listener.and_then(|_| listener::agent(config)),
             has_claims: owned_resources::has_claims(config),
             profile_place: Where::of(config),
+            profile_proofs: ProfileProofs::of(config),
         }
     }
 

@@ -25,9 +25,9 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
     let config = &basis.config;
     let adoption_grace = basis.must_register().then_some(config.adoption.grace);
     let settings = settings::lifecycle_settings(
-        config.cluster,
-        config.allocation,
-        config.lifecycle,
+        &config.cluster,
+        &config.allocation,
+        &config.lifecycle,
         adoption_grace,
     );
     LifecycleManager::new(lifecycle_manager::Wiring {
@@ -73,15 +73,15 @@ fn pod_allocator(
     let config = &basis.config;
     let record = &basis.application.record;
     let (common, specs) = (common(basis), specs(basis));
-    let least = settings::least(config.profiles);
+    let least = settings::least(&config.profiles);
     let settings = settings::allocation_settings(
-        config.cluster,
-        config.allocation,
-        config.failures,
-        settings::caps(config.app, config.allocation, config.profiles),
+        &config.cluster,
+        &config.allocation,
+        &config.failures,
+        settings::caps(&config.app, &config.allocation, &config.profiles),
         config.backend.decommission_timeout,
-        settings::claims(config.claims, &common.prefix, &specs),
-        settings::gangs(config.scheduling, basis.must_register()),
+        settings::claims(&config.claims, &common.prefix, &specs),
+        settings::gangs(&config.scheduling, basis.must_register()),
     );
     let known = settings::known_to_the_allocator(record, basis.now);
     Ok(PodAllocator::new(pod_allocator::Wiring {
@@ -110,9 +110,9 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         kind,
         &sets,
         &names,
-        (config.allocation, config.poll, config.backend),
+        (&config.allocation, &config.poll, &config.backend),
         (
-            settings::failure_settings(config.failures),
+            settings::failure_settings(&config.failures),
             &basis.application.record,
             basis.now,
         ),
@@ -169,9 +169,9 @@ pub(super) fn gangs(basis: &Basis<'_>) -> Option<Gangs> {
 }
 
 fn specs_and_gangs(basis: &Basis<'_>) -> (BTreeMap<ProfileName, ProfileSpec>, Option<Gangs>) {
-    let profiles = basis.config.profiles;
+    let profiles = &basis.config.profiles;
     let mut specs = profile_spec::specs(profiles.clone());
     let least = settings::least(profiles);
-    let gangs = settings::mark_gangs(basis.config.scheduling, &least, &mut specs);
+    let gangs = settings::mark_gangs(&basis.config.scheduling, &least, &mut specs);
     (specs, gangs)
 }

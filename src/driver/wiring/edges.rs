@@ -12,6 +12,7 @@ use crate::actors::record_keeper::{self, RecordKeeper};
 use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
+use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
 
@@ -54,14 +55,14 @@ pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
     GroupKeeper::new(
         links.calls.clone(),
         basis.application.prefix.clone(),
-        settings::least(basis.config.profiles),
+        settings::least(&basis.config.profiles),
         links.store.clone(),
         links.event_recorder.clone().map(|one| one.recipient()),
     )
 }
 
 /// `None` without a listener.
-pub(super) fn sessions(basis: &Basis<'_>, links: &Links) -> Option<Sessions> {
+pub(super) fn sessions(basis: &Basis<'_>, links: &Links, limits: Limits) -> Option<Sessions> {
     let listener = basis.listener?;
     let app_id = &basis.application.record.app_id;
     let access = match &listener.key {
@@ -72,5 +73,5 @@ pub(super) fn sessions(basis: &Basis<'_>, links: &Links) -> Option<Sessions> {
             Access::Kubernetes(keys.start())
         }
     };
-    Some(Sessions::new(links.registry.clone(), access))
+    Some(Sessions::new(links.registry.clone(), access, limits))
 }

@@ -65,7 +65,7 @@ pub(super) fn wire(
 
     contexts.store.run(store::snapshot_store(&basis, &links));
     contexts.meter.run(store::meter(&basis, &links));
-    let credentials = Credentials::new(application.calls.clone(), environment.clock);
+    let credentials = Credentials::new(application.calls.clone(), environment.clock, rng());
     contexts.credentials.run(credentials);
     if let Some((context, watch)) = watch {
         context.run(watch);
@@ -94,8 +94,10 @@ pub(super) fn wire(
         context.run(edges::group_keeper(&basis, &links));
     }
     start_provisioner();
+    let limits = listener::limits(config);
     Ok(Actors {
-        sessions: edges::sessions(&basis, &links),
+        sessions: edges::sessions(&basis, &links, limits),
+        limits,
         watch: links.watch,
         poll,
         reachability: links.reachability,

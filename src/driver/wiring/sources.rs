@@ -29,7 +29,7 @@ pub(super) fn watch_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> Wat
 }
 
 pub(super) fn poll_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> PollSource {
-    let pace = settings::poll_pace(basis.config.poll, basis.config.watch.enabled);
+    let pace = settings::poll_pace(&basis.config.poll, basis.config.watch.enabled);
     PollSource::new(lister(basis, links), pace, rng)
 }
 

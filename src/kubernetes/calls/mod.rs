@@ -36,7 +36,7 @@ pub use sets::{SetKind, SetSeen};
 pub use streamed::NotStreamed;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
-use super::client::{Clients, ConnectError};
+use super::client::{Clients, ConnectError, FileState};
 use super::decode::PodReader;
 use super::labels::LabelScheme;
 use super::record::record_name;
@@ -148,6 +148,11 @@ impl Calls {
         };
         self.clients.send_replace(renew().await?);
         Ok(true)
+    }
+
+    /// The states of the files that the credentials in use were read from; they differ when a file was changed.
+    pub fn credential_files(&self) -> Vec<FileState> {
+        self.clients().file_states()
     }
 
     async fn answer(&self, client: &kube::Client, call: Call) -> Result<Bytes, Rejection> {

@@ -1,6 +1,7 @@
 //! Clients over real sockets: failing connections and invalid credentials.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -275,4 +276,94 @@ async fn a_password_in_the_server_url_is_removed() {
     .await
     .unwrap();
     assert_eq!(clients.server, "http://127.0.0.1:6443/base");
+}
+
+fn rewrite(file: &NamedTempFile, server: &str, user: &str) {
+    let new = kubeconfig(server, user);
+    std::fs::copy(new.path(), file.path()).unwrap();
+}
+
+/// The bearer token of the next request that clients made by `renew` send.
+async fn token_after(calls: &Calls, requests: &mut UnboundedReceiver<String>) -> String {
+    assert_eq!(calls.renew_credentials().await, Ok(true));
+    calls.server_version().await.unwrap();
+    let request = requests.recv().await.unwrap();
+    let bearer = request.lines().find_map(|l| l.split_once("Bearer "));
+    bearer.unwrap().1.trim().to_owned()
+}
+
+// spec: A-22
+#[tokio::test]
+async fn inline_tokens_token_files_and_plugins_are_read_again() {
+    let (address, mut requests) = server(|_| Reply::Whole(VERSION)).await;
+    let one = Limits::default();
+
+    let inline = kubeconfig(&address, "{token: old}");
+    let calls = calls_by(access(&inline).connect(one).await.unwrap());
+    let before = calls.credential_files();
+    rewrite(&inline, &address, "{token: inline}");
+    assert_ne!(calls.credential_files(), before);
+    assert_eq!(token_after(&calls, &mut requests).await, "inline");
+
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "old").unwrap();
+    let user = format!("{{tokenFile: {:?}}}", token.display().to_string());
+    let by_file = kubeconfig(&address, &user);
+    let calls = calls_by(access(&by_file).connect(one).await.unwrap());
+    let before = calls.credential_files();
+    // As the kubelet does: a mounted file is a link to the newest directory.
+    let newest = directory.path().join("newest");
+    std::fs::write(&newest, "file").unwrap();
+    std::fs::remove_file(&token).unwrap();
+    std::os::unix::fs::symlink(&newest, &token).unwrap();
+    assert_ne!(calls.credential_files(), before);
+    assert_eq!(token_after(&calls, &mut requests).await, "file");
+
+    let said = directory.path().join("said");
+    let credential = |token: &str| {
+        format!(
+            r#"{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{token}"}}}}"#
+        )
+    };
+    std::fs::write(&said, credential("old")).unwrap();
+    let plugin = format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: cat, args: [{:?}], interactiveMode: Never}}}}",
+        said.display().to_string()
+    );
+    let by_plugin = kubeconfig(&address, &plugin);
+    let calls = calls_by(access(&by_plugin).connect(one).await.unwrap());
+    std::fs::write(&said, credential("plugin")).unwrap();
+    assert_eq!(token_after(&calls, &mut requests).await, "plugin");
+    drop(by_plugin);
+    let error = calls.renew_credentials().await;
+    assert!(error.is_err(), "the kubeconfig was removed");
+    calls.server_version().await.unwrap();
+}
+
+// spec: A-22
+#[tokio::test]
+async fn client_certificates_are_among_the_files_of_the_credentials() {
+    let file = kubeconfig("http://127.0.0.1:1", "{token: a}");
+    let mut config = access(&file).config().await.unwrap();
+    config.auth_info.client_certificate = Some("/certificate".to_owned());
+    config.auth_info.client_key = Some("/key".to_owned());
+    let files = access(&file).files(&config);
+    assert_eq!(
+        files,
+        [file.path(), Path::new("/certificate"), Path::new("/key")]
+    );
+}
+
+// spec: A-22
+#[tokio::test]
+async fn reloaded_credentials_do_not_lead_to_another_api_server() {
+    let (address, mut requests) = server(|_| Reply::Whole(VERSION)).await;
+    let file = kubeconfig(&address, "{token: old}");
+    let calls = calls_by(access(&file).connect(Limits::default()).await.unwrap());
+    rewrite(&file, "http://127.0.0.1:1", "{token: new}");
+    let error = calls.renew_credentials().await.unwrap_err().to_string();
+    assert!(error.contains("another API server"), "{error}");
+    calls.server_version().await.unwrap();
+    assert!(requests.recv().await.unwrap().contains("Bearer old"));
 }

@@ -43,8 +43,8 @@ fn unreadable(json: &str) -> Unreadable {
     }
 }
 
-fn claim(change: impl FnOnce(&mut Value)) -> Claim {
-    read(&changed(change)).claim
+fn identity(change: impl FnOnce(&mut Value)) -> PodIdentity {
+    read(&changed(change)).identity
 }
 
 // spec: E-1, E-14
@@ -52,8 +52,8 @@ fn claim(change: impl FnOnce(&mut Value)) -> Claim {
 fn a_real_pod_is_read_as_what_it_is() {
     let pod = read(REAL);
     assert_eq!(
-        pod.claim,
-        Claim::Executor {
+        pod.identity,
+        PodIdentity::Executor {
             id: ExecutorId::new(42).unwrap(),
             profile: Some("default".into()),
             incarnation: Some(Incarnation(3)),
@@ -82,17 +82,21 @@ fn a_pod_without_one_of_our_labels_is_foreign_and_the_label_is_named() {
         (keys.role, json!("driver")),
         (keys.inactive, json!("true")),
     ] {
-        let foreign = claim(|pod| pod["metadata"]["labels"][key] = value.clone());
-        assert_eq!(foreign, Claim::Foreign { label: key.into() }, "{value}");
+        let foreign = identity(|pod| pod["metadata"]["labels"][key] = value.clone());
+        assert_eq!(
+            foreign,
+            PodIdentity::Foreign { label: key.into() },
+            "{value}"
+        );
     }
-    let bare = claim(|pod| pod["metadata"]["labels"] = Value::Null);
+    let bare = identity(|pod| pod["metadata"]["labels"] = Value::Null);
     assert_eq!(
         bare,
-        Claim::Foreign {
+        PodIdentity::Foreign {
             label: keys.app_id.into()
         }
     );
-    let awake = claim(|pod| pod["metadata"]["labels"][keys.inactive] = json!("false"));
+    let awake = identity(|pod| pod["metadata"]["labels"][keys.inactive] = json!("false"));
     assert!(awake.executor().is_some());
 }
 
@@ -110,22 +114,22 @@ fn a_pod_without_a_readable_id_or_under_another_name_is_an_unrecognised_pod() {
         "9223372036854775808",
         huge.as_str(),
     ] {
-        let claim = claim(|pod| pod["metadata"]["labels"][keys.executor_id] = json!(id));
-        let Claim::Unrecognised { why } = claim else {
-            panic!("{id:.20}: {claim:?}");
+        let found = identity(|pod| pod["metadata"]["labels"][keys.executor_id] = json!(id));
+        let PodIdentity::Unrecognised { why } = found else {
+            panic!("{id:.20}: {found:?}");
         };
         assert!(why.len() <= crate::model::pod::MAX_TEXT_BYTES);
     }
-    let missing = claim(|pod| pod["metadata"]["labels"][keys.executor_id] = Value::Null);
-    assert!(matches!(missing, Claim::Unrecognised { .. }));
+    let missing = identity(|pod| pod["metadata"]["labels"][keys.executor_id] = Value::Null);
+    assert!(matches!(missing, PodIdentity::Unrecognised { .. }));
     for name in [
         "etl-exec-43",
         "etl-exec-042",
         "other-exec-42",
         "etl-exec-42-x",
     ] {
-        let claim = claim(|pod| pod["metadata"]["name"] = json!(name));
-        assert!(matches!(claim, Claim::Unrecognised { .. }), "{name}");
+        let found = identity(|pod| pod["metadata"]["name"] = json!(name));
+        assert!(matches!(found, PodIdentity::Unrecognised { .. }), "{name}");
     }
 }
 
@@ -145,7 +149,7 @@ fn with_sparks_labels_sparks_keys_are_read() {
     let Sighting::Read(pod) = spark.read(&json) else {
         panic!("unreadable");
     };
-    assert_eq!(pod.claim.executor(), ExecutorId::new(42));
+    assert_eq!(pod.identity.executor(), ExecutorId::new(42));
 }
 
 // spec: E-12, E-13
@@ -304,7 +308,7 @@ fn an_undecodable_pod_keeps_the_parts_that_can_be_decoded() {
         assert_eq!(part.name.as_deref(), Some("etl-exec-42"), "{place}");
         assert_eq!(part.version, Some(ResourceVersion::from(81_734)), "{place}");
         assert!(part.uid.is_some(), "{place}");
-        let claimed = part.claim.as_ref().and_then(Claim::executor);
+        let claimed = part.identity.as_ref().and_then(PodIdentity::executor);
         let labels_are_well = !place.ends_with("labels");
         assert_eq!(claimed.is_some(), labels_are_well, "{place}");
     }
@@ -343,7 +347,7 @@ fn deeply_nested_values_are_skipped() {
     let depth = 100_000;
     let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let json = REAL.replacen("\"spec\":{", &format!("\"spec\":{{\"odd\":{nested},"), 1);
-    assert_eq!(read(&json).claim.executor(), ExecutorId::new(42));
+    assert_eq!(read(&json).identity.executor(), ExecutorId::new(42));
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

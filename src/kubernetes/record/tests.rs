@@ -23,6 +23,7 @@ fn full() -> Record {
             by: Some("alice".into()),
         }),
         profiles: BTreeMap::from([("gpu".into(), json!({"image": "engine:2"}))]),
+        profile_proofs: BTreeMap::from([("gpu".into(), "0ff1ce".into())]),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),
@@ -224,4 +225,87 @@ fn ids_are_reserved_in_blocks_and_never_released() {
     assert_eq!(record.reserved, Some(id(1_100)));
     assert!(record.reserve(ExecutorId::MAX, 100));
     assert_eq!(record.highest_id(), Some(ExecutorId::MAX));
+}
+
+// spec: O-30
+#[test]
+fn every_field_of_a_record_is_bounded_when_it_is_read() {
+    let why = |key: &str, value: &str| with(key, Some(value)).unwrap_err().to_string();
+    for bound in [
+        "1-100000000",
+        "1-9223372036854775807",
+        "1-600000,700000-1200000",
+    ] {
+        let why = why("bound", bound);
+        assert!(why.contains("allowed are 1000000"), "{why}");
+    }
+    assert!(with("bound", Some("1-1000000")).is_ok());
+    // As intervals, of which there are few in a mebibyte.
+    for key in ["ended", "failures-counted"] {
+        let many: Vec<String> = (1..140_000).map(|n| (2 * n).to_string()).collect();
+        assert!(with(key, Some("1-9223372036854775807")).is_ok());
+        assert!(with(key, Some(&many.join(","))).is_ok());
+    }
+    let large = format!("{{\"default\": 5 {}}}", " ".repeat(MOST_BYTES));
+    for key in [
+        "targets",
+        "held",
+        "profiles",
+        "profile-proofs",
+        "backoffs",
+        "failures",
+    ] {
+        let why = why(key, &large);
+        assert!(why.contains("allowed are 1048576"), "{key}: {why}");
+    }
+    assert!(why("app-id", &"a".repeat(64)).contains("63 characters"));
+    let nested = format!("{{\"gpu\": {}1{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    assert!(why("profiles", &nested).contains("recursion limit"));
+    let long = "x\u{7}".repeat(400_000);
+    let text = |record: Record| record.finished_why.unwrap();
+    let shortened = text(with("finished-why", Some(&long)).unwrap());
+    assert!(shortened.len() < LONGEST_TEXT + 4 && !shortened.contains('\u{7}'));
+    let held = format!("{{\"targets\": {{}}, \"by\": \"{}\"}}", "x".repeat(900_000));
+    let by = with("held", Some(&held)).unwrap().held.unwrap().by.unwrap();
+    assert!(by.len() < LONGEST_TEXT + 4);
+}
+
+// spec: O-30, A-5
+#[test]
+fn a_count_at_its_limit_stays_there() {
+    let record = with("made", Some("18446744073709551615")).unwrap();
+    assert_eq!(record.made().count(), u64::MAX);
+    assert!(with("made", Some("18446744073709551616")).is_err());
+    let record = with("incarnation", Some("18446744073709551615")).unwrap();
+    let record = Record {
+        finished: None,
+        ..record
+    };
+    let next = Record::succeed(Some(&record), &record.app_id, 1_000);
+    assert_eq!(next, Err(NoSuccession::NoMoreIncarnations));
+}
+
+// spec: O-30
+#[test]
+fn a_shortened_record_is_read_as_written() {
+    for why in [
+        "\u{7} 8 failures\n",
+        &"é\u{7}".repeat(9_000),
+        &"x".repeat(LONGEST_TEXT + 1),
+        "",
+    ] {
+        let mut record = full();
+        record.finished_why = Some(why.into());
+        record.failures.spent = Some(why.into());
+        record.held.as_mut().unwrap().by = Some(why.into());
+        record.shorten();
+        assert_eq!(
+            Record::read(&stored(&record)),
+            Ok(record.clone()),
+            "{why:?}"
+        );
+        let mut again = record.clone();
+        again.shorten();
+        assert_eq!(again, record);
+    }
 }

@@ -8,7 +8,7 @@ pub(crate) fn pending(prefix: &str, id: u64, uid: &str, version: u64) -> Pod {
         uid: uid.into(),
         name: super::super::ids::pod_name(prefix, id).into(),
         version: version.into(),
-        claim: Claim::Executor {
+        identity: PodIdentity::Executor {
             id,
             profile: Some("default".into()),
             incarnation: Some(Incarnation(1)),

@@ -34,18 +34,13 @@ use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
 use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
+use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
-use tokens::{Tokens, TokensError};
+use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// The most open connections. More wait to be accepted.
-pub const CONNECTIONS: usize = 1_024;
-
-/// The most concurrent event streams.
-const FOLLOWERS: usize = 256;
 
 /// The longest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
@@ -66,7 +61,8 @@ pub enum ApiError {
 pub struct Server {
     listener: TcpListener,
     /// The accepted tokens.
-    pub tokens: Tokens,
+    pub tokens: Current,
+    follower: Follower,
 }
 
 #[derive(Clone)]
@@ -82,7 +78,8 @@ pub struct Actors {
 #[derive(Clone)]
 struct Api {
     actors: Actors,
-    tokens: Arc<Tokens>,
+    tokens: Current,
+    places: Arc<Semaphore>,
     followers: Arc<Semaphore>,
 }
 
@@ -107,24 +104,29 @@ impl Server {
     ///
     /// The address cannot be bound, or the token file cannot be used.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
-        let tokens = Tokens::of_file(token_file)?;
+        let follower = Follower::of_file(token_file)?;
         let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "the API is listening");
-        Ok(Self { listener, tokens })
+        Ok(Self {
+            listener,
+            tokens: follower.current(),
+            follower,
+        })
     }
 
-    /// Serves until it is dropped, with at most `most` open connections. The driver's routes are
-    /// served once they exist.
-    pub async fn run(self, driver: early::Routes, most: usize) {
-        serve::serve(self.listener, early::router(driver), most).await;
+    /// Serves until it is dropped. The driver's routes are served once they exist.
+    pub async fn run(self, driver: early::Routes, limits: Limits) {
+        let served = serve::serve(self.listener, early::router(driver), limits.strangers);
+        tokio::join!(served, self.follower.run());
     }
 }
 
-pub fn router(actors: Actors, tokens: Tokens) -> Router {
+pub fn router(actors: Actors, tokens: impl Into<Current>, limits: Limits) -> Router {
     routes::of(Api {
         actors,
-        tokens: Arc::new(tokens),
-        followers: Arc::new(Semaphore::new(FOLLOWERS)),
+        tokens: tokens.into(),
+        places: Arc::new(Semaphore::new(limits.api)),
+        followers: Arc::new(Semaphore::new(limits.followers)),
     })
 }
 

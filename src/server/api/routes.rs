@@ -19,7 +19,8 @@ use crate::actors::driver_backend::messages::GetStatus;
 use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
-use crate::server::problem::Problem;
+use crate::server::problem::{NO_PLACE, Problem};
+use crate::server::serve::{self, Full};
 
 pub fn of(api: Api) -> Router {
     let (mut open, mut closed) = (Router::new(), Router::new());
@@ -41,6 +42,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
     let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
     let right = right.ok_or_else(Problem::unauthorized)?;
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    serve::admit(request.extensions(), &api.places).map_err(|Full| Problem::too_many(NO_PLACE))?;
     if right < Right::Full && !looks {
         return Err(Problem::read_only());
     }

@@ -206,7 +206,7 @@ fn demand_and_health() -> Vec<Route> {
         looks("/v1/events", get(events::follow), "Event")
             .is("The events as they happen: server-sent events, each with data of this schema")
             .text("text/event-stream")
-            .refuses(&[400, 429]),
+            .refuses(&[400]),
         looks("/metrics", get(metrics), "")
             .is("The metrics for Prometheus")
             .text("application/openmetrics-text"),

@@ -11,6 +11,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use super::tokens::Tokens;
 use super::*;
 use crate::actors::autoscaler::scaler;
 use crate::actors::metrics;
@@ -63,6 +64,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     }));
     let profiles = Profiles::new(profiles::Wiring {
         read: Box::new(|_, _| panic!("no profile is added here")),
+        prove: Box::new(|_, _| None),
         names: BTreeSet::new(),
         added: BTreeMap::new(),
         gangs: None,
@@ -80,7 +82,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(actors, tokens),
+        router: router(actors, tokens, Limits::of(4_096, 0)),
     }
 }
 

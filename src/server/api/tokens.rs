@@ -1,10 +1,16 @@
 //! Reads the API's tokens and checks the tokens of requests (spec O-50).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use subtle::ConstantTimeEq as _;
+use tokio::sync::watch;
+use tokio::time::sleep;
 
-use crate::secret::{self, SecretError};
+use crate::secret::{self, FileState, SecretError};
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
@@ -12,7 +18,7 @@ pub enum Right {
     Full,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Tokens(Vec<(String, Right)>);
 
 impl std::fmt::Debug for Tokens {
@@ -47,6 +53,16 @@ impl Tokens {
     /// The file cannot be used, or has a line that is not a token.
     pub fn of_file(path: &Path) -> Result<Self, TokensError> {
         let text = secret::read_or_make(path)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the tokens from an existing file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokens::of_file`], and if the file does not exist.
+    pub fn read(path: &Path) -> Result<Self, TokensError> {
+        let text = secret::read(path)?;
         Self::parse(&text, &path.display().to_string())
     }
 
@@ -87,6 +103,12 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
+    /// The tokens with the full right, in the order of the file.
+    pub fn full(&self) -> impl Iterator<Item = &str> {
+        let full = self.0.iter().filter(|(_, right)| *right == Right::Full);
+        full.map(|(token, _)| token.as_str())
+    }
+
     /// The right of this token; `None` if it is unknown. All tokens are compared, so that the time
     /// does not reveal which one matched.
     pub fn right(&self, given: &[u8]) -> Option<Right> {
@@ -100,14 +122,86 @@ impl Tokens {
     }
 }
 
+/// The tokens that were read last. All copies have the same.
+#[derive(Debug, Clone)]
+pub struct Current(watch::Receiver<Tokens>);
+
+impl Current {
+    /// As [`Tokens::right`].
+    pub fn right(&self, given: &[u8]) -> Option<Right> {
+        self.0.borrow().right(given)
+    }
+}
+
+impl From<Tokens> for Current {
+    /// Tokens that do not change.
+    fn from(tokens: Tokens) -> Self {
+        Self(watch::Sender::new(tokens).subscribe())
+    }
+}
+
+/// Reads a token file again when it has changed.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    /// The file's state before it was read last.
+    read: FileState,
+    tokens: watch::Sender<Tokens>,
+}
+
+impl Follower {
+    /// Reads the tokens, as [`Tokens::of_file`] does.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be used, or has a line that is not a token.
+    pub fn of_file(path: &Path) -> Result<Self, TokensError> {
+        let tokens = Tokens::of_file(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            // If the file was created just now, it is read once more.
+            read: None,
+            tokens: watch::Sender::new(tokens),
+        })
+    }
+
+    pub fn current(&self) -> Current {
+        Current(self.tokens.subscribe())
+    }
+
+    /// Never returns. Tokens of a file that can no longer be used stay valid: a mistake in it must not lock out everyone.
+    pub async fn run(mut self) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            let state = secret::file_state(&self.path);
+            if state == self.read {
+                continue;
+            }
+            self.read = state;
+            match Tokens::read(&self.path) {
+                Ok(tokens) => {
+                    let changed = tokens != *self.tokens.borrow();
+                    if changed {
+                        tracing::info!(tokens = tokens.0.len(), "the API's tokens were read again");
+                        self.tokens.send_replace(tokens);
+                    }
+                }
+                Err(error) => tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the API's changed tokens cannot be used: the earlier ones stay valid"
+                ),
+            }
+        }
+    }
+}
+
 /// The first token in the file, for a client.
 ///
 /// # Errors
 ///
 /// The file cannot be read, is readable by other users, or has no token.
 pub fn first(path: &Path) -> Result<String, TokensError> {
-    let text = secret::read(path)?;
-    let Tokens(tokens) = Tokens::parse(&text, &path.display().to_string())?;
+    let Tokens(tokens) = Tokens::read(path)?;
     Ok(tokens
         .into_iter()
         .map(|(token, _)| token)
@@ -147,5 +241,44 @@ mod tests {
             Tokens::parse("# none\n", "t"),
             Err(TokensError::None { .. })
         ));
+    }
+
+    // spec: O-50
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_read_again_when_their_file_has_changed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("tokens");
+        let follower = Follower::of_file(&path).expect("tokens");
+        let current = follower.current();
+        let first = super::first(&path).expect("a token");
+        tokio::spawn(follower.run());
+        let pause = || sleep(Duration::from_secs(3));
+        pause().await;
+        assert_eq!(current.right(first.as_bytes()), Some(Right::Full));
+
+        std::fs::write(&path, "second\nlooks read\n").expect("written");
+        pause().await;
+        assert_eq!(current.right(first.as_bytes()), None, "revoked");
+        assert_eq!(current.right(b"second"), Some(Right::Full));
+        assert_eq!(current.right(b"looks"), Some(Right::Read));
+
+        // A file that cannot be used changes nothing, and is not replaced by a new one.
+        for bad in ["", "two words here\n"] {
+            std::fs::write(&path, bad).expect("written");
+            pause().await;
+            assert_eq!(current.right(b"second"), Some(Right::Full), "{bad:?}");
+        }
+        std::fs::remove_file(&path).expect("removed");
+        pause().await;
+        assert_eq!(current.right(b"second"), Some(Right::Full));
+        assert!(!path.exists());
+
+        let new = dir.path().join("new");
+        crate::secret::read_or_make(&new).expect("a token");
+        std::fs::rename(&new, &path).expect("renamed");
+        pause().await;
+        let third = super::first(&path).expect("a token");
+        assert_eq!(current.right(third.as_bytes()), Some(Right::Full));
+        assert_eq!(current.right(b"second"), None);
     }
 }

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::ActorFutureExt as _;
-use actix::{Actor, Addr, AtomicResponse, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, ResponseFuture,
+    WrapFuture as _,
+};
 use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::service_account::{Expected, Trusted};
 use crate::actors::executor_registry::registry::Proof;
@@ -47,25 +51,47 @@ impl Access {
                 id.map(Proof::Executor).ok_or(untrue)
             }
             Self::Kubernetes(keys) => {
-                let answer = keys.send(Prove(Arc::from(token))).await;
-                answer.unwrap_or(Err(Denied::NoKeys))
+                let answer = timeout(ANSWER, keys.send(Prove(Arc::from(token)))).await;
+                answer
+                    .unwrap_or(Ok(Err(Denied::NoKeys)))
+                    .unwrap_or(Err(Denied::NoKeys))
             }
         }
     }
 }
 
-/// The least interval between fetches of the keys. An unknown key may be a new one, but forged key
-/// ids must not cause a request to the cluster each.
+/// How long a token waits for keys that are being fetched. Shorter than a connection may stay
+/// without proof (spec O-55).
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// The least interval between the end of a fetch of the keys and the next one. An unknown key may
+/// be a new one, but forged key ids must not cause a request to the cluster each.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
+/// The most tokens that wait for a fetch. It exceeds the connections without proof (spec O-55).
+const WAITING: usize = 1_024;
+
 /// Caches the keys that the cluster publishes for service account tokens, and fetches them again
-/// when a token names an unknown one.
+/// when a token names an unknown one (spec O-54).
 pub struct TokenKeys {
     calls: Calls,
     clock: Clock,
     expected: Expected,
     trusted: Option<Trusted>,
-    asked: Option<Tick>,
+    fetch: Fetch,
+}
+
+/// The fetch of the keys.
+enum Fetch {
+    /// The time at which the last one ended.
+    Ended(Option<Tick>),
+    /// The tokens that wait for it.
+    UnderWay(Vec<Waiting>),
+}
+
+struct Waiting {
+    token: Arc<str>,
+    answer: oneshot::Sender<Result<Proof, Denied>>,
 }
 
 impl TokenKeys {
@@ -80,7 +106,7 @@ impl TokenKeys {
             calls,
             clock,
             trusted: None,
-            asked: None,
+            fetch: Fetch::Ended(None),
         }
     }
 
@@ -90,12 +116,11 @@ impl TokenKeys {
     }
 
     /// Whether the keys must be fetched before this token can be verified.
-    fn asks(&self, token: &str, now: Tick) -> bool {
-        let known = (self.trusted.as_ref()).is_some_and(|trusted| trusted.knows_key_of(token));
-        let long_ago = self.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN);
-        !known && long_ago
+    fn lacks_key_of(&self, token: &str) -> bool {
+        (self.trusted.as_ref()).is_none_or(|trusted| !trusted.knows_key_of(token))
     }
 
+    /// Ends a fetch, and answers all tokens that waited for it.
     fn fetched(&mut self, fetched: Result<Option<Trusted>, Failure>) {
         match fetched {
             Ok(Some(trusted)) => self.trusted = Some(trusted),
@@ -106,6 +131,15 @@ impl TokenKeys {
                 let error = &*failure.message;
                 tracing::warn!(error, "the cluster's keys for tokens could not be fetched");
             }
+        }
+        let now = self.clock.now();
+        let fetch = std::mem::replace(&mut self.fetch, Fetch::Ended(Some(now.tick)));
+        let Fetch::UnderWay(waiting) = fetch else {
+            return;
+        };
+        for Waiting { token, answer } in waiting {
+            // Fails where the client has waited for long enough.
+            let _ = answer.send(self.prove(&token, now.wall));
         }
     }
 }
@@ -119,32 +153,40 @@ impl Actor for TokenKeys {
 pub struct Prove(Arc<str>);
 
 impl Handler<Prove> for TokenKeys {
-    type Result = AtomicResponse<Self, Result<Proof, Denied>>;
+    type Result = ResponseFuture<Result<Proof, Denied>>;
 
-    /// While keys are fetched all other requests wait, because they need the same keys. This takes
-    /// at most the timeout of one call.
-    fn handle(&mut self, Prove(token): Prove, _: &mut Self::Context) -> Self::Result {
+    /// Only a token whose key is unknown waits for a fetch. At most one is under way.
+    fn handle(&mut self, Prove(token): Prove, ctx: &mut Self::Context) -> Self::Result {
         let now = self.clock.now();
-        let calls = self.asks(&token, now.tick).then(|| self.calls.clone());
-        if calls.is_some() {
-            self.asked = Some(now.tick);
+        if !self.lacks_key_of(&token) {
+            return ready(self.prove(&token, now.wall));
         }
-        let fetching = async move {
-            match calls {
-                Some(calls) => Some(fetch(&calls).await),
-                None => None,
-            }
-        };
-        let proving = fetching
-            .into_actor(self)
-            .map(move |fetched, keys: &mut Self, _| {
-                if let Some(fetched) = fetched {
-                    keys.fetched(fetched);
+        let (answer, answered) = oneshot::channel();
+        let waits = Waiting { token, answer };
+        match &mut self.fetch {
+            Fetch::UnderWay(waiting) => {
+                waiting.retain(|waiting| !waiting.answer.is_closed());
+                if waiting.len() >= WAITING {
+                    return ready(Err(Denied::NoKeys));
                 }
-                keys.prove(&token, keys.clock.now().wall)
-            });
-        AtomicResponse::new(Box::pin(proving))
+                waiting.push(waits);
+            }
+            Fetch::Ended(Some(ended)) if now.tick.since(*ended) < ASK_AGAIN => {
+                return ready(self.prove(&waits.token, now.wall));
+            }
+            Fetch::Ended(_) => {
+                self.fetch = Fetch::UnderWay(vec![waits]);
+                let calls = self.calls.clone();
+                let fetching = async move { fetch(&calls).await }.into_actor(self);
+                ctx.spawn(fetching.map(|fetched, keys: &mut Self, _| keys.fetched(fetched)));
+            }
+        }
+        Box::pin(async move { answered.await.unwrap_or(Err(Denied::NoKeys)) })
     }
+}
+
+fn ready(answer: Result<Proof, Denied>) -> ResponseFuture<Result<Proof, Denied>> {
+    Box::pin(std::future::ready(answer))
 }
 
 async fn fetch(calls: &Calls) -> Result<Option<Trusted>, Failure> {

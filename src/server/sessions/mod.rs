@@ -23,15 +23,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::executor_registry::messages::NotTakenIn;
 use crate::actors::executor_registry::registry::Proof;
+use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
 use access::{Access, Denied};
-
-/// The most open sessions.
-const SESSIONS: usize = 50_000;
-
-/// The most open connections that are not WebSockets. More wait to be accepted.
-pub const CONNECTIONS: usize = 4_096;
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -64,8 +59,8 @@ impl Server {
     }
 
     /// Serves until it is dropped, which ends all sessions.
-    pub async fn run(self, sessions: Sessions) {
-        serve::serve(self.listener, sessions.router(), CONNECTIONS).await;
+    pub async fn run(self, sessions: Sessions, limits: Limits) {
+        serve::serve(self.listener, sessions.router(), limits.strangers).await;
     }
 }
 
@@ -82,23 +77,23 @@ pub struct Sessions {
 struct Door {
     registry: Addr<ExecutorRegistry>,
     access: Access,
+    /// Of WebSockets.
     room: Arc<Semaphore>,
+    /// Of connections that are none.
+    places: Arc<Semaphore>,
     end: CancellationToken,
 }
 
 impl Sessions {
     /// Over this driver.
-    pub fn new(registry: Addr<ExecutorRegistry>, access: Access) -> Self {
-        Self::with_room(registry, access, SESSIONS)
-    }
-
-    fn with_room(registry: Addr<ExecutorRegistry>, access: Access, room: usize) -> Self {
+    pub fn new(registry: Addr<ExecutorRegistry>, access: Access, limits: Limits) -> Self {
         let end = CancellationToken::new();
         Self {
             door: Door {
                 registry,
                 access,
-                room: Arc::new(Semaphore::new(room)),
+                room: Arc::new(Semaphore::new(limits.sessions)),
+                places: Arc::new(Semaphore::new(limits.requests)),
                 end: end.clone(),
             },
             _end: Arc::new(end.drop_guard()),

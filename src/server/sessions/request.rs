@@ -5,24 +5,26 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use http::HeaderMap;
+use http::request::Parts;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::executor_registry::messages::{NotTakenIn, Say};
-use crate::actors::executor_registry::registry::Via;
-use crate::server::problem::Problem;
-use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
+use crate::actors::executor_registry::registry::{TOO_MANY, Via};
+use crate::server::problem::{NO_PLACE, Problem};
+use crate::server::serve::{self, Full};
+use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, ToExecutor, read};
 
 /// Forwards the message, and answers with all messages for the executor.
 pub(super) async fn take(
     State(sessions): State<Sessions>,
-    headers: HeaderMap,
+    parts: Parts,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
     let door = &sessions.door;
-    let proof = door.admit(&headers).await?;
+    let proof = door.admit(&parts.headers).await?;
+    serve::admit(&parts.extensions, &door.places).map_err(|Full| Problem::too_many(NO_PLACE))?;
     let body = timeout(PATIENCE, to_bytes(body, MESSAGE_LIMIT))
         .await
         .map_err(|_| Problem::too_slow())?
@@ -43,6 +45,11 @@ pub(super) async fn take(
     };
     match timeout(ANSWER, door.registry.send(say)).await {
         Ok(Ok(messages)) => {
+            if let [ToExecutor::Problem { code, message, .. }] = &messages[..]
+                && code == TOO_MANY
+            {
+                return Err(Problem::too_many(message.clone()).coded(TOO_MANY));
+            }
             let messages = &messages[..];
             Ok(Json(json!(Notice { messages })))
         }

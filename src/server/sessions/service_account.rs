@@ -16,8 +16,10 @@ use crate::actors::executor_registry::registry::Proof;
 /// The longest token that is accepted, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The tolerated difference between the clocks of two machines, in seconds.
-const SKEW: i64 = 10;
+/// The tolerated difference between this machine's clock and the API server's, in seconds. A token is replaced long
+/// before it expires, so this prolongs none that is in use; and an executor whose pod is gone is not registered
+/// whatever its token says.
+const SKEW: i64 = 300;
 
 /// A cluster's issuer and public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,13 +110,17 @@ impl Trusted {
             return Err(Denied::Untrue("it was made for another audience"));
         }
         if claims.exp <= now.saturating_sub(SKEW) {
-            return Err(Denied::Untrue("it has expired"));
+            return Err(Denied::Untrue(
+                "it has expired, or this machine's clock is ahead of the API server's",
+            ));
         }
         if claims
             .nbf
             .is_some_and(|from| from > now.saturating_add(SKEW))
         {
-            return Err(Denied::Untrue("it is not valid yet"));
+            return Err(Denied::Untrue(
+                "it is not valid yet: this machine's clock is behind the API server's",
+            ));
         }
         if claims.kubernetes.namespace != expected.namespace {
             return Err(Denied::Untrue("its pod is in another namespace"));
@@ -276,19 +282,47 @@ mod tests {
             name: "a-exec-1".into(),
             uid: "u1".into(),
         };
-        for second in [990, 1_000, 2_009] {
+        for second in [700, 1_000, 2_299] {
             assert_eq!(
                 prove(&cluster.trusted(), &token, second),
                 Ok(proof.clone()),
                 "{second}"
             );
         }
-        for second in [0, 989, 2_010, 9_999] {
+        for second in [0, 699, 2_300, 9_999] {
             assert!(
                 prove(&cluster.trusted(), &token, second).is_err(),
                 "{second}"
             );
         }
+    }
+
+    // spec: O-50, B-5
+    #[test]
+    fn a_clock_that_is_five_minutes_behind_or_ahead_refuses_no_executor() {
+        let cluster = Cluster::new();
+        // The kubelet replaces a token of an hour after 48 minutes.
+        let (issued, replaced) = (100_000, 100_000 + 48 * 60);
+        let mut claims = claims();
+        for (claim, second) in [("nbf", issued), ("iat", issued), ("exp", issued + 3_600)] {
+            claims[claim] = json!(second);
+        }
+        let token = cluster.sign(&head_of("ES256", "k"), &claims);
+        let trusted = cluster.trusted();
+        for second in [
+            issued - 299,
+            issued,
+            replaced,
+            replaced + 299,
+            issued + 3_899,
+        ] {
+            let proof = prove(&trusted, &token, second);
+            assert!(proof.is_ok(), "{}: {proof:?}", second - issued);
+        }
+        let denied = prove(&trusted, &token, issued - 301).unwrap_err();
+        assert!(denied.to_string().contains("clock is behind"), "{denied}");
+        let denied = prove(&trusted, &token, issued + 3_901).unwrap_err();
+        assert!(denied.to_string().contains("clock is ahead"), "{denied}");
     }
 
     // spec: O-50

@@ -3,6 +3,7 @@
 //! others (spec O-50).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::Addr;
 use axum::extract::State;
@@ -17,13 +18,22 @@ use tokio_util::sync::CancellationToken;
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::executor_registry::messages::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::rate::{Rate, Used};
 use crate::actors::executor_registry::registry::{ConnectionId, Proof, Via};
+use crate::model::Tick;
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
 /// The size of read and write buffers, in bytes. Messages are short, and each of ten thousand
 /// sessions has such buffers.
 const BUFFER: usize = 2 * 1024;
+
+/// How fast the frames of a session are read. An executor's messages are bounded further (spec
+/// O-56); this bounds what is no message as well.
+const READING: Rate = Rate {
+    burst: 100,
+    interval: Duration::from_millis(50),
+};
 
 /// Upgrades to a WebSocket once the token has been verified.
 pub(super) async fn open(
@@ -46,23 +56,35 @@ pub(super) async fn open(
         .max_message_size(MESSAGE_LIMIT)
         .max_frame_size(MESSAGE_LIMIT);
     Ok(upgrade.on_upgrade(async move |socket| {
+        let proof = Arc::new(proof);
+        let open = Open {
+            proof: Arc::clone(&proof),
+        };
         let Ok(Opened {
             connection,
             outgoing,
-        }) = door.registry.send(Open).await
+        }) = door.registry.send(open).await
         else {
             return;
         };
         let session = Session {
-            proof: Arc::new(proof),
+            proof,
             connection,
             registry: door.registry,
             socket,
             registered: false,
+            opened: Instant::now(),
+            read: Used::default(),
             _room: room,
         };
         session.run(outgoing, door.end).await;
     }))
+}
+
+/// The next frame, not read before this time.
+async fn next(socket: &mut WebSocket, from: Instant) -> Option<Result<Message, axum::Error>> {
+    sleep_until(from).await;
+    socket.recv().await
 }
 
 /// A session from its opening to its end. ExecutorRegistry is informed of the end in every case.
@@ -72,6 +94,9 @@ struct Session {
     registry: Addr<ExecutorRegistry>,
     socket: WebSocket,
     registered: bool,
+    opened: Instant,
+    /// Of the rate at which its frames are read.
+    read: Used,
     _room: OwnedSemaphorePermit,
 }
 
@@ -86,7 +111,8 @@ type End = Option<(u16, &'static str)>;
 
 impl Session {
     async fn run(mut self, mut outgoing: mpsc::Receiver<Outgoing>, end: CancellationToken) {
-        let register_by = Instant::now() + PATIENCE;
+        let register_by = self.opened + PATIENCE;
+        let mut read_from = self.opened;
         let why = loop {
             let went = tokio::select! {
                 biased;
@@ -99,8 +125,11 @@ impl Session {
                 () = sleep_until(register_by), if !self.registered => {
                     Err(Some((close_code::POLICY, "nobody has registered")))
                 }
-                heard = self.socket.recv() => match heard {
-                    Some(Ok(message)) => self.hear(message).await,
+                heard = next(&mut self.socket, read_from) => match heard {
+                    Some(Ok(message)) => {
+                        read_from = self.pace();
+                        self.hear(message).await
+                    }
                     Some(Err(error)) => Err(self.unreadable(&error).await),
                     None => Err(None),
                 },
@@ -115,6 +144,12 @@ impl Session {
             // An executor that does not read this in time is disconnected.
             let _ = timeout(PATIENCE, self.socket.send(frame)).await;
         }
+    }
+
+    /// When the next frame may be read. Until then the executor waits with what it sends.
+    fn pace(&mut self) -> Instant {
+        let now = Tick::after_start(self.opened.elapsed());
+        Instant::now() + READING.delay(&mut self.read, now)
     }
 
     async fn hear(&mut self, message: Message) -> Result<(), End> {

@@ -63,7 +63,11 @@ impl Driver {
         let backend = backend(&store, clock, &[("default", 8)], None);
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());
-        let sessions = Sessions::with_room(backend.registry.clone(), access, room);
+        let limits = Limits {
+            sessions: room,
+            ..Limits::of(4_096, 0)
+        };
+        let sessions = Sessions::new(backend.registry.clone(), access, limits);
         a_moment().await;
         Self {
             store,

@@ -253,6 +253,7 @@ impl Checks {
                 Some(
                     LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
+                    | LossClass::Unreachable
                     | LossClass::RegistrationTimeout
                     | LossClass::Decommissioned,
                 ) => true,

@@ -27,6 +27,7 @@ pub fn reason_fits(faults: &[PodFault], class: LossClass) -> bool {
             | LossClass::Decommissioned
             | LossClass::HeartbeatTimeout
             | LossClass::Disconnected
+            | LossClass::Unreachable
             | LossClass::RegistrationTimeout
             | LossClass::PendingTimeout
             | LossClass::StartFailed

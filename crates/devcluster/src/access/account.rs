@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 
 use super::rights::{AUTHENTICATED, User};
 use super::signing::{ISSUER, Keys};
-use crate::api::status::{ApiError, Cause};
+use crate::api::status::{ApiError, Causes};
 use crate::changes::write::seconds;
-use crate::objects::object::{Key, at, list, text};
+use crate::objects::object::{Key, at, list, number, strings, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
 /// The lifetime of a token in seconds, if the request sets none.
-const LASTS: i64 = 3_600;
+const DEFAULT_LIFETIME: i64 = 3_600;
 
 /// The shortest lifetime of a token, in seconds.
-const SHORTEST: i64 = 600;
+const MIN_LIFETIME: i64 = 600;
 
 /// The audiences whose tokens this server accepts.
 pub fn own_audiences() -> &'static [&'static str] {
@@ -61,11 +61,7 @@ impl Account {
                 return None;
             }
         }
-        let audiences = list(&claims, &["aud"])
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
+        let audiences = strings(&claims, &["aud"]).map(str::to_owned).collect();
         Some(Self { claims, audiences })
     }
 
@@ -104,7 +100,6 @@ impl Account {
     }
 }
 
-/// Answers a `TokenRequest` for a service account.
 pub fn request(
     keys: &Keys,
     state: &State,
@@ -121,19 +116,16 @@ pub fn request(
             "metadata.name must match service account name if specified",
         ));
     }
-    let lasts = at(request, &["spec", "expirationSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(LASTS);
+    let lasts = number(request, &["spec", "expirationSeconds"]).unwrap_or(DEFAULT_LIFETIME);
     let limit = 1_i64 << 32;
-    if !(SHORTEST..=limit).contains(&lasts) {
-        let why = if lasts < SHORTEST {
+    if !(MIN_LIFETIME..=limit).contains(&lasts) {
+        let why = if lasts < MIN_LIFETIME {
             "may not specify a duration less than 10 minutes"
         } else {
             "may not specify a duration larger than 2^32 seconds"
         };
-        let cause = Cause::invalid("spec.expirationSeconds", &lasts.into(), why);
-        let group = "authentication.k8s.io";
-        return Err(ApiError::invalid("TokenRequest", group, "", vec![cause]));
+        let causes = Causes::of(|causes| causes.invalid("spec.expirationSeconds", lasts, why));
+        causes.check("TokenRequest", "authentication.k8s.io", "")?;
     }
     let mut audiences = list(request, &["spec", "audiences"]).to_vec();
     if audiences.is_empty() {
@@ -187,10 +179,7 @@ fn bind(state: &State, account: &Key, bound: &Value, claims: &mut Value) -> Resu
     let pod = state
         .get(&Key::new(Resource::Pods, &account.namespace, name))
         .ok_or_else(|| ApiError::not_found("pods", "", name))?;
-    let of_pod = match text(pod.value(), &["spec", "serviceAccountName"]) {
-        "" => "default",
-        name => name,
-    };
+    let of_pod = text_or(pod.value(), &["spec", "serviceAccountName"], "default");
     if of_pod != &*account.name {
         return Err(ApiError::bad_request(format!(
             "cannot bind token for serviceaccount \"{}\" to pod running with different serviceaccount name \"{of_pod}\"",
@@ -255,7 +244,7 @@ mod tests {
             user.extra["authentication.kubernetes.io/pod-uid"],
             json!(["u-p"])
         );
-        let over = now() + SignedDuration::from_secs(LASTS);
+        let over = now() + SignedDuration::from_secs(DEFAULT_LIFETIME);
         assert!(read(&state, over).is_none());
         state.remove(&Key::new(Resource::Pods, "ns", "p"));
         assert!(read(&state, now()).is_none());

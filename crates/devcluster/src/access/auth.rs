@@ -66,12 +66,10 @@ impl Credentials {
         Some(&own.token)
     }
 
-    /// The key that signs the tokens of service accounts.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Authenticates a request.
     pub(crate) fn user(
         &self,
         parts: &Parts,
@@ -111,7 +109,7 @@ impl Credentials {
             }
         }
         if let Some(user) = found {
-            return Some(with_everybody(User {
+            return Some(with_authenticated_group(User {
                 name: user.name.clone(),
                 uid: user.uid.clone(),
                 groups: user.groups.clone(),
@@ -127,14 +125,14 @@ impl Credentials {
 }
 
 fn own_user() -> User {
-    with_everybody(User {
+    with_authenticated_group(User {
         name: USER.to_owned(),
         groups: vec![MASTERS.to_owned()],
         ..User::default()
     })
 }
 
-fn with_everybody(mut user: User) -> User {
+fn with_authenticated_group(mut user: User) -> User {
     user.groups.push(AUTHENTICATED.to_owned());
     user
 }
@@ -180,7 +178,7 @@ pub(crate) fn impersonated(
     {
         other.groups.extend(account::groups(namespace));
     }
-    Ok(with_everybody(other))
+    Ok(with_authenticated_group(other))
 }
 
 #[cfg(test)]

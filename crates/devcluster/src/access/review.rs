@@ -7,8 +7,8 @@ use super::account::{Account, own_audiences};
 use super::attributes::Attributes;
 use super::auth::Credentials;
 use super::rights::{Rights, User};
-use crate::api::status::{ApiError, Cause};
-use crate::objects::object::{list, text};
+use crate::api::status::{ApiError, Causes};
+use crate::objects::object::{list, strings, text};
 use crate::storage::store::State;
 
 /// What reviews are answered from.
@@ -27,36 +27,32 @@ impl Reviewer<'_> {
         &self,
         kind: &str,
         namespace: Option<&str>,
-        mut question: Value,
+        mut review: Value,
     ) -> Result<Value, ApiError> {
         let status = match kind {
             "SelfSubjectReview" => json!({"userInfo": self.user.to_value()}),
-            "TokenReview" => self.token(&question)?,
-            "SelfSubjectRulesReview" => self.rules(&question)?,
-            kind => self.access(kind, namespace, &question)?,
+            "TokenReview" => self.token(&review)?,
+            "SelfSubjectRulesReview" => self.rules(&review)?,
+            kind => self.access(kind, namespace, &review)?,
         };
-        if !question.get("metadata").is_some_and(Value::is_object) {
-            question["metadata"] = json!({});
+        if !review.get("metadata").is_some_and(Value::is_object) {
+            review["metadata"] = json!({});
         }
-        question["status"] = status;
-        Ok(question)
+        review["status"] = status;
+        Ok(review)
     }
 
     fn access(
         &self,
         kind: &str,
         namespace: Option<&str>,
-        question: &Value,
+        review: &Value,
     ) -> Result<Value, ApiError> {
-        let refused = |cause| {
-            Err(ApiError::invalid(
-                kind,
-                "authorization.k8s.io",
-                "",
-                vec![cause],
-            ))
+        let refused = |field: &str, value: &Value, why: &str| {
+            let causes = Causes::of(|causes| causes.invalid(field, value, why));
+            Err(ApiError::invalid(kind, "authorization.k8s.io", "", causes))
         };
-        let spec = question.get("spec").cloned().unwrap_or_default();
+        let spec = review.get("spec").cloned().unwrap_or_default();
         let part = |name: &str| spec.get(name).filter(|v| v.is_object());
         let wanted = match (part("resourceAttributes"), part("nonResourceAttributes")) {
             (Some(resource), None) => of_resource(resource),
@@ -68,7 +64,7 @@ impl Reviewer<'_> {
             _ => {
                 let why =
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return refused(Cause::invalid("spec.resourceAttributes", &Value::Null, why));
+                return refused("spec.resourceAttributes", &Value::Null, why);
             }
         };
         if let Some(namespace) = namespace
@@ -76,7 +72,7 @@ impl Reviewer<'_> {
         {
             let why = format!("must match metadata.namespace: {namespace}");
             let field = "spec.resourceAttributes.namespace";
-            return refused(Cause::invalid(field, &wanted.namespace.into(), &why));
+            return refused(field, &wanted.namespace.into(), &why);
         }
         let other;
         let user = if kind == "SelfSubjectAccessReview" {
@@ -89,7 +85,7 @@ impl Reviewer<'_> {
             let name = text(&spec, &["user"]).to_owned();
             if name.is_empty() && groups.is_empty() {
                 let why = "at least one of user or group must be specified";
-                return refused(Cause::invalid("spec.user", &"".into(), why));
+                return refused("spec.user", &"".into(), why);
             }
             other = User {
                 name,
@@ -105,8 +101,8 @@ impl Reviewer<'_> {
         })
     }
 
-    fn rules(&self, question: &Value) -> Result<Value, ApiError> {
-        let namespace = text(question, &["spec", "namespace"]);
+    fn rules(&self, review: &Value) -> Result<Value, ApiError> {
+        let namespace = text(review, &["spec", "namespace"]);
         if namespace.is_empty() {
             return Err(ApiError::bad_request("no namespace on request"));
         }
@@ -117,17 +113,14 @@ impl Reviewer<'_> {
         Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
     }
 
-    fn token(&self, question: &Value) -> Result<Value, ApiError> {
-        let token = text(question, &["spec", "token"]);
+    fn token(&self, review: &Value) -> Result<Value, ApiError> {
+        let token = text(review, &["spec", "token"]);
         if token.is_empty() {
             return Err(ApiError::bad_request(
                 "token is required for TokenReview in authentication",
             ));
         }
-        let asked: Vec<&str> = list(question, &["spec", "audiences"])
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
+        let asked: Vec<&str> = strings(review, &["spec", "audiences"]).collect();
         let keys = self.credentials.keys();
         if let Some(account) = Account::read(keys, token, self.state, self.now) {
             let wanted = if asked.is_empty() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::attributes::Attributes;
 use crate::api::status::ApiError;
-use crate::objects::object::{Key, list, text};
+use crate::objects::object::{Key, list, strings, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -17,7 +17,6 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// The user that sends a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct User {
     pub name: String,
@@ -55,7 +54,6 @@ impl User {
     }
 }
 
-/// The authorization mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Every authenticated user may do anything.
@@ -65,7 +63,7 @@ pub enum Rights {
 }
 
 /// The rules that every user has.
-fn given(user: &User) -> Vec<Value> {
+fn default_rules(user: &User) -> Vec<Value> {
     let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     let well = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let mut rules = vec![urls(&well), urls(&["/healthz/*", "/livez/*", "/readyz/*"])];
@@ -100,7 +98,7 @@ impl Rights {
         if user.is_of(MASTERS) || (self == Self::All && !user.is_of(UNAUTHENTICATED)) {
             return Some(String::new());
         }
-        if given(user).iter().any(|rule| covers(rule, wanted)) {
+        if default_rules(user).iter().any(|rule| covers(rule, wanted)) {
             return Some(String::new());
         }
         if self == Self::All {
@@ -128,9 +126,8 @@ impl Rights {
         ))
     }
 
-    /// All rules that apply to a user in a namespace.
     pub fn rules(self, state: &State, user: &User, namespace: &str) -> Vec<Value> {
-        let mut rules = given(user);
+        let mut rules = default_rules(user);
         if self == Self::All || user.is_of(MASTERS) {
             rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
             rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
@@ -220,10 +217,7 @@ fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
         "User" => user.name == name,
         "Group" => user.is_of(name),
         "ServiceAccount" => {
-            let namespace = match text(subject, &["namespace"]) {
-                "" => here,
-                said => said,
-            };
+            let namespace = text_or(subject, &["namespace"], here);
             user.name == format!("system:serviceaccount:{namespace}:{name}")
         }
         _ => false,
@@ -232,12 +226,7 @@ fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
 
 /// Whether a rule allows a request.
 fn covers(rule: &Value, wanted: &Attributes) -> bool {
-    let words = |field: &str| {
-        list(rule, &[field])
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-    };
+    let words = |field: &str| strings(rule, &[field]).collect::<Vec<_>>();
     let has = |field: &str, word: &str| words(field).iter().any(|w| *w == "*" || *w == word);
     if !has("verbs", &wanted.verb) {
         return false;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The cluster roles that always exist when RBAC is on.
-pub fn standing_roles() -> Vec<Value> {
+pub fn default_roles() -> Vec<Value> {
     let role = |name: &str, rules: Value| {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -12,7 +12,6 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// The issuer of tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The signing key. It lives as long as the server, or as the data file that stores it. Tokens signed with another key
@@ -60,18 +59,17 @@ impl Keys {
     }
 
     /// Reads a stored key; `None` if the text is not one.
-    pub fn kept(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         let key = Key::new(&BASE64.decode(text).ok()?)?;
         Some(Self(Some(Arc::new(key))))
     }
 
-    /// The key as text that `kept` reads. It is secret.
-    pub fn to_keep(&self) -> Option<String> {
+    /// The key as text that `from_text` reads. It is secret.
+    pub fn to_text(&self) -> Option<String> {
         let key = self.0.as_ref()?;
         Some(BASE64.encode(&key.pkcs8))
     }
 
-    /// A random token id (`jti`).
     pub fn token_id(&self) -> Option<String> {
         let mut bytes = [0; 16];
         self.0.as_ref()?.random.fill(&mut bytes).ok()?;
@@ -168,10 +166,10 @@ mod tests {
     fn a_stored_key_verifies_tokens_signed_before() {
         let keys = Keys::generate();
         let token = keys.sign(&json!({"sub": "a"})).expect("a token");
-        let kept = Keys::kept(&keys.to_keep().expect("a key")).expect("a key");
-        assert_eq!(kept.verify(&token), Some(json!({"sub": "a"})));
+        let from_text = Keys::from_text(&keys.to_text().expect("a key")).expect("a key");
+        assert_eq!(from_text.verify(&token), Some(json!({"sub": "a"})));
         for none in ["", "!", "AAAA"] {
-            assert!(Keys::kept(none).is_none(), "{none}");
+            assert!(Keys::from_text(none).is_none(), "{none}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Content negotiation: reads the `Accept` header and chooses the form of the response.
 
 use http::HeaderMap;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, HeaderName};
 
 use super::query::Query;
 use super::status::ApiError;
@@ -17,17 +17,13 @@ pub enum Include {
 /// How much of the objects a response shows, and in which shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Whole objects.
     Whole,
-    /// One `PartialObjectMetadata`.
     Partial,
-    /// A `PartialObjectMetadataList`.
     PartialList,
     /// Rows of a `Table`, as kubectl prints them.
     Table(Include),
 }
 
-/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     pub shape: Shape,
@@ -38,7 +34,6 @@ pub struct Form {
 }
 
 impl Form {
-    /// Whole objects, as JSON.
     pub const JSON: Self = Self {
         shape: Shape::Whole,
         version: "meta.k8s.io/v1",
@@ -51,14 +46,14 @@ const YAML: &str = "application/yaml";
 
 /// One media range of the header.
 #[derive(Debug, PartialEq)]
-struct Clause<'a> {
+struct MediaRange<'a> {
     kind: &'a str,
     subtype: &'a str,
     quality: f32,
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Clause<'a> {
+impl<'a> MediaRange<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let media = parts.next()?;
@@ -67,7 +62,7 @@ impl<'a> Clause<'a> {
             None if media == "*" => ("*", "*"),
             None => return None,
         };
-        let mut clause = Self {
+        let mut range = Self {
             kind: kind.trim(),
             subtype: subtype.trim(),
             quality: 1.0,
@@ -79,12 +74,12 @@ impl<'a> Clause<'a> {
             };
             let (name, value) = (name.trim(), value.trim().trim_matches('"'));
             if name == "q" {
-                clause.quality = value.parse().unwrap_or(1.0);
+                range.quality = value.parse().unwrap_or(1.0);
             } else {
-                clause.parameters.push((name, value));
+                range.parameters.push((name, value));
             }
         }
-        Some(clause)
+        Some(range)
     }
 
     fn parameter(&self, name: &str) -> Option<&'a str> {
@@ -117,22 +112,21 @@ impl<'a> Clause<'a> {
 }
 
 /// The media ranges by preference. Among equals the client's order counts.
-fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
-    let vagueness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
-    clauses.sort_by(|a, b| {
+fn media_ranges(header: &str) -> Vec<MediaRange<'_>> {
+    let mut media_ranges: Vec<_> = header.split(',').filter_map(MediaRange::parse).collect();
+    let vagueness = |c: &MediaRange<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
+    media_ranges.sort_by(|a, b| {
         b.quality
             .total_cmp(&a.quality)
             .then(vagueness(a).cmp(&vagueness(b)))
     });
-    clauses
+    media_ranges
 }
 
-fn header(headers: &HeaderMap) -> &str {
-    headers
-        .get(ACCEPT)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default()
+/// The value of a header; empty if it is missing or no text.
+pub fn header(headers: &HeaderMap, name: HeaderName) -> &str {
+    let value = headers.get(name).and_then(|v| v.to_str().ok());
+    value.unwrap_or_default()
 }
 
 /// The 406 error. Protobuf is not listed as supported to a client that already asked for it.
@@ -154,13 +148,13 @@ fn refused(header: &str, streams: bool) -> ApiError {
 
 /// The media type for a document that is no object.
 pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
-    let header = header(headers);
+    let header = header(headers, ACCEPT);
     if header.is_empty() {
         return Ok(JSON);
     }
-    for clause in clauses(header) {
+    for range in media_ranges(header) {
         for media_type in [JSON, YAML] {
-            if clause.covers(media_type) && clause.target().is_none() {
+            if range.covers(media_type) && range.target().is_none() {
                 return Ok(media_type);
             }
         }
@@ -170,20 +164,20 @@ pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
 
 /// Whether the client names exactly this media type.
 pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
-    clauses(header(headers)).iter().any(|clause| {
+    media_ranges(header(headers, ACCEPT)).iter().any(|range| {
         media_type
             .split_once('/')
-            .is_some_and(|(kind, subtype)| clause.kind == kind && clause.subtype == subtype)
+            .is_some_and(|(kind, subtype)| range.kind == kind && range.subtype == subtype)
     })
 }
 
 /// The version of `apidiscovery.k8s.io` whose document the client prefers to the plain one, if any.
 pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
-    for clause in clauses(header(headers)) {
-        if !clause.covers(JSON) {
+    for range in media_ranges(header(headers, ACCEPT)) {
+        if !range.covers(JSON) {
             continue;
         }
-        match clause.target() {
+        match range.target() {
             Some(("apidiscovery.k8s.io", "v2", wanted)) if wanted == kind => return Some("v2"),
             Some(("apidiscovery.k8s.io", "v2beta1", wanted)) if wanted == kind => {
                 return Some("v2beta1");
@@ -197,23 +191,21 @@ pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
 
 /// The form for objects and lists.
 pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form, ApiError> {
-    let header = header(headers);
+    let header = header(headers, ACCEPT);
     if header.is_empty() {
         return Ok(Form::JSON);
     }
-    for clause in clauses(header) {
+    for range in media_ranges(header) {
         for media_type in [JSON, YAML] {
             // A watch sends one JSON document per line, which YAML cannot do.
             let can_stream = media_type == JSON;
-            if !clause.covers(media_type)
+            if !range.covers(media_type)
                 || (streams && !can_stream)
-                || clause
-                    .streams()
-                    .is_some_and(|s| s != "watch" || !can_stream)
+                || range.streams().is_some_and(|s| s != "watch" || !can_stream)
             {
                 continue;
             }
-            let Some((group, version, kind)) = clause.target() else {
+            let Some((group, version, kind)) = range.target() else {
                 return Ok(Form {
                     media_type,
                     ..Form::JSON

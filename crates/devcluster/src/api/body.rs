@@ -7,7 +7,6 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// A parsed body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// The content; of a duplicate field the last value.
@@ -16,7 +15,6 @@ pub struct Document {
     pub duplicates: Vec<String>,
 }
 
-/// Parses JSON.
 pub fn json(bytes: &[u8]) -> Result<Document, String> {
     let read = Read::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);

@@ -11,15 +11,16 @@ use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::accept::header;
 use super::body::{self, Document};
 use super::decode::{self, unknown_field};
 use super::path::Target;
-use super::protobuf::{self, Unread};
+use super::protobuf::{self, DecodeError};
 use super::query::Query;
-use super::status::ApiError;
+use super::status::{ApiError, Causes};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
-use crate::changes::scale::Rescale;
+use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
@@ -48,26 +49,18 @@ pub(crate) struct Call<'a> {
 }
 
 async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
+    let too_large =
+        || ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
     // A request that announces too large a body is refused without reading it.
     if body.size_hint().lower() > MAX_BODY as u64 {
-        return Err(ApiError::too_large(format!(
-            "Request entity too large: limit is {MAX_BODY}"
-        )));
+        return Err(too_large());
     }
-    match tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            let too_large = error
-                .source()
-                .is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
-            Err(if too_large {
-                ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
-            } else {
-                ApiError::bad_request("the body broke off")
-            })
-        }
-        Err(_) => Err(ApiError::deadline_passed()),
-    }
+    let read = tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await;
+    read.map_err(|_| ApiError::deadline_passed())?
+        .map_err(|error| match error.source() {
+            Some(cause) if cause.is::<http_body_util::LengthLimitError>() => too_large(),
+            _ => ApiError::bad_request("the body broke off"),
+        })
 }
 
 /// The media type of Kubernetes' protobuf encoding, which typed clients use.
@@ -85,12 +78,12 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     }
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
-        Err(Unread::Kind(kind)) => {
+        Err(DecodeError::Kind(kind)) => {
             tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
             let known = ["application/json", "application/yaml"];
             Err(ApiError::unsupported_media_type(&known))
         }
-        Err(Unread::Broken) => Err(ApiError::bad_request(
+        Err(DecodeError::Malformed) => Err(ApiError::bad_request(
             "the body is not what application/vnd.kubernetes.protobuf is",
         )),
     }
@@ -143,27 +136,26 @@ impl<'a> Call<'a> {
         self.parts.uri.path()
     }
 
-    /// The review in the body, whose answer is not stored.
-    pub(crate) fn question(&self, kind: &str) -> Result<Value, ApiError> {
-        let mut question = self.read_body(kind)?.value;
-        let given = text(&question, &["kind"]);
-        if !question.is_object() || !(given.is_empty() || given == kind) {
+    /// The object of this kind in the body, unchecked apart from its kind.
+    pub(crate) fn object_of_kind(&self, kind: &str) -> Result<Value, ApiError> {
+        let mut object = self.read_body(kind)?.value;
+        let given = text(&object, &["kind"]);
+        if !object.is_object() || !(given.is_empty() || given == kind) {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind})"
             )));
         }
-        question["kind"] = kind.into();
-        Ok(question)
+        object["kind"] = kind.into();
+        Ok(object)
     }
 
     fn content_type(&self) -> &str {
-        let header = self
-            .parts
-            .headers
-            .get(CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        match header.split(';').next().unwrap_or_default().trim() {
+        match header(&self.parts.headers, CONTENT_TYPE)
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+        {
             // `from_binary` has converted the body.
             PROTOBUF => "application/json",
             other => other,
@@ -187,9 +179,7 @@ impl<'a> Call<'a> {
     }
 
     fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
-        let agent = self.parts.headers.get(USER_AGENT);
-        let agent = agent.and_then(|v| v.to_str().ok()).unwrap_or_default();
-        WriteOptions::read(&self.query, verb, agent)
+        WriteOptions::read(&self.query, verb, header(&self.parts.headers, USER_AGENT))
     }
 
     /// Whether objects of this kind have this write-only subresource.
@@ -206,7 +196,7 @@ impl<'a> Call<'a> {
         let traits = resource.traits();
         let body = self.read_body(traits.kind)?;
         let decoded = decode::object(resource, body.value)
-            .map_err(|undecoded| undecoded.refused(traits.kind, &self.body))?;
+            .map_err(|error| error.refused(traits.kind, &self.body))?;
         let mut odd: Vec<String> = decoded.unknown.iter().map(|f| unknown_field(f)).collect();
         odd.extend(body.duplicates);
         match validation {
@@ -245,24 +235,22 @@ impl<'a> Call<'a> {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        let mut options = DeleteOptions::default();
         if !self.body.is_empty() {
-            let value = self.read_body("DeleteOptions")?.value;
-            let mut options = DeleteOptions::from_value(&value)?;
-            options.dry_run |= self.query.dry_run("DeleteOptions")?;
-            return Ok(options);
+            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?.value)?;
+        } else {
+            options.grace = self.query.number("gracePeriodSeconds")?;
+            match self.query.text("propagationPolicy") {
+                "" => {}
+                policy => options.set_propagation(policy)?,
+            }
+            if let Some(orphan) = self.query.flag("orphanDependents") {
+                options.set_orphan(orphan)?;
+            }
         }
-        let mut options = DeleteOptions {
-            grace: self.query.number("gracePeriodSeconds")?,
-            dry_run: self.query.dry_run("DeleteOptions")?,
-            ..DeleteOptions::default()
-        };
-        match self.query.text("propagationPolicy") {
-            "" => {}
-            policy => options.set_propagation(policy)?,
-        }
-        if let Some(orphan) = self.query.flag("orphanDependents") {
-            options.set_orphan(orphan)?;
-        }
+        let mut causes = Causes::default();
+        options.dry_run |= self.query.dry_run(&mut causes);
+        causes.check("DeleteOptions", "meta.k8s.io", "")?;
         Ok(options)
     }
 
@@ -280,14 +268,8 @@ impl<'a> Call<'a> {
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
                 self.caller.manager = options.manager;
-                Ok((
-                    Write::Create {
-                        resource,
-                        namespace,
-                        object,
-                    },
-                    options.dry_run,
-                ))
+                let write = Write::create(resource, &namespace, object);
+                Ok((write, options.dry_run))
             }
             Method::DELETE if placed && resource.traits().namespaced => {
                 let options = self.delete_options()?;
@@ -317,7 +299,7 @@ impl<'a> Call<'a> {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
             Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
-            Some("scale") if key.resource.is_a_set() => return self.write_scale(key),
+            Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
         };
@@ -375,23 +357,22 @@ impl<'a> Call<'a> {
     }
 
     fn write_scale(&mut self, key: Key) -> Result<(Write, bool), ApiError> {
-        if self.parts.method == Method::PUT {
-            let options = self.options(Verb::Update)?;
-            let scale = self.question("Scale")?;
-            self.caller.manager = options.manager;
-            let rescale = Rescale::Put(scale);
-            return Ok((Write::Rescale { key, rescale }, options.dry_run));
-        }
-        if self.parts.method != Method::PATCH {
-            return Err(ApiError::method_not_allowed());
-        }
-        let kind = PatchKind::of_content_type(self.content_type())
-            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
-        let options = self.options(Verb::Patch)?;
-        let (patch, _) = self.patch(false, options.validation)?;
+        let (options, scale) = match self.parts.method {
+            Method::PUT => (
+                self.options(Verb::Update)?,
+                ScaleWrite::Put(self.object_of_kind("Scale")?),
+            ),
+            Method::PATCH => {
+                let kind = PatchKind::of_content_type(self.content_type())
+                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+                let options = self.options(Verb::Patch)?;
+                let (patch, _) = self.patch(false, options.validation)?;
+                (options, ScaleWrite::Patch(kind, patch))
+            }
+            _ => return Err(ApiError::method_not_allowed()),
+        };
         self.caller.manager = options.manager;
-        let rescale = Rescale::Patch(kind, patch);
-        Ok((Write::Rescale { key, rescale }, options.dry_run))
+        Ok((Write::Scale { key, scale }, options.dry_run))
     }
 
     /// The write that a POST to a pod's subresource asks for, and whether it is a dry run.
@@ -400,17 +381,11 @@ impl<'a> Call<'a> {
             return Err(ApiError::method_not_allowed());
         }
         let dry_run = self.options(Verb::Create)?.dry_run;
-        let kind = if sub == Some("eviction") {
-            "Eviction"
-        } else {
-            "Binding"
+        let kind = match sub {
+            Some("eviction") => "Eviction",
+            _ => "Binding",
         };
-        let body = self.read_body(kind)?.value;
-        if !matches!(text(&body, &["kind"]), k if k.is_empty() || k == kind) || !body.is_object() {
-            return Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind})"
-            )));
-        }
+        let body = self.object_of_kind(kind)?;
         same_namespace(&body, &key.namespace)?;
         if kind == "Binding" {
             return Ok((Write::Bind { key, binding: body }, dry_run));
@@ -424,13 +399,8 @@ impl<'a> Call<'a> {
             None | Some(Value::Null) => DeleteOptions::default(),
             Some(options) => DeleteOptions::from_value(options)?,
         };
-        Ok((
-            Write::Evict {
-                key,
-                options: options.clone(),
-            },
-            dry_run || options.dry_run,
-        ))
+        let dry_run = dry_run || options.dry_run;
+        Ok((Write::Evict { key, options }, dry_run))
     }
 }
 

@@ -1,8 +1,10 @@
 //! The causes of a validation error, one for each invalid field.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-/// One invalid field.
+use super::status::ApiError;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     pub(crate) reason: &'static str,
@@ -10,69 +12,93 @@ pub struct Cause {
     pub(crate) message: String,
 }
 
-impl Cause {
-    fn new(reason: &'static str, field: impl Into<String>, message: String) -> Self {
-        Self {
+/// The invalid fields of an object, in the order in which they were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Causes(pub(crate) Vec<Cause>);
+
+impl Causes {
+    fn push(&mut self, reason: &'static str, field: impl Into<String>, message: String) {
+        let field = field.into();
+        self.0.push(Cause {
             reason,
-            field: field.into(),
+            field,
             message,
-        }
+        });
     }
 
-    pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self::new("FieldValueRequired", field, message)
+    pub fn required(&mut self, field: impl Into<String>, detail: &str) {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        let message = format!("Required value{colon}{detail}");
+        self.push("FieldValueRequired", field, message);
     }
 
     /// The field's value has an invalid form.
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::new(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {detail}"),
-        )
+    pub fn invalid(&mut self, field: impl Into<String>, value: impl Serialize, detail: &str) {
+        let message = format!("Invalid value: {}: {detail}", json!(value));
+        self.push("FieldValueInvalid", field, message);
     }
 
     /// The field must not be set or changed.
-    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
+    pub fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
+        self.push("FieldValueForbidden", field, format!("Forbidden: {detail}"));
     }
 
-    /// The value is not one of the supported ones.
-    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+    pub fn not_supported(
+        &mut self,
+        field: impl Into<String>,
+        value: impl Serialize,
+        supported: &[&str],
+    ) {
         let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-        Self::new(
-            "FieldValueNotSupported",
-            field,
-            format!(
-                "Unsupported value: {value}: supported values: {}",
-                quoted.join(", ")
-            ),
-        )
+        let supported = quoted.join(", ");
+        let message = format!(
+            "Unsupported value: {}: supported values: {supported}",
+            json!(value)
+        );
+        self.push("FieldValueNotSupported", field, message);
     }
 
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::new(
-            "FieldValueDuplicate",
-            field,
-            format!("Duplicate value: {value}"),
-        )
+    /// The last field of the path must have one of these values, if it is set.
+    pub fn one_of(&mut self, object: &Value, path: impl Into<String>, allowed: &[&str]) {
+        let path = path.into();
+        let field = path.rsplit('.').next().unwrap_or_default();
+        if let Some(value) = object.get(field)
+            && !allowed.contains(&value.as_str().unwrap_or_default())
+        {
+            self.not_supported(path, value, allowed);
+        }
+    }
+
+    pub fn duplicate(&mut self, field: impl Into<String>, value: &str) {
+        let message = format!("Duplicate value: {}", json!(value));
+        self.push("FieldValueDuplicate", field, message);
     }
 
     /// The value refers to something that does not exist.
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
-        Self::new("FieldValueNotFound", field, format!("Not found: {value}"))
+    pub fn not_found(&mut self, field: impl Into<String>, value: &str) {
+        let message = format!("Not found: {}", json!(value));
+        self.push("FieldValueNotFound", field, message);
     }
 
-    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
-        Self::new(
-            "FieldValueTooLong",
-            field,
-            format!("Too long: may not be more than {limit} bytes"),
-        )
+    pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        self.push("FieldValueTooLong", field, message);
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub fn check(self, kind: &str, group: &str, name: &str) -> Result<(), ApiError> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::invalid(kind, group, name, self))
+    }
+
+    pub fn of(add: impl FnOnce(&mut Self)) -> Self {
+        let mut causes = Self::default();
+        add(&mut causes);
+        causes
     }
 }

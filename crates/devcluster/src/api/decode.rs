@@ -41,13 +41,13 @@ const KEPT_EMPTY: [&str; 5] = ["containers", "image", "imageID", "value", "name"
 
 /// Why a body is not an object of the expected type.
 #[derive(Debug)]
-pub struct Undecoded {
+pub struct DecodeError {
     pub why: String,
     /// The kind and version that the body declares, if any.
     of: Option<(String, String)>,
 }
 
-impl Undecoded {
+impl DecodeError {
     fn new(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -70,7 +70,6 @@ impl Undecoded {
     }
 }
 
-/// Parses an object from JSON or YAML.
 pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
     let read = if is_yaml {
         body::yaml(body)
@@ -79,7 +78,7 @@ pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiErro
     };
     read.map_err(|why| {
         let form = if is_yaml { "yaml" } else { "json" };
-        Undecoded::new(format!(
+        DecodeError::new(format!(
             "couldn't get version/kind; {form} parse error: {why}"
         ))
         .refused(kind, body)
@@ -87,10 +86,10 @@ pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiErro
 }
 
 /// Decodes an object as its type: drops unknown and empty fields, refuses wrong types.
-pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecoded> {
+pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeError> {
     let traits = resource.traits();
     let Some(fields) = object.as_object_mut() else {
-        return Err(Undecoded::new(
+        return Err(DecodeError::new(
             "couldn't get version/kind; json parse error: it is no object",
         ));
     };
@@ -98,7 +97,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecode
         None | Some(Value::Null) => Ok(default.to_owned()),
         Some(Value::String(s)) if s.is_empty() => Ok(default.to_owned()),
         Some(Value::String(s)) => Ok(s.clone()),
-        Some(_) => Err(Undecoded::new(format!(
+        Some(_) => Err(DecodeError::new(format!(
             "couldn't get version/kind; json parse error: {field} is no string"
         ))),
     };
@@ -109,7 +108,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecode
     if kind != traits.kind || version != traits.api_version {
         return Err(other_kind(traits, kind, version));
     }
-    let unlike = |why: String| Undecoded {
+    let unlike = |why: String| DecodeError {
         why,
         of: Some((traits.kind.to_owned(), traits.version.to_owned())),
     };
@@ -145,7 +144,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecode
 }
 
 /// The error for an object of another kind than the path's.
-fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
+fn other_kind(traits: &Traits, kind: String, version: String) -> DecodeError {
     let why = match Resource::of_kind(&version, &kind) {
         Some(_) => {
             let group = |group: &'static str| group.split('.').next().unwrap_or_default();
@@ -164,13 +163,12 @@ fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
         ),
     };
     let version = version.rsplit('/').next().unwrap_or_default().to_owned();
-    Undecoded {
+    DecodeError {
         why,
         of: Some((kind, version)),
     }
 }
 
-/// The warning or error about an unknown field.
 pub fn unknown_field(field: &str) -> String {
     format!("unknown field \"{field}\"")
 }

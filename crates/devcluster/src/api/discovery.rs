@@ -16,7 +16,6 @@ const STORED: [&str; 8] = [
     "watch",
 ];
 
-/// Group, version and kind.
 type Kind = (&'static str, &'static str, &'static str);
 
 /// A resource or subresource of an API group.
@@ -33,18 +32,6 @@ struct Served {
 }
 
 impl Served {
-    fn review(group: &'static str, plural: &str, kind: &'static str, namespaced: bool) -> Self {
-        Self {
-            group,
-            path: plural.to_owned(),
-            namespaced,
-            kind: (group, "v1", kind),
-            verbs: vec!["create"],
-            short_names: &[],
-            categories: &[],
-        }
-    }
-
     fn singular(&self) -> String {
         if self.path.contains('/') {
             String::new()
@@ -52,82 +39,56 @@ impl Served {
             self.kind.2.to_lowercase()
         }
     }
+
+    /// Adds the short names and categories to a document's entry, if there are any.
+    fn add_names(&self, entry: &mut Value) {
+        for (field, names) in [
+            ("shortNames", self.short_names),
+            ("categories", self.categories),
+        ] {
+            if !names.is_empty() {
+                entry[field] = json!(names);
+            }
+        }
+    }
 }
 
-/// The subresources other than `status`, with their kinds and verbs.
-const SUBRESOURCES: [(Resource, &str, Kind, &[&str]); 8] = [
-    (
-        Resource::Namespaces,
-        "finalize",
-        ("", "v1", "Namespace"),
-        &["update"],
-    ),
-    (
-        Resource::Pods,
-        "binding",
-        ("", "v1", "Binding"),
-        &["create"],
-    ),
-    (
-        Resource::Pods,
-        "eviction",
-        ("policy", "v1", "Eviction"),
-        &["create"],
-    ),
-    (Resource::Pods, "log", ("", "v1", "Pod"), &["get"]),
-    (
-        Resource::ServiceAccounts,
-        "token",
-        ("authentication.k8s.io", "v1", "TokenRequest"),
-        &["create"],
-    ),
-    (Resource::Deployments, "scale", SCALE, SCALED),
-    (Resource::ReplicaSets, "scale", SCALE, SCALED),
-    (Resource::StatefulSets, "scale", SCALE, SCALED),
-];
-
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 const SCALE: Kind = ("autoscaling", "v1", "Scale");
-const SCALED: &[&str] = &["get", "patch", "update"];
 
-/// Review resources, which are answered and not stored: group, resource, kind, and whether they are namespaced.
-const REVIEWS: [(&str, &str, &str, bool); 6] = [
-    (
-        "authentication.k8s.io",
-        "selfsubjectreviews",
-        "SelfSubjectReview",
-        false,
-    ),
-    (
-        "authentication.k8s.io",
-        "tokenreviews",
-        "TokenReview",
-        false,
-    ),
-    (
-        "authorization.k8s.io",
-        "localsubjectaccessreviews",
-        "LocalSubjectAccessReview",
-        true,
-    ),
-    (
-        "authorization.k8s.io",
-        "selfsubjectaccessreviews",
-        "SelfSubjectAccessReview",
-        false,
-    ),
-    (
-        "authorization.k8s.io",
-        "selfsubjectrulesreviews",
-        "SelfSubjectRulesReview",
-        false,
-    ),
-    (
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
-        false,
-    ),
+/// The subresources other than `status`, with their kinds and verbs.
+fn subresources(resource: Resource) -> Vec<(&'static str, Kind, Vec<&'static str>)> {
+    match resource {
+        Resource::Namespaces => vec![("finalize", ("", "v1", "Namespace"), vec!["update"])],
+        Resource::Pods => vec![
+            ("binding", ("", "v1", "Binding"), vec!["create"]),
+            ("eviction", ("policy", "v1", "Eviction"), vec!["create"]),
+            ("log", ("", "v1", "Pod"), vec!["get"]),
+        ],
+        Resource::ServiceAccounts => {
+            let kind = (AUTHENTICATION, "v1", "TokenRequest");
+            vec![("token", kind, vec!["create"])]
+        }
+        set if set.is_workload() => vec![("scale", SCALE, vec!["get", "patch", "update"])],
+        _ => Vec::new(),
+    }
+}
+
+/// Review resources, which are answered and not stored: group, kind, and whether they are namespaced.
+const REVIEWS: [(&str, &str, bool); 6] = [
+    (AUTHENTICATION, "SelfSubjectReview", false),
+    (AUTHENTICATION, "TokenReview", false),
+    (AUTHORIZATION, "LocalSubjectAccessReview", true),
+    (AUTHORIZATION, "SelfSubjectAccessReview", false),
+    (AUTHORIZATION, "SelfSubjectRulesReview", false),
+    (AUTHORIZATION, "SubjectAccessReview", false),
 ];
+
+/// The plural name of a review, as in paths.
+fn plural(review: &str) -> String {
+    format!("{}s", review.to_lowercase())
+}
 
 /// All resources and subresources, in the order of their paths.
 fn served() -> Vec<Served> {
@@ -150,18 +111,13 @@ fn served() -> Vec<Served> {
             verbs.retain(|v| *v != "deletecollection");
         }
         all.push(Served {
-            group: t.group,
             path: t.plural.to_owned(),
-            namespaced: t.namespaced,
-            kind,
-            verbs,
             short_names: t.short_names,
             categories: t.categories,
+            ..sub("", kind, verbs)
         });
-        for (owner, name, kind, verbs) in SUBRESOURCES {
-            if owner == resource {
-                all.push(sub(name, kind, verbs.to_vec()));
-            }
+        for (name, kind, verbs) in subresources(resource) {
+            all.push(sub(name, kind, verbs));
         }
         if t.has_status {
             all.push(sub("status", kind, vec!["get", "patch", "update"]));
@@ -177,9 +133,15 @@ fn served() -> Vec<Served> {
         short_names: events.short_names,
         categories: events.categories,
     });
-    for (group, plural, kind, namespaced) in REVIEWS {
-        all.push(Served::review(group, plural, kind, namespaced));
-    }
+    all.extend(REVIEWS.map(|(group, kind, namespaced)| Served {
+        group,
+        path: plural(kind),
+        namespaced,
+        kind: (group, "v1", kind),
+        verbs: vec!["create"],
+        short_names: &[],
+        categories: &[],
+    }));
     all.sort_by(|a, b| a.path.cmp(&b.path));
     all
 }
@@ -200,14 +162,12 @@ pub fn is_served(group: &str, version: &str) -> bool {
 }
 
 /// The kind of the review at a path of a group, and whether it is namespaced.
-pub fn review(group: &str, plural: &str) -> Option<(&'static str, bool)> {
-    REVIEWS
-        .iter()
-        .find(|(g, p, ..)| *g == group && *p == plural)
-        .map(|(_, _, kind, namespaced)| (*kind, *namespaced))
+pub fn review(group: &str, path: &str) -> Option<(&'static str, bool)> {
+    let mut reviews = REVIEWS.into_iter();
+    let (_, kind, namespaced) = reviews.find(|(g, kind, _)| *g == group && plural(kind) == path)?;
+    Some((kind, namespaced))
 }
 
-/// The versions of the core group.
 pub fn core_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -221,13 +181,11 @@ fn group_value(name: &str) -> Value {
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
-/// The `APIGroupList` of the named groups.
 pub fn groups() -> Value {
     let groups: Vec<Value> = GROUPS.iter().map(|name| group_value(name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// The `APIGroup` of a named group.
 pub fn group(name: &str) -> Option<Value> {
     GROUPS.contains(&name).then(|| {
         let mut group = group_value(name);
@@ -237,7 +195,6 @@ pub fn group(name: &str) -> Option<Value> {
     })
 }
 
-/// The `APIResourceList` of a group.
 pub fn resources(group: &str) -> Value {
     let resources: Vec<Value> = served()
         .iter()
@@ -254,20 +211,12 @@ pub fn resources(group: &str) -> Value {
                 value["group"] = s.kind.0.into();
                 value["version"] = s.kind.1.into();
             }
-            if !s.short_names.is_empty() {
-                value["shortNames"] = json!(s.short_names);
-            }
-            if !s.categories.is_empty() {
-                value["categories"] = json!(s.categories);
-            }
+            s.add_names(&mut value);
             value
         })
         .collect();
-    let version = if group.is_empty() {
-        "v1".to_owned()
-    } else {
-        format!("{group}/v1")
-    };
+    let version = format!("{group}/v1");
+    let version = version.trim_start_matches('/');
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 }
 
@@ -306,12 +255,7 @@ fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
         "singularResource": served.singular(),
         "verbs": served.verbs,
     });
-    if !served.short_names.is_empty() {
-        value["shortNames"] = json!(served.short_names);
-    }
-    if !served.categories.is_empty() {
-        value["categories"] = json!(served.categories);
-    }
+    served.add_names(&mut value);
     let below: Vec<Value> = all
         .iter()
         .filter(|s| s.group == served.group)
@@ -326,7 +270,6 @@ fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
     value
 }
 
-/// The paths at the root.
 pub fn root() -> Value {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",

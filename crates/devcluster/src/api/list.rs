@@ -4,19 +4,19 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::query::Query;
-use super::status::{ApiError, Cause};
-use super::token::Place;
+use super::status::{ApiError, Causes};
+use super::token::Position;
 use super::view::{Listing, View};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
-use crate::storage::store::{Forgotten, State, range};
+use crate::storage::store::{Compacted, State, range};
 
-/// The parameters of a list request.
 #[derive(Debug)]
 pub struct List {
     resource: Resource,
     namespace: Option<String>,
     selector: Selector,
+    /// The most objects of a page.
     limit: usize,
     from: From,
 }
@@ -25,15 +25,15 @@ pub struct List {
 #[derive(Debug, PartialEq)]
 enum From {
     /// The newest one; wait until it is at least this.
-    Now { at_least: u64 },
-    /// Exactly this one.
+    Now {
+        at_least: u64,
+    },
     Exactly(u64),
     /// The next page of a list, at the version at which the list began, or at the newest if that one has expired.
-    Rest(Place),
+    Rest(Position),
 }
 
 impl List {
-    /// Parses the query of a list request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -45,16 +45,13 @@ impl List {
             query.text("resourceVersionMatch"),
         );
         let token = query.text("continue");
-        let limit = query.number("limit")?.unwrap_or(0).max(0);
-        let causes = refusals(query);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
-        }
+        let limit = query.number("limit")?.filter(|limit| *limit > 0);
+        refusals(query).check("ListOptions", "meta.k8s.io", "")?;
         let mut list = Self {
             resource,
             namespace: namespace.map(str::to_owned),
             selector,
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            limit: limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             from: From::Now { at_least: 0 },
         };
         if !token.is_empty() {
@@ -62,7 +59,7 @@ impl List {
                 let why = "specifying resource version is not allowed when using continue";
                 return Err(ApiError::bad_request(why));
             }
-            list.from = From::Rest(Place::decode(token, namespace)?);
+            list.from = From::Rest(Position::decode(token, namespace)?);
             return Ok(list);
         }
         if version.is_empty() {
@@ -76,9 +73,9 @@ impl List {
         })?;
         // Version 0 ignores the limit, as on real servers: their cache does not serve pages.
         if version == 0 {
-            list.limit = 0;
+            list.limit = usize::MAX;
         }
-        let exact = matching == "Exact" || (matching.is_empty() && list.limit > 0);
+        let exact = matching == "Exact" || (matching.is_empty() && limit.is_some());
         list.from = if exact && version > 0 {
             From::Exactly(version)
         } else {
@@ -93,45 +90,43 @@ impl List {
             From::Now { at_least } => *at_least,
             From::Exactly(version) => *version,
             // A version in the future cannot come from a token of this server.
-            From::Rest(place) => place.version.unwrap_or(0),
+            From::Rest(position) => position.version.unwrap_or(0),
         }
     }
 
-    /// The encoded list.
     pub fn answer(&self, state: &State, view: &View) -> Result<Bytes, ApiError> {
         let (version, after) = match &self.from {
             From::Now { .. } => (state.resource_version(), None),
             From::Exactly(version) => (*version, None),
-            From::Rest(place) => (
-                place.version.unwrap_or(state.resource_version()),
-                Some((place.namespace.as_str(), place.name.as_str())),
+            From::Rest(position) => (
+                position.version.unwrap_or(state.resource_version()),
+                Some((position.namespace.as_str(), position.name.as_str())),
             ),
         };
         let objects = state
             .objects_at(version)
-            .map_err(|Forgotten| self.expired())?;
+            .map_err(|Compacted| self.expired())?;
         let mut all = range(&objects, self.resource, self.namespace.as_deref(), after);
-        let limit = if self.limit == 0 {
-            usize::MAX
-        } else {
-            self.limit
-        };
         let mut page = Vec::new();
-        while page.len() < limit
+        while page.len() < self.limit
             && let Some(object) = all.next()
         {
             if self.selector.matches(object) {
                 page.push(object.clone());
             }
         }
-        let remaining = if page.len() < limit { 0 } else { all.count() };
+        let remaining = if page.len() < self.limit {
+            0
+        } else {
+            all.count()
+        };
         let token = (remaining > 0).then(|| page.last()).flatten().map(|last| {
-            let place = Place {
+            let position = Position {
                 version: Some(version),
                 namespace: last.key().namespace.to_string(),
                 name: last.key().name.to_string(),
             };
-            place.encode(self.namespace.as_deref())
+            position.encode(self.namespace.as_deref())
         });
         view.list(&Listing {
             resource: self.resource,
@@ -144,7 +139,7 @@ impl List {
 
     /// The error for an expired resource version. It carries a token that continues a paged list at the newest version.
     fn expired(&self) -> ApiError {
-        let From::Rest(place) = &self.from else {
+        let From::Rest(position) = &self.from else {
             return ApiError::expired("The resourceVersion for the provided list is too old.");
         };
         let mut error = ApiError::expired(
@@ -154,44 +149,44 @@ impl List {
              that were created, modified, or deleted between the time the first chunk was returned and now may show \
              up in the list.",
         );
-        let place = Place {
+        let position = Position {
             version: None,
-            ..place.clone()
+            ..position.clone()
         };
-        error.continue_token = Some(place.encode(self.namespace.as_deref()));
+        error.continue_token = Some(position.encode(self.namespace.as_deref()));
         error
     }
 }
 
 /// What is invalid about the resource version parameters.
-fn refusals(query: &Query) -> Vec<Cause> {
+fn refusals(query: &Query) -> Causes {
     let (version, matching) = (
         query.text("resourceVersion"),
         query.text("resourceVersionMatch"),
     );
     let field = "resourceVersionMatch";
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if !matching.is_empty() {
         if version.is_empty() {
             let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
         if !query.text("continue").is_empty() {
             let why = "resourceVersionMatch is forbidden when continue is provided";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
             let known = ["Exact", "NotOlderThan", ""];
-            causes.push(Cause::not_supported(field, &matching.into(), &known));
+            causes.not_supported(field, matching, &known);
         }
         if matching == "Exact" && version == "0" {
             let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
     }
     if query.flag("sendInitialEvents").is_some() {
         let why = "sendInitialEvents is forbidden for list";
-        causes.push(Cause::forbidden("sendInitialEvents", why));
+        causes.forbidden("sendInitialEvents", why);
     }
     causes
 }

@@ -21,55 +21,54 @@ pub type Connection = Either<TcpStream, TlsStream<TcpStream>>;
 const HANDSHAKE: u8 = 22;
 
 /// A client must send its first byte and complete the TLS handshake within this time.
-const GREETING: Duration = Duration::from_secs(60);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// At most this many connections wait for their first byte or their handshake; further clients wait to be accepted.
-const MOST_GREETING: usize = 1024;
+const MAX_HANDSHAKES: usize = 1024;
 
 /// The queue of accepted connections; the server takes them at once.
-const LET_IN: usize = 16;
+const QUEUE: usize = 16;
 
 /// A connection is closed if the client acknowledges none of the sent data for this long (`TCP_USER_TIMEOUT`).
-const UNREAD: Duration = Duration::from_secs(30);
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The delay before the next attempt when accepting fails for lack of a resource, such as file descriptors.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The listener. Dropping it releases the address and closes connections that have not completed their handshake.
 #[derive(Debug)]
-pub struct Door {
+pub struct ApiListener {
     address: SocketAddr,
-    let_in: mpsc::Receiver<(Connection, SocketAddr)>,
-    _keeper: JoinSet<()>,
+    accepted: mpsc::Receiver<(Connection, SocketAddr)>,
+    _acceptor: JoinSet<()>,
 }
 
-impl Door {
+impl ApiListener {
     /// Listens on an address; port 0 selects a free port.
     pub async fn open(address: SocketAddr, tls: TlsAcceptor) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let (greeted, let_in) = mpsc::channel(LET_IN);
-        let mut keeper = JoinSet::new();
-        keeper.spawn(keep(listener, tls, greeted));
+        let (ready, accepted) = mpsc::channel(QUEUE);
+        let mut acceptor = JoinSet::new();
+        acceptor.spawn(accept_all(listener, tls, ready));
         Ok(Self {
             address,
-            let_in,
-            _keeper: keeper,
+            accepted,
+            _acceptor: acceptor,
         })
     }
 
-    /// The local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Listener for Door {
+impl Listener for ApiListener {
     type Io = Connection;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        match self.let_in.recv().await {
+        match self.accepted.recv().await {
             Some(client) => client,
             // The accepting task ends only with this listener.
             None => std::future::pending().await,
@@ -81,23 +80,23 @@ impl Listener for Door {
     }
 }
 
-async fn keep(
+async fn accept_all(
     listener: TcpListener,
     tls: TlsAcceptor,
-    greeted: mpsc::Sender<(Connection, SocketAddr)>,
+    ready: mpsc::Sender<(Connection, SocketAddr)>,
 ) {
-    let mut greetings = JoinSet::new();
+    let mut handshakes = JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            Some(_) = greetings.join_next() => {}
-            taken = listener.accept(), if greetings.len() < MOST_GREETING => match taken {
+            Some(_) = handshakes.join_next() => {}
+            taken = listener.accept(), if handshakes.len() < MAX_HANDSHAKES => match taken {
                 Ok((client, from)) => {
-                    greetings.spawn(greet(client, from, tls.clone(), greeted.clone()));
+                    handshakes.spawn(prepare(client, from, tls.clone(), ready.clone()));
                 }
                 Err(error) => {
                     tracing::debug!(target: "apiserver.serve", %error, "cannot accept a connection");
-                    sleep(AGAIN).await;
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }
@@ -105,14 +104,14 @@ async fn keep(
 }
 
 /// Detects TLS, completes the handshake and queues the connection.
-async fn greet(
+async fn prepare(
     client: TcpStream,
     from: SocketAddr,
     tls: TlsAcceptor,
-    greeted: mpsc::Sender<(Connection, SocketAddr)>,
+    ready: mpsc::Sender<(Connection, SocketAddr)>,
 ) {
-    set_up(&client);
-    let greeting = async {
+    set_options(&client);
+    let handshake = async {
         let mut first = [0];
         Ok(match client.peek(&mut first).await? {
             0 => None,
@@ -120,9 +119,9 @@ async fn greet(
             _ => Some(Either::Left(client)),
         })
     };
-    match timeout(GREETING, greeting).await {
+    match timeout(HANDSHAKE_TIMEOUT, handshake).await {
         // If nothing serves any more, the connection is dropped.
-        Ok(Ok(Some(client))) => drop(greeted.send((client, from)).await),
+        Ok(Ok(Some(client))) => drop(ready.send((client, from)).await),
         Ok(Ok(None)) | Err(_) => {}
         Ok(Err(error)) => {
             let error: io::Error = error;
@@ -131,14 +130,14 @@ async fn greet(
     }
 }
 
-fn set_up(connection: &TcpStream) {
+fn set_options(connection: &TcpStream) {
     // With Nagle's algorithm, a watch event could wait for the acknowledgement of the one before.
     if let Err(error) = connection.set_nodelay(true) {
         tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_NODELAY");
     }
     // A watcher that does not read is never polled for its next event, so only closing its connection frees what it
     // holds.
-    let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
+    let unread = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = set_tcp_user_timeout(connection, unread) {
         tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_USER_TIMEOUT");
     }

@@ -23,7 +23,6 @@ const CHUNK: usize = 64 * 1024;
 /// How often a followed log is checked for new output.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The parameters of a log request.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
@@ -42,7 +41,6 @@ struct Follow {
 }
 
 impl Log {
-    /// Parses the query of a log request.
     pub(crate) fn parse(
         pod: &Object,
         query: &Query,
@@ -98,7 +96,6 @@ impl Log {
         })
     }
 
-    /// Opens the log and streams it.
     pub(crate) async fn open(self) -> Result<impl Stream<Item = std::io::Result<Bytes>>, ApiError> {
         let mut file = File::open(&self.path).await.map_err(|e| {
             ApiError::bad_request(format!("the container has written nothing yet: {e}"))

@@ -6,16 +6,11 @@ use super::discovery;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 
-/// A document about the server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// The index of paths.
     Root,
-    /// The versions of the core group.
     CoreVersions,
-    /// The named groups.
     Groups,
-    /// One named group.
     Group(String),
     /// The resources of version 1 of a group; the core group's name is empty.
     Resources(String),
@@ -23,7 +18,6 @@ pub enum Document {
     OpenApiPaths,
     /// The OpenAPI v3 document of a group.
     OpenApi(String),
-    /// The OpenAPI v2 document.
     Swagger,
     /// The keys that verify service account tokens.
     Keys,
@@ -41,8 +35,10 @@ pub enum Target {
         namespace: Option<String>,
     },
     /// One object or one of its subresources.
-    Object { key: Key, sub: Option<String> },
-    /// A watch at the deprecated `/watch/` path.
+    Object {
+        key: Key,
+        sub: Option<String>,
+    },
     OldWatch {
         resource: Resource,
         /// `None`: all namespaces.
@@ -55,22 +51,17 @@ pub enum Target {
         kind: &'static str,
         namespace: Option<String>,
     },
-    /// A document about the server itself.
     Document(Document),
-    /// The server's version.
     Version,
-    /// Health checks.
     Health,
     /// A resource that is not served, of a group that is.
     UnknownResource,
-    /// A path that is not served.
     Nothing,
     /// A path with an invalid percent-encoding.
     Malformed,
 }
 
 impl Target {
-    /// Parses a path.
     pub fn of(path: &str) -> Self {
         let Some(segments) = segments(path) else {
             return Self::Malformed;
@@ -116,14 +107,12 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     if !discovery::is_served(group, version) {
         return Target::Nothing;
     }
-    let review = match rest {
-        [plural] => discovery::review(group, plural).map(|review| (review, None)),
-        ["namespaces", namespace, plural] => {
-            discovery::review(group, plural).map(|review| (review, Some(*namespace)))
-        }
-        _ => None,
+    let (namespace, review) = match rest {
+        [plural] => (None, discovery::review(group, plural)),
+        ["namespaces", namespace, plural] => (Some(*namespace), discovery::review(group, plural)),
+        _ => (None, None),
     };
-    if let Some(((kind, namespaced), namespace)) = review
+    if let Some((kind, namespaced)) = review
         && namespaced == namespace.is_some()
     {
         return Target::Review {
@@ -139,32 +128,18 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     let is_subresource_of_namespace = |name: &str| matches!(name, "status" | "finalize");
     let (resource, namespace, name, sub) = match rest {
         ["namespaces", namespace, plural, tail @ ..] if !is_subresource_of_namespace(plural) => {
-            let (name, sub) = match tail {
-                [] => (None, None),
-                [name] => (Some(*name), None),
-                [name, sub] => (Some(*name), Some(*sub)),
-                _ => return Target::UnknownResource,
-            };
-            (
-                find(plural).filter(|r| r.traits().namespaced),
-                Some(*namespace),
-                name,
-                sub,
-            )
+            if tail.len() > 2 {
+                return Target::UnknownResource;
+            }
+            let resource = find(plural).filter(|r| r.traits().namespaced);
+            let (name, sub) = (tail.first().copied(), tail.get(1).copied());
+            (resource, Some(*namespace), name, sub)
         }
         [plural] => (find(plural), None, None, None),
-        [plural, name] => (
-            find(plural).filter(|r| !r.traits().namespaced),
-            None,
-            Some(*name),
-            None,
-        ),
-        [plural, name, sub] => (
-            find(plural).filter(|r| !r.traits().namespaced),
-            None,
-            Some(*name),
-            Some(*sub),
-        ),
+        [plural, name] | [plural, name, _] => {
+            let resource = find(plural).filter(|r| !r.traits().namespaced);
+            (resource, None, Some(*name), rest.get(2).copied())
+        }
         _ => return Target::UnknownResource,
     };
     let Some(resource) = resource else {

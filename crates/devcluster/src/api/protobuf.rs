@@ -7,67 +7,69 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
+use crate::objects::object::text;
+use FieldType::{Base64, Flag, ListOf, MapOf, Message, Number, Quantity, Text};
+
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The type of a field.
 #[derive(Clone, Copy)]
-enum Is {
+enum FieldType {
     Text,
     /// Bytes, which JSON represents as base64.
-    Bytes,
+    Base64,
     Number,
     Flag,
     Message(&'static [Field]),
     /// A map from strings to this type.
-    Map(&'static Is),
+    MapOf(&'static FieldType),
     /// A quantity: a message with one string.
     Quantity,
     /// A repeated field of this type.
-    Many(&'static Is),
+    ListOf(&'static FieldType),
 }
 
 /// The number, name and type of a field.
-type Field = (u64, &'static str, Is);
+type Field = (u64, &'static str, FieldType);
 
-const STRINGS: Is = Is::Many(&Is::Text);
+const STRINGS: FieldType = ListOf(&Text);
 
-const META: Is = Is::Message(&[
-    (1, "name", Is::Text),
-    (2, "generateName", Is::Text),
-    (3, "namespace", Is::Text),
-    (5, "uid", Is::Text),
-    (6, "resourceVersion", Is::Text),
-    (11, "labels", Is::Map(&Is::Text)),
-    (12, "annotations", Is::Map(&Is::Text)),
+const META: FieldType = Message(&[
+    (1, "name", Text),
+    (2, "generateName", Text),
+    (3, "namespace", Text),
+    (5, "uid", Text),
+    (6, "resourceVersion", Text),
+    (11, "labels", MapOf(&Text)),
+    (12, "annotations", MapOf(&Text)),
     (14, "finalizers", STRINGS),
 ]);
 
 const DELETE_OPTIONS: &[Field] = &[
-    (1, "gracePeriodSeconds", Is::Number),
+    (1, "gracePeriodSeconds", Number),
     (
         2,
         "preconditions",
-        Is::Message(&[(1, "uid", Is::Text), (2, "resourceVersion", Is::Text)]),
+        Message(&[(1, "uid", Text), (2, "resourceVersion", Text)]),
     ),
-    (3, "orphanDependents", Is::Flag),
-    (4, "propagationPolicy", Is::Text),
+    (3, "orphanDependents", Flag),
+    (4, "propagationPolicy", Text),
     (5, "dryRun", STRINGS),
 ];
 
-const OF_RESOURCE: Is = Is::Message(&[
-    (1, "namespace", Is::Text),
-    (2, "verb", Is::Text),
-    (3, "group", Is::Text),
-    (4, "version", Is::Text),
-    (5, "resource", Is::Text),
-    (6, "subresource", Is::Text),
-    (7, "name", Is::Text),
+const OF_RESOURCE: FieldType = Message(&[
+    (1, "namespace", Text),
+    (2, "verb", Text),
+    (3, "group", Text),
+    (4, "version", Text),
+    (5, "resource", Text),
+    (6, "subresource", Text),
+    (7, "name", Text),
 ]);
 
-const OF_PATH: Is = Is::Message(&[(1, "path", Is::Text), (2, "verb", Is::Text)]);
+const OF_PATH: FieldType = Message(&[(1, "path", Text), (2, "verb", Text)]);
 
-const RULES: Is = Is::Many(&Is::Message(&[
+const RULES: FieldType = ListOf(&Message(&[
     (1, "verbs", STRINGS),
     (2, "apiGroups", STRINGS),
     (3, "resources", STRINGS),
@@ -80,25 +82,21 @@ const BINDING: &[Field] = &[
     (
         2,
         "subjects",
-        Is::Many(&Is::Message(&[
-            (1, "kind", Is::Text),
-            (2, "apiGroup", Is::Text),
-            (3, "name", Is::Text),
-            (4, "namespace", Is::Text),
+        ListOf(&Message(&[
+            (1, "kind", Text),
+            (2, "apiGroup", Text),
+            (3, "name", Text),
+            (4, "namespace", Text),
         ])),
     ),
     (
         3,
         "roleRef",
-        Is::Message(&[
-            (1, "apiGroup", Is::Text),
-            (2, "kind", Is::Text),
-            (3, "name", Is::Text),
-        ]),
+        Message(&[(1, "apiGroup", Text), (2, "kind", Text), (3, "name", Text)]),
     ),
 ];
 
-const ACCESS: Is = Is::Message(&[
+const ACCESS: FieldType = Message(&[
     (1, "resourceAttributes", OF_RESOURCE),
     (2, "nonResourceAttributes", OF_PATH),
 ]);
@@ -108,72 +106,70 @@ const TOKEN_REQUEST: &[Field] = &[
     (
         2,
         "spec",
-        Is::Message(&[
+        Message(&[
             (1, "audiences", STRINGS),
             (
                 3,
                 "boundObjectRef",
-                Is::Message(&[
-                    (1, "kind", Is::Text),
-                    (2, "apiVersion", Is::Text),
-                    (3, "name", Is::Text),
-                    (4, "uid", Is::Text),
+                Message(&[
+                    (1, "kind", Text),
+                    (2, "apiVersion", Text),
+                    (3, "name", Text),
+                    (4, "uid", Text),
                 ]),
             ),
-            (4, "expirationSeconds", Is::Number),
+            (4, "expirationSeconds", Number),
         ]),
     ),
 ];
 
-/// The fields of a kind.
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,
-        "Namespace" | "ServiceAccount" => &[(1, "metadata", META)],
+        "Namespace" | "ServiceAccount" | "SelfSubjectReview" => &[(1, "metadata", META)],
         "ConfigMap" => &[
             (1, "metadata", META),
-            (2, "data", Is::Map(&Is::Text)),
-            (3, "binaryData", Is::Map(&Is::Bytes)),
-            (4, "immutable", Is::Flag),
+            (2, "data", MapOf(&Text)),
+            (3, "binaryData", MapOf(&Base64)),
+            (4, "immutable", Flag),
         ],
         "Secret" => &[
             (1, "metadata", META),
-            (2, "data", Is::Map(&Is::Bytes)),
-            (3, "type", Is::Text),
-            (4, "stringData", Is::Map(&Is::Text)),
-            (5, "immutable", Is::Flag),
+            (2, "data", MapOf(&Base64)),
+            (3, "type", Text),
+            (4, "stringData", MapOf(&Text)),
+            (5, "immutable", Flag),
         ],
         "ResourceQuota" => &[
             (1, "metadata", META),
             (
                 2,
                 "spec",
-                Is::Message(&[(1, "hard", Is::Map(&Is::Quantity)), (2, "scopes", STRINGS)]),
+                Message(&[(1, "hard", MapOf(&Quantity)), (2, "scopes", STRINGS)]),
             ),
         ],
         "Role" | "ClusterRole" => &[(1, "metadata", META), (2, "rules", RULES)],
         "RoleBinding" | "ClusterRoleBinding" => BINDING,
         "Eviction" => &[
             (1, "metadata", META),
-            (2, "deleteOptions", Is::Message(DELETE_OPTIONS)),
+            (2, "deleteOptions", Message(DELETE_OPTIONS)),
         ],
-        "SelfSubjectReview" => &[(1, "metadata", META)],
         "SelfSubjectAccessReview" => &[(1, "metadata", META), (2, "spec", ACCESS)],
         "SelfSubjectRulesReview" => &[
             (1, "metadata", META),
-            (2, "spec", Is::Message(&[(1, "namespace", Is::Text)])),
+            (2, "spec", Message(&[(1, "namespace", Text)])),
         ],
         "SubjectAccessReview" | "LocalSubjectAccessReview" => &[
             (1, "metadata", META),
             (
                 2,
                 "spec",
-                Is::Message(&[
+                Message(&[
                     (1, "resourceAttributes", OF_RESOURCE),
                     (2, "nonResourceAttributes", OF_PATH),
-                    (3, "user", Is::Text),
+                    (3, "user", Text),
                     (4, "groups", STRINGS),
-                    (6, "uid", Is::Text),
+                    (6, "uid", Text),
                 ]),
             ),
         ],
@@ -182,7 +178,7 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
             (
                 2,
                 "spec",
-                Is::Message(&[(1, "token", Is::Text), (2, "audiences", STRINGS)]),
+                Message(&[(1, "token", Text), (2, "audiences", STRINGS)]),
             ),
         ],
         "TokenRequest" => TOKEN_REQUEST,
@@ -192,36 +188,30 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
 
 /// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum DecodeError {
     /// Objects of this kind are accepted as JSON or YAML only.
     Kind(String),
     /// The body is not in this encoding, or is truncated.
-    Broken,
+    Malformed,
 }
 
 /// Decodes the object in a body, with its kind and version.
-pub fn object(body: &[u8]) -> Result<Value, Unread> {
-    let envelope = body.strip_prefix(MAGIC).ok_or(Unread::Broken)?;
-    const TYPE: Is = Is::Message(&[(1, "apiVersion", Is::Text), (2, "kind", Is::Text)]);
-    let head = message(envelope, &[(1, "type", TYPE)]).ok_or(Unread::Broken)?;
-    let kind = head
-        .pointer("/type/kind")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let fields = fields(kind).ok_or_else(|| Unread::Kind(kind.to_owned()))?;
+pub fn object(body: &[u8]) -> Result<Value, DecodeError> {
+    let envelope = body.strip_prefix(MAGIC).ok_or(DecodeError::Malformed)?;
+    const TYPE: FieldType = Message(&[(1, "apiVersion", Text), (2, "kind", Text)]);
+    let head = message(envelope, &[(1, "type", TYPE)]).ok_or(DecodeError::Malformed)?;
+    let kind = text(&head, &["type", "kind"]);
+    let fields = fields(kind).ok_or_else(|| DecodeError::Kind(kind.to_owned()))?;
     let raw = parts(envelope)
-        .ok_or(Unread::Broken)?
+        .ok_or(DecodeError::Malformed)?
         .into_iter()
         .find_map(|(number, part)| match part {
             Part::Bytes(raw) if number == 2 => Some(raw),
             _ => None,
         });
-    let mut object = message(raw.unwrap_or_default(), fields).ok_or(Unread::Broken)?;
+    let mut object = message(raw.unwrap_or_default(), fields).ok_or(DecodeError::Malformed)?;
     object["kind"] = kind.into();
-    object["apiVersion"] = head
-        .pointer("/type/apiVersion")
-        .cloned()
-        .unwrap_or_default();
+    object["apiVersion"] = head["type"]["apiVersion"].clone();
     Ok(object)
 }
 
@@ -258,12 +248,9 @@ fn parts(mut bytes: &[u8]) -> Option<Vec<(u64, Part<'_>)>> {
                 Part::Bytes(taken)
             }
             // Fixed-width values; none of the known fields has one, so they are skipped.
-            1 => {
-                bytes = bytes.get(8..)?;
-                continue;
-            }
-            5 => {
-                bytes = bytes.get(4..)?;
+            fixed @ (1 | 5) => {
+                let width = if fixed == 1 { 8 } else { 4 };
+                bytes = bytes.get(width..)?;
                 continue;
             }
             _ => return None,
@@ -280,22 +267,23 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
             continue;
         };
         match is {
-            Is::Many(each) => {
+            ListOf(each) => {
                 let value = scalar(&part, each)?;
                 let list = object
                     .entry(*name)
                     .or_insert_with(|| Value::Array(Vec::new()));
                 list.as_array_mut()?.push(value);
             }
-            Is::Map(of) => {
+            MapOf(of) => {
                 let Part::Bytes(entry) = part else {
                     return None;
                 };
                 let mut key = String::new();
-                let mut value = empty(of);
+                let empty = if matches!(of, Quantity) { "0" } else { "" };
+                let mut value = Value::from(empty);
                 for (number, part) in parts(entry)? {
                     match number {
-                        1 => key = scalar(&part, &Is::Text)?.as_str()?.to_owned(),
+                        1 => key = scalar(&part, &Text)?.as_str()?.to_owned(),
                         2 => value = scalar(&part, of)?,
                         _ => {}
                     }
@@ -317,22 +305,15 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
     Some(Value::Object(object))
 }
 
-fn empty(is: &Is) -> Value {
-    match is {
-        Is::Quantity => "0".into(),
-        _ => "".into(),
-    }
-}
-
-fn scalar(part: &Part<'_>, is: &Is) -> Option<Value> {
+fn scalar(part: &Part<'_>, is: &FieldType) -> Option<Value> {
     Some(match (is, part) {
-        (Is::Text, Part::Bytes(bytes)) => std::str::from_utf8(bytes).ok()?.into(),
-        (Is::Bytes, Part::Bytes(bytes)) => BASE64.encode(bytes).into(),
-        (Is::Number, Part::Number(number)) => number.cast_signed().into(),
-        (Is::Flag, Part::Number(number)) => (*number != 0).into(),
-        (Is::Message(fields), Part::Bytes(bytes)) => message(bytes, fields)?,
-        (Is::Quantity, Part::Bytes(bytes)) => {
-            let amount = message(bytes, &[(1, "string", Is::Text)])?;
+        (Text, Part::Bytes(bytes)) => std::str::from_utf8(bytes).ok()?.into(),
+        (Base64, Part::Bytes(bytes)) => BASE64.encode(bytes).into(),
+        (Number, Part::Number(number)) => number.cast_signed().into(),
+        (Flag, Part::Number(number)) => (*number != 0).into(),
+        (Message(fields), Part::Bytes(bytes)) => message(bytes, fields)?,
+        (Quantity, Part::Bytes(bytes)) => {
+            let amount = message(bytes, &[(1, "string", Text)])?;
             amount.get("string").cloned().unwrap_or_else(|| "0".into())
         }
         _ => return None,
@@ -398,9 +379,9 @@ mod tests {
     #[test]
     fn unsupported_kinds_are_named_and_malformed_bodies_refused() {
         let pod = enveloped("v1", "Pod", b"");
-        assert_eq!(object(&pod), Err(Unread::Kind("Pod".to_owned())));
+        assert_eq!(object(&pod), Err(DecodeError::Kind("Pod".to_owned())));
         for bad in [b"".as_slice(), b"{}", b"k8s\0\xFF", b"k8s\0\x0A\x7F"] {
-            assert_eq!(object(bad), Err(Unread::Broken), "{bad:?}");
+            assert_eq!(object(bad), Err(DecodeError::Malformed), "{bad:?}");
         }
     }
 

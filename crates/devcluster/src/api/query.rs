@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
-use super::status::{ApiError, Cause};
+use super::status::{ApiError, Causes};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 
@@ -13,7 +11,6 @@ use crate::objects::selector::Selector;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the query of a URI.
     pub fn of(uri: &http::Uri) -> Result<Self, ApiError> {
         axum::extract::Query::try_from_uri(uri)
             .map(|query| Self(query.0))
@@ -58,29 +55,27 @@ impl Query {
     }
 
     /// Whether this is a dry run. `All` is the only stage.
-    pub fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
+    pub fn dry_run(&self, causes: &mut Causes) -> bool {
         let stages: Vec<&str> = self.all("dryRun").collect();
         if stages.iter().any(|stage| *stage != "All") {
-            let cause = Cause::not_supported("dryRun", &json!(stages), &["All"]);
-            return Err(ApiError::invalid(kind, "meta.k8s.io", "", vec![cause]));
+            causes.not_supported("dryRun", &stages, &["All"]);
         }
-        Ok(!stages.is_empty())
+        !stages.is_empty()
     }
 
     /// The request timeout, if the client sets one.
     pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
-        match self.find("timeout") {
-            None | Some("") => Ok(None),
-            Some(value) => match duration(value) {
-                Some(duration) => Ok(Some(duration).filter(|d| !d.is_zero())),
-                None => Err(ApiError::bad_request(format!(
-                    "invalid timeout specified in the request URL: {value}"
-                ))),
-            },
+        let value = self.text("timeout");
+        if value.is_empty() {
+            return Ok(None);
         }
+        let duration = duration(value).ok_or_else(|| {
+            let why = format!("invalid timeout specified in the request URL: {value}");
+            ApiError::bad_request(why)
+        })?;
+        Ok(Some(duration).filter(|d| !d.is_zero()))
     }
 
-    /// The label selector and the field selector.
     pub fn selector(&self, resource: Resource) -> Result<Selector, ApiError> {
         Selector::parse(
             resource,

@@ -78,7 +78,7 @@ impl Api {
         if sub == Some("log") && key.resource == Resource::Pods {
             return self.log(call, key).await;
         }
-        if sub == Some("scale") && key.resource.is_a_set() {
+        if sub == Some("scale") && key.resource.is_workload() {
             let set = self.store.state().existing(key)?;
             return Ok(response(200, scale::of(&set).to_string()));
         }

@@ -90,15 +90,10 @@ async fn drain(body: Body) {
 
 fn origin(parts: &Parts) -> Origin {
     let path = parts.uri.path_and_query().map_or("", |p| p.as_str());
-    let agent = parts
-        .headers
-        .get(USER_AGENT)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
     Origin {
         verb: parts.method.to_string(),
         path: path.to_owned(),
-        user_agent: agent.to_owned(),
+        user_agent: accept::header(&parts.headers, USER_AGENT).to_owned(),
     }
 }
 
@@ -112,7 +107,6 @@ pub(crate) fn response(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
-/// A response with this `Content-Type`.
 pub(crate) fn typed(code: u16, media_type: &str, body: impl Into<Body>) -> Response {
     let mut response = response(code, body);
     if let Ok(value) = HeaderValue::try_from(media_type) {
@@ -136,7 +130,6 @@ fn status(error: &ApiError) -> Response {
 }
 
 impl Api {
-    /// Authenticates and authorizes a request.
     fn admit(&self, parts: &Parts) -> Result<User, ApiError> {
         let state = self.store.state();
         let now = self.store.clock().now();
@@ -209,16 +202,7 @@ impl Api {
                 Err(ApiError::method_not_allowed())
             }
             Target::Review { kind, namespace } => {
-                let reviewer = Reviewer {
-                    state: &self.store.state(),
-                    rights: self.rights,
-                    credentials: &self.credentials,
-                    user,
-                    now: self.store.clock().now(),
-                };
-                let question = call.question(kind)?;
-                let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
-                Ok(response(201, answer.to_string()))
+                self.review(&call, user, kind, namespace.as_deref())
             }
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
@@ -232,7 +216,24 @@ impl Api {
         }
     }
 
-    /// A token for the service account.
+    fn review(
+        &self,
+        call: &Call<'_>,
+        user: &User,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let reviewer = Reviewer {
+            state: &self.store.state(),
+            rights: self.rights,
+            credentials: &self.credentials,
+            user,
+            now: self.store.clock().now(),
+        };
+        let answer = reviewer.answer(kind, namespace, call.object_of_kind(kind)?)?;
+        Ok(response(201, answer.to_string()))
+    }
+
     fn token(
         &self,
         parts: &Parts,
@@ -242,20 +243,19 @@ impl Api {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let request = call.question("TokenRequest")?;
+        let request = call.object_of_kind("TokenRequest")?;
         let (keys, state) = (self.credentials.keys(), self.store.state());
         let now = self.store.clock().now();
         let answer = account::request(keys, &state, account, &request, now)?;
         Ok(response(201, answer.to_string()))
     }
 
-    /// A document about the server itself.
     fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
         let headers = &parts.headers;
-        let host = headers
-            .get(HOST)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or("localhost");
+        let host = match accept::header(headers, HOST) {
+            "" => "localhost",
+            host => host,
+        };
         let missing = || plain(404, "404 page not found\n");
         let core = *document == Document::CoreVersions;
         if (core || *document == Document::Groups)

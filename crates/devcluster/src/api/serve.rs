@@ -10,11 +10,11 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::listen::Door;
+use super::listen::ApiListener;
 use super::tls::{Tls, TlsError};
 use crate::DevCluster;
-use crate::control::faults::meddle;
-use crate::control::socket::{Away, Controlled};
+use crate::control::faults::inject_faults;
+use crate::control::socket::{ControlReceiver, Downtime};
 
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -29,27 +29,25 @@ pub enum ServeError {
     NoToken,
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// The certificate cannot be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Serving failed.
     #[error("cannot serve the embedded cluster")]
     Serve(#[from] io::Error),
 }
 
 /// How long open requests may take to complete when the server goes away.
-const LEAVE: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// How long to wait before listening again on an address that is still in use.
-const COME_BACK: Duration = Duration::from_millis(100);
+const REBIND_DELAY: Duration = Duration::from_millis(100);
 
 /// A server that listens, and is ready to run.
 #[derive(Debug)]
 pub struct Server {
     cluster: DevCluster,
-    door: Door,
+    listener: ApiListener,
     tls: Tls,
-    controlled: Option<Controlled>,
+    controlled: Option<ControlReceiver>,
 }
 
 impl Server {
@@ -60,24 +58,23 @@ impl Server {
         }
         let token = cluster.credentials.own_token();
         let tls = Tls::of(token.ok_or(ServeError::NoToken)?)?;
-        let door = Door::open(address, tls.acceptor.clone());
-        let door = door.await.map_err(|e| ServeError::Listen(address, e))?;
+        let listener = ApiListener::open(address, tls.acceptor.clone());
+        let listener = listener.await.map_err(|e| ServeError::Listen(address, e))?;
         Ok(Self {
             cluster,
-            door,
+            listener,
             tls,
             controlled: None,
         })
     }
 
-    /// Accepts fault injection commands from a control socket.
-    pub fn controlled(mut self, controlled: Controlled) -> Self {
+    pub fn controlled(mut self, controlled: ControlReceiver) -> Self {
         self.controlled = Some(controlled);
         self
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.listener.address()
     }
 
     /// The API's URL. The server accepts `https` at the same address.
@@ -85,7 +82,6 @@ impl Server {
         format!("http://{}", self.address())
     }
 
-    /// The certificate of the authority that signed the server's certificate, in PEM.
     pub fn authority(&self) -> &str {
         &self.tls.authority
     }
@@ -94,58 +90,58 @@ impl Server {
     pub async fn run(self) -> Result<(), ServeError> {
         let Self {
             cluster,
-            mut door,
+            mut listener,
             tls,
             controlled,
         } = self;
-        let address = door.address();
+        let address = listener.address();
         let mut router = cluster.router();
-        let mut absences = None;
+        let mut downtimes = None;
         if let Some(controlled) = controlled {
-            router = router.layer(from_fn_with_state(controlled.orders, meddle));
-            absences = Some(controlled.absences);
+            router = router.layer(from_fn_with_state(controlled.faults, inject_faults));
+            downtimes = Some(controlled.downtimes);
         }
         loop {
-            let (tell, mut leaves) = oneshot::channel();
-            let serving = axum::serve(door, router.clone())
-                .with_graceful_shutdown(leave(cluster.clone(), absences, tell))
+            let (report, mut ended_by) = oneshot::channel();
+            let serving = axum::serve(listener, router.clone())
+                .with_graceful_shutdown(until_shutdown(cluster.clone(), downtimes, report))
                 .into_future();
             let mut serving = pin!(serving);
             let left = tokio::select! {
                 biased;
-                left = &mut leaves => left,
+                left = &mut ended_by => left,
                 served = &mut serving => return Ok(served?),
             };
-            let Ok((Away(away), rest)) = left else {
+            let Ok((Downtime(away), rest)) = left else {
                 return Ok(serving.await?);
             };
             // Requests that have not completed by then lose their connection.
-            let _ = timeout(LEAVE, serving).await;
+            let _ = timeout(SHUTDOWN_GRACE, serving).await;
             sleep(away).await;
-            door = loop {
-                match Door::open(address, tls.acceptor.clone()).await {
-                    Ok(door) => break door,
+            listener = loop {
+                match ApiListener::open(address, tls.acceptor.clone()).await {
+                    Ok(listener) => break listener,
                     Err(error) => {
                         tracing::warn!(target: "apiserver.serve", %error, "cannot listen again yet, will retry");
-                        sleep(COME_BACK).await;
+                        sleep(REBIND_DELAY).await;
                     }
                 }
             };
-            absences = Some(rest);
+            downtimes = Some(rest);
         }
     }
 }
 
 /// Waits until the cluster stops or a fault makes the server go away for a while.
-async fn leave(
+async fn until_shutdown(
     cluster: DevCluster,
-    absences: Option<mpsc::Receiver<Away>>,
-    tell: oneshot::Sender<(Away, mpsc::Receiver<Away>)>,
+    downtimes: Option<mpsc::Receiver<Downtime>>,
+    report: oneshot::Sender<(Downtime, mpsc::Receiver<Downtime>)>,
 ) {
     let mut published = cluster.store.published();
     let away = async {
-        let mut absences = absences?;
-        Some((absences.recv().await?, absences))
+        let mut downtimes = downtimes?;
+        Some((downtimes.recv().await?, downtimes))
     };
     let away = async {
         match away.await {
@@ -163,7 +159,7 @@ async fn leave(
         away = away => {
             cluster.cut_watches().await;
             // If the receiver is gone, the server has ended and does not come back.
-            let _ = tell.send(away);
+            let _ = report.send(away);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-pub use super::cause::Cause;
+pub use super::cause::Causes;
+use crate::objects::object::Key;
 
 /// Why a request was refused; converted to a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +12,6 @@ pub struct ApiError {
     /// The machine-readable reason; empty where a real server sends none.
     pub reason: &'static str,
     pub message: String,
-    /// The `details` of the `Status`.
     pub details: Option<Value>,
     /// A token that continues a paged list whose resource version has expired.
     pub continue_token: Option<String>,
@@ -218,9 +218,9 @@ impl ApiError {
     }
 
     /// 422: the object is invalid, with one cause for each rule it breaks.
-    pub fn invalid(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+    pub fn invalid(kind: &str, group: &str, name: &str, causes: Causes) -> Self {
         let mut each: Vec<String> = Vec::new();
-        for cause in &causes {
+        for cause in &causes.0 {
             let text = format!("{}: {}", cause.field, cause.message);
             // A rule can be checked in more than one place; its cause is reported once.
             if !each.contains(&text) {
@@ -234,6 +234,7 @@ impl ApiError {
         let message = format!("{} \"{name}\" is invalid: {why}", qualified(kind, group));
         let mut details = details(kind, group, name);
         details["causes"] = causes
+            .0
             .into_iter()
             .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
             .collect();
@@ -310,6 +311,32 @@ impl ApiError {
     /// The value of `Retry-After` in seconds, if the error has one.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+}
+
+/// The errors about one object.
+impl Key {
+    /// 403: the request is not allowed.
+    pub(crate) fn forbidden(&self, why: &str) -> ApiError {
+        let traits = self.resource.traits();
+        ApiError::forbidden(traits.plural, traits.group, &self.name, why)
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        let traits = self.resource.traits();
+        ApiError::not_found(traits.plural, traits.group, &self.name)
+    }
+
+    /// 409: a precondition of the request does not hold.
+    pub(crate) fn conflict(&self, why: &str) -> ApiError {
+        let traits = self.resource.traits();
+        ApiError::conflict(traits.plural, traits.group, &self.name, why)
+    }
+
+    /// 422 if there are any causes.
+    pub(crate) fn check(&self, causes: Causes) -> Result<(), ApiError> {
+        let traits = self.resource.traits();
+        causes.check(traits.kind, traits.group, &self.name)
     }
 }
 

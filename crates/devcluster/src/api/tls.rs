@@ -38,7 +38,6 @@ pub enum TlsError {
     Setup(#[from] tokio_rustls::rustls::Error),
 }
 
-/// The TLS setup of the API.
 #[derive(Clone)]
 pub struct Tls {
     pub acceptor: TlsAcceptor,
@@ -96,7 +95,6 @@ fn valid(names: Vec<String>) -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// Derives the key for one purpose from the token.
 fn key(token: &str, purpose: &str) -> Result<KeyPair, TlsError> {
     let secret = hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes());
     let seed = hmac::sign(&secret, purpose.as_bytes());

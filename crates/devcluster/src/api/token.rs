@@ -6,13 +6,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::status::ApiError;
-use crate::objects::object::text;
+use crate::objects::object::{number, text};
 
 const FORMAT: &str = "meta.k8s.io/v1";
 
 /// The position in a paged list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The resource version at which the list began; `None` if it has expired and the newest is to be read.
     pub version: Option<u64>,
     /// The namespace of the last listed object.
@@ -21,7 +21,7 @@ pub struct Place {
     pub name: String,
 }
 
-impl Place {
+impl Position {
     /// Encodes the token. `listed` is the namespace of the list; `None` for all namespaces.
     pub fn encode(&self, listed: Option<&str>) -> String {
         let start = match listed {
@@ -35,7 +35,6 @@ impl Place {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// Decodes a token from a client.
     pub fn decode(token: &str, listed: Option<&str>) -> Result<Self, ApiError> {
         let refused = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
         let invalid = |why: String| refused(format!("continue key is not valid: {why}"));
@@ -49,7 +48,7 @@ impl Place {
                 "server does not recognize this encoded version {format}"
             )));
         }
-        let version = token.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        let version = number(&token, &["rv"]).unwrap_or(0);
         if version == 0 {
             return Err(invalid(format!(
                 "incorrect encoded start resourceVersion (version {FORMAT})"
@@ -105,7 +104,7 @@ mod tests {
                 "not valid: ../a",
             ),
         ] {
-            let error = Place::decode(&token, None).expect_err("refused");
+            let error = Position::decode(&token, None).expect_err("refused");
             assert_eq!((error.code, error.reason), (400, "BadRequest"));
             assert!(error.message.starts_with("invalid continue token: "));
             assert!(error.message.contains(why), "{}", error.message);
@@ -117,15 +116,15 @@ mod tests {
         fn a_token_decodes_to_the_place_it_encodes(
             version in prop::option::of(1..u64::from(u32::MAX)), ns in "[a-z-]{1,9}", name in "[a-z.-]{0,9}[a-z]",
         ) {
-            let place = Place { version, namespace: ns.clone(), name };
-            prop_assert_eq!(&Place::decode(&place.encode(None), None).expect("a place"), &place);
-            prop_assert_eq!(&Place::decode(&place.encode(Some(&ns)), Some(&ns)).expect("a place"), &place);
+            let position = Position { version, namespace: ns.clone(), name };
+            prop_assert_eq!(&Position::decode(&position.encode(None), None).expect("a position"), &position);
+            prop_assert_eq!(&Position::decode(&position.encode(Some(&ns)), Some(&ns)).expect("a position"), &position);
         }
 
         #[test]
         fn any_text_is_decoded_or_refused(text in ".*") {
-            let _ = Place::decode(&text, None);
-            let _ = Place::decode(&URL_SAFE_NO_PAD.encode(&text), None);
+            let _ = Position::decode(&text, None);
+            let _ = Position::decode(&URL_SAFE_NO_PAD.encode(&text), None);
         }
     }
 }

@@ -23,7 +23,6 @@ pub struct View {
     new_events: bool,
 }
 
-/// A list to encode.
 #[derive(Debug)]
 pub struct Listing<'a> {
     pub resource: Resource,
@@ -75,7 +74,6 @@ impl View {
         self.form.shape == Shape::Whole && !self.new_events
     }
 
-    /// Encodes one object.
     pub fn object(&self, object: &Object) -> Result<Bytes, ApiError> {
         let resource = object.key().resource;
         match self.form.shape {
@@ -97,7 +95,6 @@ impl View {
         }
     }
 
-    /// Encodes a list.
     pub fn list(&self, listing: &Listing<'_>) -> Result<Bytes, ApiError> {
         let Listing {
             resource, objects, ..

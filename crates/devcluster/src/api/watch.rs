@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::query::Query;
-use super::status::{ApiError, Cause};
+use super::status::{ApiError, Causes};
 use super::view::View;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
@@ -26,12 +26,11 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The shortest lifetime of a watch without timeout, in seconds. Up to as much is added, so that watches do not all end
 /// at once.
-const LASTS: u64 = 1_800;
+const MIN_LIFETIME: u64 = 1_800;
 
 /// The target size of a chunk in bytes: large enough to save calls, small enough to be fair to other watchers.
 const CHUNK: usize = 64 * 1024;
 
-/// The parameters of a watch request.
 #[derive(Debug)]
 pub struct Watch {
     resource: Resource,
@@ -54,7 +53,6 @@ enum From {
 }
 
 impl Watch {
-    /// Parses the query of a watch request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -63,10 +61,7 @@ impl Watch {
     ) -> Result<Self, ApiError> {
         let selector = query.selector(resource)?;
         let initial = query.flag("sendInitialEvents");
-        let causes = refusals(query, initial);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
-        }
+        refusals(query, initial).check("ListOptions", "meta.k8s.io", "")?;
         let version = query.text("resourceVersion");
         let number = if version.is_empty() {
             0
@@ -115,7 +110,6 @@ impl Watch {
         }
     }
 
-    /// Starts the watch.
     pub fn start(self, mut published: Reader) -> Watcher {
         let (cursor, initial, cut, version) = {
             let now = published.borrow_and_update();
@@ -136,7 +130,7 @@ impl Watch {
         };
         let lasts = self.timeout.unwrap_or_else(|| {
             let spread = version.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            Duration::from_secs(LASTS + spread % LASTS)
+            Duration::from_secs(MIN_LIFETIME + spread % MIN_LIFETIME)
         });
         let now = Instant::now();
         let mut watcher = Watcher {
@@ -158,12 +152,12 @@ impl Watch {
 }
 
 /// What is invalid about the resource version parameters.
-fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
+fn refusals(query: &Query, initial: Option<bool>) -> Causes {
     let (field, matching) = ("resourceVersionMatch", query.text("resourceVersionMatch"));
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if initial.is_some() && matching != "NotOlderThan" {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     if matching.is_empty() {
         return causes;
@@ -171,15 +165,15 @@ fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
     if initial.is_none() {
         let why =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     if matching != "NotOlderThan" {
         let known = ["NotOlderThan"];
-        causes.push(Cause::not_supported(field, &matching.into(), &known));
+        causes.not_supported(field, matching, &known);
     }
     if !query.text("continue").is_empty() {
         let why = "resourceVersionMatch is forbidden when continue is provided";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     causes
 }
@@ -191,7 +185,6 @@ struct Initial {
     version: u64,
 }
 
-/// An open watch.
 pub struct Watcher {
     published: Reader,
     /// The count of watch cuts when this watch began.

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
+use super::field_owners;
 use super::field_set::{field_step, item_step, readable};
-use super::own;
 use super::structured;
 use super::update::{Owners, check_place};
-use super::write::{Answer, Moment, Part};
+use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, at, set, text, unset};
@@ -39,27 +39,26 @@ impl State {
         part: Part,
         config: &Value,
         force: bool,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
-        let traits = key.resource.traits();
         check_kind(key.resource, config)?;
         let old = self.get(key).cloned();
         if old.is_none() && part == Part::Status {
-            return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
+            return Err(key.not_found());
         }
         check_config(key.resource, config)?;
-        let Some(caller) = moment.caller else {
-            return Err(ApiError::bad_request("nobody applies this"));
+        let Some(caller) = context.caller else {
+            return Err(ApiError::bad_request("server-side apply needs a client"));
         };
-        let now = super::write::seconds(moment.now);
-        let change = own::change(key.resource, part, caller, &now);
-        let blank = own::blank(config);
+        let now = super::write::seconds(context.now);
+        let change = field_owners::change(key.resource, part, caller, &now);
+        let blank = field_owners::blank(config);
         let live = old.as_ref().map_or(&blank, |old| old.value());
-        let mut managed = old.as_deref().map(own::of).unwrap_or_default();
+        let mut managed = old.as_deref().map(field_owners::of).unwrap_or_default();
         if let Some(old) = &old
             && managed.is_empty()
         {
-            managed.claim_what_was_there(&change, &own::blank(old.value()), old.value());
+            managed.own_existing_fields(&change, &field_owners::blank(old.value()), old.value());
         }
         let mut new = match managed.apply(&change, live, config, force)? {
             Some(new) => typed(key.resource, new)?,
@@ -73,23 +72,18 @@ impl State {
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
                 text(&new, &["metadata", "uid"])
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         check_place(key, &mut new)?;
         set(&mut new, &["metadata", "managedFields"], managed.to_value());
         match old {
             Some(old) => {
-                let object = self.update(&old, part, new, Owners::Known, moment)?;
+                let object = self.update(&old, part, new, Owners::Known, context)?;
                 Ok(Answer::Object(object, false))
             }
             None => {
                 unset(&mut new, &["metadata", "resourceVersion"]);
-                self.create(key.resource, &key.namespace, new, Owners::Known, moment)
+                self.create(key.resource, &key.namespace, new, Owners::Known, context)
             }
         }
     }
@@ -115,12 +109,8 @@ fn check_kind(resource: Resource, config: &Value) -> Result<(), ApiError> {
 
 /// The group, version and kind as real servers print them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
 fn group_version_kind(api_version: &str, kind: &str) -> String {
-    if api_version.is_empty() || api_version.contains('/') {
-        let slash = if api_version.is_empty() { "/" } else { "" };
-        format!("{slash}{api_version}, Kind={kind}")
-    } else {
-        format!("/{api_version}, Kind={kind}")
-    }
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
 }
 
 /// Validates that every field of the configuration exists in its type.
@@ -178,16 +168,10 @@ fn undeclared(
         }
         (Value::Array(given), Value::Array(typed)) => {
             for (i, (given, typed)) in given.iter().zip(typed).enumerate() {
-                let step = match shape.keyed() {
-                    Some(_) => item_step(shape, given).unwrap_or_else(|_| format!("i:{i}")),
-                    None => format!("i:{i}"),
-                };
+                let keyed = shape.keyed().and_then(|_| item_step(shape, given).ok());
+                let step = keyed.unwrap_or_else(|| format!("i:{i}"));
                 readable(&step, path);
-                let item = match shape {
-                    Shape::Keyed(keyed) => keyed.item,
-                    _ => &Shape::Auto,
-                };
-                undeclared(item, given, typed, path, mistakes);
+                undeclared(shape.item(), given, typed, path, mistakes);
                 path.truncate(before);
             }
         }
@@ -195,7 +179,6 @@ fn undeclared(
     }
 }
 
-/// Decodes a merged object as its type.
 fn typed(resource: Resource, merged: Value) -> Result<Value, ApiError> {
     decode::object(resource, merged)
         .map(|decoded| decoded.object)

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::own;
+use super::field_owners;
 use super::quota;
 use super::update::Owners;
-use super::write::{Answer, Moment, Part};
+use super::write::{Answer, Part, WriteContext};
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, set, text, unset};
 use crate::objects::resource::Resource;
@@ -23,7 +23,7 @@ impl State {
         namespace: &str,
         mut object: Value,
         owners: Owners,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = resource.traits();
         if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
@@ -35,10 +35,10 @@ impl State {
             self.check_namespace(resource, namespace, text(&object, &["metadata", "name"]))?;
             set(&mut object, &["metadata", "namespace"], namespace.into());
         }
-        let generated = self.generate_name(resource, namespace, &mut object, moment);
+        let generated = self.generate_name(resource, namespace, &mut object, context);
         defaults::fill(resource, &mut object);
         if owners == Owners::New {
-            own::track(resource, Part::Main, None, &mut object, moment);
+            field_owners::track(resource, Part::Main, None, &mut object, context);
         }
         for field in [
             "deletionTimestamp",
@@ -47,13 +47,13 @@ impl State {
         ] {
             unset(&mut object, &["metadata", field]);
         }
-        set(&mut object, &["metadata", "uid"], moment.ids.uid().into());
+        set(&mut object, &["metadata", "uid"], context.ids.uid().into());
         set(
             &mut object,
             &["metadata", "creationTimestamp"],
-            moment.text(),
+            context.text(),
         );
-        if resource == Resource::Pods || resource.is_a_set() {
+        if resource == Resource::Pods || resource.is_workload() {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
         defaults::admit(resource, &mut object);
@@ -65,14 +65,11 @@ impl State {
             }
         }
         if resource == Resource::Services {
-            self.give_address(&mut object);
+            self.assign_cluster_ip(&mut object);
         }
         let name = text(&object, &["metadata", "name"]).to_owned();
-        let causes = validate::object(resource, &object);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid(traits.kind, traits.group, &name, causes));
-        }
         let key = Key::new(resource, namespace, &name);
+        key.check(validate::object(resource, &object))?;
         let updates = quota::admit(self, &key, &object)?;
         if self.get(&key).is_some() {
             return Err(match generated {
@@ -92,18 +89,18 @@ impl State {
         resource: Resource,
         namespace: &str,
         object: &mut Value,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> bool {
         let base = text(object, &["metadata", "generateName"]).to_owned();
         if base.is_empty() || !text(object, &["metadata", "name"]).is_empty() {
             return false;
         }
-        let mut name = moment.ids.name(&base);
+        let mut name = context.ids.name(&base);
         for _ in 1..NAMES_TRIED {
             if self.get(&Key::new(resource, namespace, &name)).is_none() {
                 break;
             }
-            name = moment.ids.name(&base);
+            name = context.ids.name(&base);
         }
         set(object, &["metadata", "name"], name.into());
         true
@@ -131,7 +128,7 @@ impl State {
     }
 
     /// Assigns a cluster IP to a service that is not headless. Nothing answers at that address.
-    fn give_address(&self, service: &mut Value) {
+    fn assign_cluster_ip(&self, service: &mut Value) {
         let kind = text(service, &["spec", "type"]);
         if kind == "ExternalName" || !text(service, &["spec", "clusterIP"]).is_empty() {
             return;

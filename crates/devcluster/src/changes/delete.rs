@@ -1,10 +1,13 @@
 //! Deletes objects: at once, after a grace period, or when their last finalizer is removed.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::write::{Answer, Moment, seconds};
-use crate::api::status::{ApiError, Cause, success};
-use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use super::write::{Answer, WriteContext, seconds};
+use crate::api::status::{ApiError, Causes, success};
+use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
@@ -27,7 +30,6 @@ pub enum Propagation {
     Orphan,
 }
 
-/// The options of a delete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// The requested grace period in seconds; `None` for the object's own.
@@ -42,12 +44,11 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-fn invalid(cause: Cause) -> ApiError {
-    ApiError::invalid("DeleteOptions", "meta.k8s.io", "", vec![cause])
+fn invalid(cause: impl FnOnce(&mut Causes)) -> ApiError {
+    ApiError::invalid("DeleteOptions", "meta.k8s.io", "", Causes::of(cause))
 }
 
 impl DeleteOptions {
-    /// Parses a `DeleteOptions` object.
     pub fn from_value(options: &Value) -> Result<Self, ApiError> {
         let wrong = |what: &str| {
             ApiError::bad_request(format!(
@@ -57,50 +58,32 @@ impl DeleteOptions {
         if !options.is_object() {
             return Err(wrong("no object"));
         }
-        let kind = text(options, &["kind"]);
-        if !matches!(kind, "" | "DeleteOptions") {
+        let given = meta::DeleteOptions::deserialize(options).map_err(|e| wrong(&e.to_string()))?;
+        let kind = given.kind.unwrap_or_default();
+        if !matches!(kind.as_str(), "" | "DeleteOptions") {
             return Err(wrong(&format!("kind {kind}")));
         }
-        let text = |path: &[&str]| match at(options, path) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(s)) => Ok(Some(s.clone())),
-            Some(_) => Err(wrong(&format!("{} is no string", path.join(".")))),
-        };
-        let grace = match options.get("gracePeriodSeconds") {
-            None | Some(Value::Null) => None,
-            Some(grace) => Some(
-                grace
-                    .as_i64()
-                    .ok_or_else(|| wrong("gracePeriodSeconds is no integer"))?,
-            ),
-        };
+        let preconditions = given.preconditions.unwrap_or_default();
         let mut read = Self {
-            grace,
-            uid: text(&["preconditions", "uid"])?,
-            resource_version: text(&["preconditions", "resourceVersion"])?,
+            grace: given.grace_period_seconds,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
             ..Self::default()
         };
-        if let Some(policy) = text(&["propagationPolicy"])? {
+        if let Some(policy) = given.propagation_policy {
             read.set_propagation(&policy)?;
         }
-        match options.get("orphanDependents") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(orphan)) => read.set_orphan(*orphan)?,
-            Some(_) => return Err(wrong("orphanDependents is no boolean")),
+        if let Some(orphan) = given.orphan_dependents {
+            read.set_orphan(orphan)?;
         }
-        let stages = list(options, &["dryRun"]);
-        if stages.iter().any(|stage| stage.as_str() != Some("All")) {
-            return Err(invalid(Cause::not_supported(
-                "dryRun",
-                &stages.to_vec().into(),
-                &["All"],
-            )));
+        let stages = given.dry_run.unwrap_or_default();
+        if stages.iter().any(|stage| stage != "All") {
+            return Err(invalid(|c| c.not_supported("dryRun", stages, &["All"])));
         }
         read.dry_run = !stages.is_empty();
         Ok(read)
     }
 
-    /// Parses a propagation policy.
     pub fn set_propagation(&mut self, policy: &str) -> Result<(), ApiError> {
         self.propagation = Some(match policy {
             "Background" => Propagation::Background,
@@ -108,11 +91,9 @@ impl DeleteOptions {
             "Orphan" => Propagation::Orphan,
             other => {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
-                return Err(invalid(Cause::not_supported(
-                    "propagationPolicy",
-                    &other.into(),
-                    &known,
-                )));
+                return Err(invalid(|c| {
+                    c.not_supported("propagationPolicy", other, &known)
+                }));
             }
         });
         Ok(())
@@ -122,11 +103,9 @@ impl DeleteOptions {
     pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
         if self.propagation.is_some() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
-            return Err(invalid(Cause::invalid(
-                "propagationPolicy",
-                &Value::Null,
-                detail,
-            )));
+            return Err(invalid(|c| {
+                c.invalid("propagationPolicy", Value::Null, detail)
+            }));
         }
         self.propagation = Some(if orphan {
             Propagation::Orphan
@@ -137,21 +116,11 @@ impl DeleteOptions {
     }
 }
 
-/// Checks the preconditions of a delete.
 pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let key = object.key();
-    let traits = key.resource.traits();
-    let conflict = |why: String| {
-        Err(ApiError::conflict(
-            traits.plural,
-            traits.group,
-            &key.name,
-            &why,
-        ))
-    };
+    let conflict = |why: String| Err(object.key().conflict(&why));
     if let Some(uid) = &options.uid
         && uid != object.uid()
     {
@@ -196,13 +165,10 @@ fn step(object: &Object, options: &DeleteOptions) -> Step {
             _ => Step::Pending,
         };
     }
-    let pod = object.value();
-    let own = at(pod, &["spec", "terminationGracePeriodSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
-    let unassigned = text(pod, &["spec", "nodeName"]).is_empty();
-    let finished = matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
-    let grace = if unassigned || finished {
+    let spec = &object.value()["spec"];
+    let own = number(spec, &["terminationGracePeriodSeconds"]).unwrap_or(0);
+    let unassigned = text(spec, &["nodeName"]).is_empty();
+    let grace = if unassigned || pod::has_ended(object) {
         0
     } else {
         asked.unwrap_or(own)
@@ -217,34 +183,32 @@ pub(crate) fn one(
     state: &mut State,
     key: &Key,
     options: &DeleteOptions,
-    moment: &Moment<'_>,
+    context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let old = state.existing(key)?;
     check_preconditions(&old, options)?;
     if key.resource == Resource::Namespaces {
-        return namespace(state, &old, moment);
+        return namespace(state, &old, context);
     }
     let step = step(&old, options);
     if matches!(step, Step::Pending) {
         return Ok(Answer::Object(old, false));
     }
     let mut new = old.value().clone();
-    hold_for_owned(&mut new, options);
-    let held = !list(&new, &["metadata", "finalizers"]).is_empty();
+    set_propagation_finalizers(&mut new, options);
+    let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
     match step {
-        Step::Mark { grace } => mark(&mut new, grace, moment),
-        Step::Now if held => mark(&mut new, 0, moment),
+        Step::Mark { grace } => mark(&mut new, grace, context),
+        Step::Now if has_finalizers => mark(&mut new, 0, context),
         Step::Now | Step::Pending => {}
     }
-    let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let grace = number(&new, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     let marked = if new == *old.value() {
         old
     } else {
         state.put(key.clone(), new)?
     };
-    if held || grace > 0 {
+    if has_finalizers || grace > 0 {
         return Ok(Answer::Object(marked, false));
     }
     let last = state.remove(key).unwrap_or(marked);
@@ -260,54 +224,49 @@ pub(crate) fn one(
 }
 
 /// Namespaces that cannot be deleted.
-const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+const PROTECTED: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// A namespace is removed when its content is gone.
-fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Answer, ApiError> {
+fn namespace(
+    state: &mut State,
+    old: &Object,
+    context: &WriteContext<'_>,
+) -> Result<Answer, ApiError> {
     let name = &*old.key().name;
-    if IMMORTAL.contains(&name) {
-        return Err(ApiError::forbidden(
-            "namespaces",
-            "",
-            name,
-            "this namespace may not be deleted",
-        ));
+    if PROTECTED.contains(&name) {
+        return Err(old.key().forbidden("this namespace may not be deleted"));
     }
     let mut new = old.value().clone();
     if !old.is_terminating() {
-        set(&mut new, &["metadata", "deletionTimestamp"], moment.text());
+        set(&mut new, &["metadata", "deletionTimestamp"], context.text());
         set(&mut new, &["status", "phase"], "Terminating".into());
     }
     if new == *old.value() {
         let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
                    namespace will automatically be purged by the system.";
-        return Err(ApiError::conflict("namespaces", "", name, why));
+        return Err(old.key().conflict(why));
     }
     Ok(Answer::Object(state.put(old.key().clone(), new)?, false))
 }
 
 /// Sets or shortens the grace period. The first time, the generation increases.
-fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
-    let told = at(object, &["metadata", "deletionTimestamp"])
+fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
+    let until = at(object, &["metadata", "deletionTimestamp"])
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let began = match told {
+    let began = match until {
         None => {
-            if let Some(generation) =
-                at(object, &["metadata", "generation"]).and_then(Value::as_i64)
-            {
+            if let Some(generation) = number(object, &["metadata", "generation"]) {
                 set(object, &["metadata", "generation"], (generation + 1).into());
             }
-            moment.now
+            context.now
         }
         Some(until) => {
-            let pending = at(object, &["metadata", "deletionGracePeriodSeconds"])
-                .and_then(Value::as_i64)
-                .unwrap_or(0);
-            let until: jiff::Timestamp = until.parse().unwrap_or(moment.now);
+            let pending = number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+            let until: jiff::Timestamp = until.parse().unwrap_or(context.now);
             until
                 .checked_sub(jiff::SignedDuration::from_secs(pending))
-                .unwrap_or(moment.now)
+                .unwrap_or(context.now)
         }
     };
     // A grace period beyond the last representable time is capped there.
@@ -327,7 +286,7 @@ fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
 }
 
 /// Sets the finalizers that the propagation policy requires.
-fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
+fn set_propagation_finalizers(object: &mut Value, options: &DeleteOptions) {
     let Some(propagation) = options.propagation else {
         return;
     };
@@ -345,14 +304,13 @@ fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
     }
 }
 
-/// Deletes all selected objects, one by one.
 pub(crate) fn collection(
     state: &mut State,
     resource: Resource,
     namespace: Option<&str>,
     selector: &Selector,
     options: &DeleteOptions,
-    moment: &Moment<'_>,
+    context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let version = state.resource_version();
     let objects: Vec<_> = state
@@ -361,7 +319,7 @@ pub(crate) fn collection(
         .cloned()
         .collect();
     for object in &objects {
-        one(state, object.key(), options, moment)?;
+        one(state, object.key(), options, context)?;
     }
     Ok(Answer::Deleted {
         resource,

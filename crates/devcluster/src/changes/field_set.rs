@@ -23,7 +23,6 @@ impl FieldSet {
         !self.member && self.below.is_empty()
     }
 
-    /// Adds the field at a path.
     pub fn insert(&mut self, path: &[String]) {
         let mut here = self;
         for step in path {
@@ -32,7 +31,6 @@ impl FieldSet {
         here.member = true;
     }
 
-    /// Adds all fields of another set.
     pub fn add(&mut self, other: &Self) {
         self.member |= other.member;
         for (step, theirs) in &other.below {
@@ -45,7 +43,6 @@ impl FieldSet {
         }
     }
 
-    /// The difference of two sets.
     pub fn minus(&self, other: &Self) -> Self {
         let below = self.below.iter().map(|(step, ours)| {
             let left = match other.below.get(step) {
@@ -60,7 +57,6 @@ impl FieldSet {
         }
     }
 
-    /// The intersection of two sets.
     pub fn and(&self, other: &Self) -> Self {
         let below = self.below.iter().filter_map(|(step, ours)| {
             let both = ours.and(other.below.get(step)?);
@@ -135,7 +131,6 @@ impl FieldSet {
         set
     }
 
-    /// Formats the set as `fieldsV1`.
     pub fn to_value(&self) -> Value {
         let mut fields = Map::new();
         if self.member && !self.below.is_empty() {
@@ -150,14 +145,12 @@ impl FieldSet {
 
 /// The shape of what a path element leads to.
 pub fn below(shape: &'static Shape, step: &str) -> &'static Shape {
-    match (shape, step.strip_prefix("f:")) {
-        (Shape::Keyed(keyed), None) => keyed.item,
-        (shape, Some(name)) => shape.field(name),
-        _ => &Shape::Auto,
+    match step.strip_prefix("f:") {
+        Some(name) => shape.field(name),
+        None => shape.item(),
     }
 }
 
-/// The path element of a field.
 pub fn field_step(name: &str) -> String {
     format!("f:{name}")
 }

@@ -10,7 +10,6 @@ const MAX_OPERATIONS: usize = 10_000;
 /// The most bytes that one JSON patch may copy; copies of copies would double without limit.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Applies a JSON patch to `target`.
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let Some(operations) = patch.as_array() else {
         return Err(ApiError::bad_request(

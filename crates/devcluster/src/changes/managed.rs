@@ -20,7 +20,6 @@ const MAX_UPDATERS: usize = 10;
 /// The manager that stands for the merged ones.
 const ANCIENT: &str = "ancient-changes";
 
-/// The manager that owns what existed before the first apply.
 const BEFORE_APPLY: &str = "before-first-apply";
 
 /// Metadata fields that no manager owns.
@@ -38,9 +37,7 @@ const UNOWNED: [&str; 8] = [
 /// The kind of write by which a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Server-side apply.
     Apply,
-    /// Any other write.
     Update,
 }
 
@@ -141,7 +138,6 @@ impl Owner {
 /// A write whose changes are to be tracked.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The field manager.
     pub manager: &'a str,
     /// The `apiVersion` of the written object.
     pub api_version: &'a str,
@@ -334,7 +330,7 @@ impl Managed {
     }
 
     /// Assigns the existing fields to `before-first-apply`, for an object without managed fields.
-    pub fn claim_what_was_there(&mut self, change: &Change<'_>, blank: &Value, live: &Value) {
+    pub fn own_existing_fields(&mut self, change: &Change<'_>, blank: &Value, live: &Value) {
         let before = Change {
             manager: BEFORE_APPLY,
             ..*change

@@ -3,10 +3,10 @@
 pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod field_owners;
 pub(crate) mod field_set;
 pub(crate) mod json_patch;
 pub(crate) mod managed;
-pub(crate) mod own;
 pub(crate) mod patch;
 pub(crate) mod quota;
 pub(crate) mod quota_usage;

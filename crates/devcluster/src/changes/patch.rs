@@ -8,7 +8,6 @@ use crate::api::status::ApiError;
 use crate::objects::resource::Resource;
 use crate::objects::schema;
 
-/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     /// JSON merge patch (RFC 7386).
@@ -31,7 +30,6 @@ pub const PATCH_TYPES: [&str; 4] = [
 ];
 
 impl PatchKind {
-    /// The type of patch with this media type.
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         match content_type {
             "application/merge-patch+json" => Some(Self::Merge),
@@ -41,7 +39,6 @@ impl PatchKind {
         }
     }
 
-    /// Applies the patch to `target`, an object of that kind.
     pub fn apply(
         self,
         resource: Resource,

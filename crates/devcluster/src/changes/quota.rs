@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quota_usage::{Amounts, amounts, in_scope, is_binary, is_counted, unsaid, usage};
+use super::quota_usage::{Amounts, amounts, in_scope, is_binary, is_counted, unspecified, usage};
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, Object, at, set};
 use crate::objects::quantity;
@@ -40,12 +40,11 @@ pub(crate) fn admit(
             continue;
         }
         let name = &quota.key().name;
-        let traits = key.resource.traits();
-        let forbidden =
-            |why: String| ApiError::forbidden(traits.plural, traits.group, &key.name, &why);
-        if let Some(unsaid) = unsaid(key.resource, object, &limited) {
+        let forbidden = |why: String| key.forbidden(&why);
+
+        if let Some(unspecified) = unspecified(key.resource, object, &limited) {
             return Err(forbidden(format!(
-                "failed quota: {name}: must specify {unsaid}"
+                "failed quota: {name}: must specify {unspecified}"
             )));
         }
         let before = amounts(quota.value(), &["status", "used"]);

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, list, strings, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
 /// Amounts of resources, in billionths (10⁻⁹) of the unit.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// The amount 1.
 const ONE: i128 = 1_000_000_000;
 
 /// If a quota limits one of these, each container must specify it.
-const MUST_BE_SAID: [&str; 6] = [
+const MUST_BE_SPECIFIED: [&str; 6] = [
     "cpu",
     "limits.cpu",
     "limits.memory",
@@ -29,7 +28,6 @@ pub(crate) fn is_binary(name: &str) -> bool {
     name.contains("memory") || name.contains("storage")
 }
 
-/// The amounts at a path of an object.
 pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
     at(object, path)
         .and_then(Value::as_object)
@@ -76,7 +74,6 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
         || (plural == "persistentvolumeclaims" && name == "requests.storage")
 }
 
-/// What an object uses.
 pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     let mut usage = Amounts::from([(count_name(resource), ONE)]);
     if resource != Resource::Pods {
@@ -108,36 +105,40 @@ pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
 /// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container; plus the
 /// pod's overhead.
 fn whole_pod(pod: &Value, kind: &str) -> Amounts {
-    let mut sum = amounts(pod, &["spec", "overhead"]);
+    let of_containers = |containers: &str| {
+        let containers = list(pod, &["spec", containers]).iter();
+        containers.flat_map(|c| amounts(c, &["resources", kind]))
+    };
     let mut all = Amounts::new();
-    for container in list(pod, &["spec", "containers"]) {
-        for (name, amount) in amounts(container, &["resources", kind]) {
-            let so_far = all.entry(name).or_insert(0);
-            *so_far = so_far.saturating_add(amount);
-        }
+    let mut combine = |name: String, amount: i128, with: fn(i128, i128) -> i128| {
+        let so_far = all.entry(name).or_insert(0);
+        *so_far = with(*so_far, amount);
+    };
+    for (name, amount) in of_containers("containers") {
+        combine(name, amount, i128::saturating_add);
     }
-    for container in list(pod, &["spec", "initContainers"]) {
-        for (name, amount) in amounts(container, &["resources", kind]) {
-            let so_far = all.entry(name).or_insert(0);
-            *so_far = (*so_far).max(amount);
-        }
+    for (name, amount) in of_containers("initContainers") {
+        combine(name, amount, i128::max);
     }
-    for (name, amount) in all {
-        let so_far = sum.entry(name).or_insert(0);
-        *so_far = so_far.saturating_add(amount);
+    for (name, amount) in amounts(pod, &["spec", "overhead"]) {
+        combine(name, amount, i128::saturating_add);
     }
-    sum
+    all
 }
 
 /// The resources that a quota limits and containers do not specify, as a message.
-pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) -> Option<String> {
+pub(crate) fn unspecified(
+    resource: Resource,
+    object: &Value,
+    limited: &[&String],
+) -> Option<String> {
     if resource != Resource::Pods {
         return None;
     }
     let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in limited
         .iter()
-        .filter(|name| MUST_BE_SAID.contains(&name.as_str()))
+        .filter(|name| MUST_BE_SPECIFIED.contains(&name.as_str()))
     {
         let (kind, of) = name.split_once('.').unwrap_or(("requests", name.as_str()));
         for containers in ["containers", "initContainers"] {
@@ -157,7 +158,6 @@ pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) ->
     (!each.is_empty()).then(|| each.join("; "))
 }
 
-/// Whether an object is in the scope of a quota.
 pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
     let is_best_effort = || text(object, &["status", "qosClass"]) == "BestEffort";
     let is_terminating = || at(object, &["spec", "activeDeadlineSeconds"]).is_some();
@@ -171,9 +171,7 @@ pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> boo
         "PriorityClass" => !class.is_empty(),
         _ => false,
     };
-    let scopes = list(quota, &["spec", "scopes"])
-        .iter()
-        .filter_map(Value::as_str);
+    let scopes = strings(quota, &["spec", "scopes"]);
     let selectors = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
     scopes.into_iter().all(holds)
         && selectors.iter().all(|selector| {
@@ -223,7 +221,7 @@ mod tests {
         ];
         let limited: Vec<&String> = limited.iter().collect();
         assert_eq!(
-            unsaid(Resource::Pods, &pod, &limited).as_deref(),
+            unspecified(Resource::Pods, &pod, &limited).as_deref(),
             Some("limits.memory for: a,b; requests.cpu for: a,b")
         );
     }

@@ -4,14 +4,13 @@ use serde_json::{Value, json};
 
 use super::patch::PatchKind;
 use super::update::Owners;
-use super::write::{Answer, Moment, Part};
-use crate::api::status::{ApiError, Cause};
+use super::write::{Answer, Part, WriteContext};
+use crate::api::status::{ApiError, Causes};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
 
-/// A write to a scale.
 #[derive(Clone, Debug)]
-pub enum Rescale {
+pub enum ScaleWrite {
     Put(Value),
     Patch(PatchKind, Value),
 }
@@ -46,18 +45,17 @@ pub(crate) fn of(object: &Object) -> Value {
 }
 
 impl State {
-    pub(crate) fn rescale(
+    pub(crate) fn scale(
         &mut self,
         key: &Key,
-        rescale: &Rescale,
-        moment: &mut Moment<'_>,
+        scale_write: &ScaleWrite,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
-        let traits = key.resource.traits();
         let old = self.existing(key)?;
         let mut scale = of(&old);
-        match rescale {
-            Rescale::Put(new) => scale = new.clone(),
-            Rescale::Patch(kind, patch) => kind.apply(key.resource, &mut scale, patch)?,
+        match scale_write {
+            ScaleWrite::Put(new) => scale = new.clone(),
+            ScaleWrite::Patch(kind, patch) => kind.apply(key.resource, &mut scale, patch)?,
         }
         let uid = text(&scale, &["metadata", "uid"]);
         if !uid.is_empty() && uid != old.uid() {
@@ -65,30 +63,20 @@ impl State {
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 old.uid()
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         let replicas = at(&scale, &["spec", "replicas"]).cloned();
         let replicas = replicas.unwrap_or_else(|| 0.into());
         if replicas.as_i64().is_none_or(|n| n < 0) {
             let detail = "must be greater than or equal to 0";
-            let cause = Cause::invalid("spec.replicas", &replicas, detail);
-            return Err(ApiError::invalid(
-                "Scale",
-                "autoscaling",
-                &key.name,
-                vec![cause],
-            ));
+            let causes = Causes::of(|causes| causes.invalid("spec.replicas", &replicas, detail));
+            return Err(ApiError::invalid("Scale", "autoscaling", &key.name, causes));
         }
         let mut new = old.whole();
         set(&mut new, &["spec", "replicas"], replicas);
         let version = text(&scale, &["metadata", "resourceVersion"]);
         set(&mut new, &["metadata", "resourceVersion"], version.into());
-        let object = self.update(&old, Part::Main, new, Owners::New, moment)?;
+        let object = self.update(&old, Part::Main, new, Owners::New, context)?;
         Ok(Answer::Status(200, of(&object)))
     }
 }

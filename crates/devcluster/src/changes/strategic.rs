@@ -17,7 +17,7 @@ fn bad(message: &str) -> ApiError {
 }
 
 /// An error that a real server does not classify and passes on as internal.
-fn unforeseen(message: String) -> ApiError {
+fn internal(message: String) -> ApiError {
     ApiError::unclassified(message)
 }
 
@@ -31,20 +31,12 @@ fn merge_key(shape: &Shape) -> Option<&'static str> {
     }
 }
 
-fn item_shape(shape: &'static Shape) -> &'static Shape {
-    match shape {
-        Shape::Keyed(keyed) => keyed.item,
-        _ => &Shape::Auto,
-    }
-}
-
 /// The field that a directive refers to.
-fn about<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
+fn directive_field<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
     let rest = name.strip_prefix(directive)?;
     Some(rest.strip_prefix('/').filter(|field| !field.is_empty()))
 }
 
-/// Merges `patch` into `target`.
 pub fn merge(
     shape: &'static Shape,
     target: &mut Map<String, Value>,
@@ -64,7 +56,7 @@ pub fn merge(
     retain(target, patch)?;
     let mut ordered = BTreeSet::new();
     for (name, order) in patch {
-        if let Some(field) = about(name, ORDER) {
+        if let Some(field) = directive_field(name, ORDER) {
             let field = field.ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
             let merged = in_order(
                 shape.field(field),
@@ -82,7 +74,7 @@ pub fn merge(
         if name == RETAIN || name.starts_with(ORDER) || ordered.contains(name.as_str()) {
             continue;
         }
-        if let Some(field) = about(name, DELETE_FROM) {
+        if let Some(field) = directive_field(name, DELETE_FROM) {
             let field = field.ok_or_else(|| bad("invalid patch format of primitive list"))?;
             delete_values(target, field, value);
         } else if value.is_null() {
@@ -95,7 +87,7 @@ pub fn merge(
 }
 
 fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> ApiError {
-    unforeseen(format!(
+    internal(format!(
         "unknown patch type: {} in map: {}",
         directive.as_str().unwrap_or_default(),
         Value::Object(patch.clone())
@@ -171,26 +163,25 @@ fn delete_values(target: &mut Map<String, Value>, field: &str, gone: &Value) {
     }
 }
 
-fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, ApiError> {
+/// What identifies an item of a list: itself if it is a scalar.
+fn key_of<'a>(item: &'a Value, key: &str) -> Option<&'a Value> {
     if key.is_empty() {
-        return Ok(item);
+        return Some(item);
     }
-    item.get(key).ok_or_else(|| {
-        unforeseen(format!(
+    item.get(key)
+}
+
+fn required_key<'a>(item: &'a Value, key: &str) -> Result<&'a Value, ApiError> {
+    key_of(item, key).ok_or_else(|| {
+        internal(format!(
             "map: {item} does not contain declared merge key: {key}"
         ))
     })
 }
 
 fn find(list: &[Value], key: &str, wanted: &Value) -> Option<usize> {
-    list.iter().position(|item| {
-        let found = if key.is_empty() {
-            Some(item)
-        } else {
-            item.get(key)
-        };
-        found == Some(wanted)
-    })
+    list.iter()
+        .position(|item| key_of(item, key) == Some(wanted))
 }
 
 fn merge_lists(
@@ -206,14 +197,12 @@ fn merge_lists(
             return Err(ApiError::unprocessable("lists of lists are not supported"));
         }
         if all.any(|value| kinds(value) != kinds(first)) {
-            return Err(unforeseen("list element types are not identical".into()));
+            return Err(internal("list element types are not identical".into()));
         }
     }
     let (merged, plain) = merge_items(shape, key, before.clone(), patch)?;
-    let order: Vec<&Value> = plain
-        .iter()
-        .map(|item| key_of(item, key))
-        .collect::<Result<_, _>>()?;
+    let keys = plain.iter().map(|item| required_key(item, key));
+    let order: Vec<&Value> = keys.collect::<Result<_, _>>()?;
     Ok(arrange(merged, &before, key, &order))
 }
 
@@ -230,12 +219,12 @@ fn merge_items<'a>(
         match item.get(PATCH) {
             None => plain.push(item),
             Some(Value::String(directive)) if directive == "delete" => {
-                let gone = key_of(item, key)?;
+                let gone = required_key(item, key)?;
                 list.retain(|old| old.get(key) != Some(gone));
             }
             Some(Value::String(directive)) if directive == "replace" => replaces = true,
             Some(Value::String(directive)) if directive == "merge" => {
-                return Err(unforeseen(
+                return Err(internal(
                     "merging lists cannot yet be specified in the patch".into(),
                 ));
             }
@@ -251,11 +240,11 @@ fn merge_items<'a>(
         return Ok((plain.iter().map(|item| (*item).clone()).collect(), plain));
     }
     for item in &plain {
-        let wanted = key_of(item, key)?;
+        let wanted = required_key(item, key)?;
         match (find(&list, key, wanted), item.as_object()) {
             (Some(place), Some(patch)) => {
                 if let Some(old) = list.get_mut(place).and_then(Value::as_object_mut) {
-                    merge(item_shape(shape), old, patch)?;
+                    merge(shape.item(), old, patch)?;
                 }
             }
             (Some(_), None) => {}
@@ -283,10 +272,8 @@ fn in_order(
     };
     let (before, patch) = (list(before)?, list(patch)?);
     let key = merge_key(shape).unwrap_or_default();
-    let order: Vec<&Value> = order
-        .iter()
-        .map(|item| key_of(item, key))
-        .collect::<Result<_, _>>()?;
+    let keys = order.iter().map(|item| required_key(item, key));
+    let order: Vec<&Value> = keys.collect::<Result<_, _>>()?;
     check_order(patch.as_deref().unwrap_or_default(), &order, key)?;
     let merged = match (&before, patch) {
         (None, None) => return Ok(None),
@@ -308,11 +295,11 @@ fn check_order(patch: &[Value], order: &[&Value], key: &str) -> Result<(), ApiEr
     }
     let mut places = order.iter();
     for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
-        let wanted = key_of(item, key)?;
+        let wanted = required_key(item, key)?;
         if !places.any(|place| *place == wanted) {
             let show = |list: &[Value]| Value::Array(list.to_vec()).to_string();
             let order: Vec<Value> = order.iter().map(|v| (*v).clone()).collect();
-            return Err(unforeseen(format!(
+            return Err(internal(format!(
                 "The order in patch list:\n{}\n doesn't match {ORDER} list:\n{}\n",
                 show(patch),
                 show(&order)
@@ -325,21 +312,10 @@ fn check_order(patch: &[Value], order: &[&Value], key: &str) -> Result<(), ApiEr
 /// Orders the items: those in `order` accordingly, the others in their relative place before.
 fn arrange(merged: Vec<Value>, before: &[Value], key: &str, order: &[&Value]) -> Vec<Value> {
     let place = |item: &Value| {
-        let own = if key.is_empty() {
-            Some(item)
-        } else {
-            item.get(key)
-        };
-        own.and_then(|own| order.iter().position(|wanted| *wanted == own))
+        let own = key_of(item, key)?;
+        order.iter().position(|wanted| *wanted == own)
     };
-    let was_at = |item: &Value| {
-        let own = if key.is_empty() {
-            Some(item)
-        } else {
-            item.get(key)
-        };
-        own.and_then(|own| find(before, key, own))
-    };
+    let was_at = |item: &Value| find(before, key, key_of(item, key)?);
     let (mut named, mut others): (Vec<Value>, Vec<Value>) =
         merged.into_iter().partition(|item| place(item).is_some());
     named.sort_by_key(|item| place(item));

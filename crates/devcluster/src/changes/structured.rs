@@ -12,13 +12,6 @@ fn has_items(shape: &Shape) -> bool {
     matches!(shape, Shape::Set) || shape.keyed().is_some()
 }
 
-fn item_shape(shape: &'static Shape) -> &'static Shape {
-    match shape {
-        Shape::Keyed(keyed) => keyed.item,
-        _ => &Shape::Auto,
-    }
-}
-
 /// The items of a list with their path elements, in order, without duplicates.
 fn items<'a>(shape: &Shape, list: &'a [Value]) -> Vec<(String, &'a Value)> {
     let mut seen = BTreeSet::new();
@@ -28,7 +21,6 @@ fn items<'a>(shape: &Shape, list: &'a [Value]) -> Vec<(String, &'a Value)> {
         .collect()
 }
 
-/// The fields that a value sets.
 pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     match value {
@@ -45,7 +37,7 @@ pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
         }
         Value::Array(list) if has_items(shape) => {
             for (step, item) in items(shape, list) {
-                let mut part = fields(item_shape(shape), item);
+                let mut part = fields(shape.item(), item);
                 part.member = true;
                 set.below.insert(step, part);
             }
@@ -55,7 +47,6 @@ pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
     set
 }
 
-/// The difference between two values.
 #[derive(Debug, Default)]
 pub struct Difference {
     /// Fields that only the new value has.
@@ -66,7 +57,6 @@ pub struct Difference {
     pub removed: FieldSet,
 }
 
-/// Compares two values.
 pub fn compare(shape: &'static Shape, old: &Value, new: &Value) -> Difference {
     let mut difference = Difference::default();
     difference.walk(shape, Some(old), Some(new), &mut Vec::new());
@@ -115,7 +105,7 @@ impl Difference {
             for step in steps {
                 path.push(step.clone());
                 let (before, after) = (before.get(step).copied(), after.get(step).copied());
-                self.walk(item_shape(shape), before, after, path);
+                self.walk(shape.item(), before, after, path);
                 path.pop();
             }
         } else if let (Some(before), Some(after)) = (object_or_nothing(old), object_or_nothing(new))
@@ -188,7 +178,7 @@ fn merge_lists(shape: &'static Shape, live: &[Value], config: &[Value]) -> Vec<V
     let old: BTreeMap<&String, &Value> = live.iter().map(|(step, item)| (step, *item)).collect();
     let new: BTreeSet<&String> = config.iter().map(|(step, _)| step).collect();
     let merged = |step: &String, item: &Value| match old.get(step) {
-        Some(before) => merge(item_shape(shape), before, item),
+        Some(before) => merge(shape.item(), before, item),
         None => item.clone(),
     };
     let mut shared = config
@@ -250,10 +240,9 @@ pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
                     }
                 }
             }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(left)
+            match left.is_empty() {
+                true => Value::Null,
+                false => Value::Object(left),
             }
         }
         Value::Array(list) if has_items(shape) => {
@@ -264,14 +253,13 @@ pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
                     .and_then(|step| gone.below.get(&step));
                 match part {
                     Some(part) if part.member => {}
-                    Some(part) => left.push(without(item_shape(shape), item, part)),
+                    Some(part) => left.push(without(shape.item(), item, part)),
                     None => left.push(item.clone()),
                 }
             }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(left)
+            match left.is_empty() {
+                true => Value::Null,
+                false => Value::Array(left),
             }
         }
         Value::Array(_) => Value::Null,
@@ -313,7 +301,7 @@ fn find_mistakes(shape: &'static Shape, value: &Value, path: &mut String, found:
                     found.push(format!("{path}: duplicate entries for key {readable}"));
                 }
                 path.push_str(&readable);
-                find_mistakes(item_shape(shape), item, path, found);
+                find_mistakes(shape.item(), item, path, found);
                 path.truncate(before);
             }
         }

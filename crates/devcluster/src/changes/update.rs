@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::own;
+use super::field_owners;
 use super::patch::PatchKind;
-use super::write::{Answer, Moment, Part};
+use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
-use crate::api::status::{ApiError, Cause};
-use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use crate::api::status::{ApiError, Causes};
+use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 use crate::validation::defaults;
@@ -30,16 +30,16 @@ impl State {
         key: Key,
         part: Part,
         object: Value,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
         let Some(old) = self.get(&key).cloned() else {
             if !traits.creates_on_update || part == Part::Status {
-                return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
+                return Err(key.not_found());
             }
             let mut object = object;
             unset(&mut object, &["metadata", "resourceVersion"]);
-            return self.create(key.resource, &key.namespace, object, Owners::New, moment);
+            return self.create(key.resource, &key.namespace, object, Owners::New, context);
         };
         let uid = text(&object, &["metadata", "uid"]);
         if !uid.is_empty() && uid != old.uid() {
@@ -49,29 +49,16 @@ impl State {
                 registry_key(&key),
                 old.uid()
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         if text(&object, &["metadata", "resourceVersion"]).is_empty()
             && !takes_any_version(traits.kind)
         {
-            let cause = Cause::invalid(
-                "metadata.resourceVersion",
-                &0.into(),
-                "must be specified for an update",
-            );
-            return Err(ApiError::invalid(
-                traits.plural,
-                traits.group,
-                &key.name,
-                vec![cause],
-            ));
+            let why = "must be specified for an update";
+            let causes = Causes::of(|c| c.invalid("metadata.resourceVersion", 0, why));
+            causes.check(traits.plural, traits.group, &key.name)?;
         }
-        let object = self.update(&old, part, object, Owners::New, moment)?;
+        let object = self.update(&old, part, object, Owners::New, context)?;
         Ok(Answer::Object(object, false))
     }
 
@@ -82,7 +69,7 @@ impl State {
         kind: PatchKind,
         patch: &Value,
         strict: bool,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
         let mut patched = old.whole();
@@ -93,24 +80,24 @@ impl State {
                 PatchKind::Strategic => go_text(patch),
                 PatchKind::Merge | PatchKind::Json => patched.to_string(),
             };
-            let cause = Cause::invalid("patch", &shown.into(), why);
-            ApiError::invalid("", "", "", vec![cause])
+            let causes = Causes::of(|causes| causes.invalid("patch", shown, why));
+            ApiError::invalid("", "", "", causes)
         };
         let decoded = decode::object(key.resource, patched.clone())
-            .map_err(|undecoded| refused(&patched, &undecoded.why))?;
-        let duplicates = moment.caller.map_or(&[][..], |caller| &caller.duplicates);
+            .map_err(|error| refused(&patched, &error.why))?;
+        let duplicates = context.caller.map_or(&[][..], |caller| &caller.duplicates);
         let mut odd = duplicates.to_vec();
         odd.extend(decoded.unknown.iter().map(|f| decode::unknown_field(f)));
         if strict && !odd.is_empty() {
             let why = format!("strict decoding error: {}", odd.join(", "));
             return Err(refused(&patched, &why));
         }
-        if moment.caller.is_some_and(|caller| caller.is_warned) {
-            moment.warnings.append(&mut odd);
+        if context.caller.is_some_and(|caller| caller.is_warned) {
+            context.warnings.append(&mut odd);
         }
         let mut new = decoded.object;
         check_place(key, &mut new)?;
-        let object = self.update(&old, part, new, Owners::New, moment)?;
+        let object = self.update(&old, part, new, Owners::New, context)?;
         Ok(Answer::Object(object, false))
     }
 
@@ -121,24 +108,17 @@ impl State {
         part: Part,
         mut new: Value,
         owners: Owners,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let key = old.key();
         let traits = key.resource.traits();
         let version = text(&new, &["metadata", "resourceVersion"]);
         if !version.is_empty() && version != old.resource_version().to_string() {
             if version.parse::<u64>().is_err() {
-                let cause = Cause::invalid(
-                    "metadata.resourceVersion",
-                    &version.into(),
-                    "must be a number",
-                );
-                return Err(ApiError::invalid(
-                    traits.kind,
-                    traits.group,
-                    &key.name,
-                    vec![cause],
-                ));
+                let why = "must be a number";
+                key.check(Causes::of(|c| {
+                    c.invalid("metadata.resourceVersion", version, why)
+                }))?;
             }
             return Err(ApiError::modified(traits.plural, traits.group, &key.name));
         }
@@ -146,10 +126,10 @@ impl State {
             defaults::fill(key.resource, &mut new);
         }
         if owners == Owners::New {
-            own::track(key.resource, part, Some(old), &mut new, moment);
+            field_owners::track(key.resource, part, Some(old), &mut new, context);
         }
         let managed = unset(&mut new, &["metadata", "managedFields"]);
-        keep_what_the_server_owns(old.value(), &mut new);
+        keep_server_fields(old.value(), &mut new);
         let is_pod = key.resource == Resource::Pods;
         let is_namespace = key.resource == Resource::Namespaces;
         match part {
@@ -174,17 +154,9 @@ impl State {
         if part == Part::Main {
             defaults::admit(key.resource, &mut new);
         }
-        let causes = validate::change(key.resource, part, old.value(), &new);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid(
-                traits.kind,
-                traits.group,
-                &key.name,
-                causes,
-            ));
-        }
+        key.check(validate::change(key.resource, part, old.value(), &new))?;
         if old.value().get("spec") != new.get("spec")
-            && let Some(generation) = at(&new, &["metadata", "generation"]).and_then(Value::as_i64)
+            && let Some(generation) = number(&new, &["metadata", "generation"])
         {
             set(
                 &mut new,
@@ -192,7 +164,7 @@ impl State {
                 (generation + 1).into(),
             );
         }
-        if own::is_same(old, &new, managed.as_ref()) {
+        if field_owners::is_same(old, &new, managed.as_ref()) {
             return Ok(old.clone());
         }
         if let Some(managed) = managed {
@@ -204,10 +176,10 @@ impl State {
     /// Stores a changed object, or removes it if it is terminating and has no finalizer left.
     fn settle(&mut self, key: &Key, new: Value) -> Result<Arc<Object>, ApiError> {
         let before = self.existing(key)?;
-        let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-        let held = !list(&new, &["metadata", "finalizers"]).is_empty();
+        let grace = number(&new, &["metadata", "deletionGracePeriodSeconds"]);
+        let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
         // Namespaces have finalizers in their spec as well.
-        let is_held = held || !list(&new, &["spec", "finalizers"]).is_empty();
+        let is_held = has_finalizers || !list(&new, &["spec", "finalizers"]).is_empty();
         if before.is_terminating() && grace.unwrap_or(0) == 0 && !is_held {
             // As on real servers, the final event has the object as it was before the last finalizer was removed.
             self.remove(key);
@@ -230,7 +202,7 @@ fn keep(old: &Value, new: &mut Value, path: &[&str], applies: bool) {
 }
 
 /// Copies the fields that a client may omit, or whose changes are silently ignored.
-fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
+fn keep_server_fields(old: &Value, new: &mut Value) {
     for field in ["resourceVersion", "creationTimestamp", "generation"] {
         keep(old, new, &["metadata", field], true);
     }

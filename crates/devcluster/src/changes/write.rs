@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{self, DeleteOptions};
 use super::patch::PatchKind;
 use super::quota;
-use super::scale::Rescale;
+use super::scale::ScaleWrite;
 use super::update::Owners;
 use crate::api::status::ApiError;
 use crate::objects::ids::Ids;
@@ -17,19 +17,19 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
-/// A write request.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// POST of an object, decoded.
     Create {
         resource: Resource,
         /// The namespace of the path; empty for cluster-scoped kinds.
         namespace: String,
         object: Value,
     },
-    /// PUT of an object, decoded.
-    Update { key: Key, part: Part, object: Value },
-    /// PATCH of an object.
+    Update {
+        key: Key,
+        part: Part,
+        object: Value,
+    },
     Patch {
         key: Key,
         part: Part,
@@ -38,7 +38,6 @@ pub enum Write {
         /// Whether unknown fields are refused.
         strict: bool,
     },
-    /// Server-side apply of an object.
     Apply {
         key: Key,
         part: Part,
@@ -47,9 +46,10 @@ pub enum Write {
         /// Whether fields of other managers are taken over.
         force: bool,
     },
-    /// DELETE of an object.
-    Delete { key: Key, options: DeleteOptions },
-    /// DELETE of a collection.
+    Delete {
+        key: Key,
+        options: DeleteOptions,
+    },
     DeleteCollection {
         resource: Resource,
         /// `None`: all namespaces.
@@ -58,7 +58,10 @@ pub enum Write {
         options: DeleteOptions,
     },
     /// POST of a pod's binding to a node.
-    Bind { key: Key, binding: Value },
+    Bind {
+        key: Key,
+        binding: Value,
+    },
     /// A kubelet's report of a pod's status; clients cannot send this.
     Report {
         key: Key,
@@ -68,15 +71,57 @@ pub enum Write {
         status: Value,
     },
     /// The removal of a terminating namespace that is empty; clients cannot send this.
-    FinishNamespace { key: Key },
-    /// A change of a workload's number of replicas.
-    Rescale {
-        /// The workload.
+    FinishNamespace {
         key: Key,
-        rescale: Rescale,
     },
-    /// POST of a pod's eviction.
-    Evict { key: Key, options: DeleteOptions },
+    Scale {
+        key: Key,
+        scale: ScaleWrite,
+    },
+    Evict {
+        key: Key,
+        options: DeleteOptions,
+    },
+}
+
+impl Write {
+    /// A merge patch from inside the cluster.
+    pub fn merge_patch(key: &Key, part: Part, patch: Value) -> Self {
+        Self::Patch {
+            key: key.clone(),
+            part,
+            kind: PatchKind::Merge,
+            patch,
+            strict: false,
+        }
+    }
+
+    pub fn create(resource: Resource, namespace: &str, object: Value) -> Self {
+        Self::Create {
+            resource,
+            namespace: namespace.to_owned(),
+            object,
+        }
+    }
+
+    /// The deletion of this very object: one of the same name with another uid stays.
+    pub fn delete(object: &Object) -> Self {
+        Self::Delete {
+            key: object.key().clone(),
+            options: DeleteOptions {
+                uid: Some(object.uid().to_owned()),
+                ..DeleteOptions::default()
+            },
+        }
+    }
+
+    pub fn report(pod: &Object, status: Value) -> Self {
+        Self::Report {
+            key: pod.key().clone(),
+            uid: pod.uid().to_owned(),
+            status,
+        }
+    }
 }
 
 /// The part of an object that a write may change.
@@ -90,7 +135,6 @@ pub enum Part {
     Finalizers,
 }
 
-/// The answer to a write.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The object, and whether it was created.
@@ -106,10 +150,8 @@ pub enum Answer {
     },
 }
 
-/// The client that writes.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The field manager.
     pub manager: String,
     /// The duplicate fields of the request, if the client wants warnings.
     pub duplicates: Vec<String>,
@@ -119,10 +161,8 @@ pub struct Caller {
 
 /// What a write depends on beside the state.
 #[derive(Debug)]
-pub struct Moment<'a> {
-    /// The wall-clock time.
+pub struct WriteContext<'a> {
     pub now: Timestamp,
-    /// The source of uids.
     pub ids: &'a mut Ids,
     /// The client that writes; `None` for writes from inside the cluster.
     pub caller: Option<&'a Caller>,
@@ -132,7 +172,7 @@ pub struct Moment<'a> {
     pub has_controllers: bool,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> WriteContext<'a> {
     /// The context of a write from inside the cluster.
     pub fn new(now: Timestamp, ids: &'a mut Ids) -> Self {
         Self {
@@ -163,11 +203,11 @@ impl State {
         &mut self,
         write: Write,
         dry_run: bool,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let mut next = self.clone();
-        let answer = next.carry_out(write, moment)?;
-        if moment.has_controllers {
+        let answer = next.carry_out(write, context)?;
+        if context.has_controllers {
             quota::settle(&mut next, self.resource_version())?;
         }
         if !dry_run {
@@ -176,28 +216,32 @@ impl State {
         Ok(answer)
     }
 
-    fn carry_out(&mut self, write: Write, moment: &mut Moment<'_>) -> Result<Answer, ApiError> {
+    fn carry_out(
+        &mut self,
+        write: Write,
+        context: &mut WriteContext<'_>,
+    ) -> Result<Answer, ApiError> {
         match write {
             Write::Create {
                 resource,
                 namespace,
                 object,
-            } => self.create(resource, &namespace, object, Owners::New, moment),
-            Write::Update { key, part, object } => self.replace(key, part, object, moment),
+            } => self.create(resource, &namespace, object, Owners::New, context),
+            Write::Update { key, part, object } => self.replace(key, part, object, context),
             Write::Patch {
                 key,
                 part,
                 kind,
                 patch,
                 strict,
-            } => self.patch(&key, part, kind, &patch, strict, moment),
+            } => self.patch(&key, part, kind, &patch, strict, context),
             Write::Apply {
                 key,
                 part,
                 config,
                 force,
-            } => self.apply(&key, part, &config, force, moment),
-            Write::Delete { key, options } => delete::one(self, &key, &options, moment),
+            } => self.apply(&key, part, &config, force, context),
+            Write::Delete { key, options } => delete::one(self, &key, &options, context),
             Write::DeleteCollection {
                 resource,
                 namespace,
@@ -209,22 +253,19 @@ impl State {
                 namespace.as_deref(),
                 &selector,
                 &options,
-                moment,
+                context,
             ),
-            Write::Bind { key, binding } => self.bind(&key, &binding, moment),
+            Write::Bind { key, binding } => self.bind(&key, &binding, context),
             Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),
-            Write::Rescale { key, rescale } => self.rescale(&key, &rescale, moment),
-            Write::Evict { key, options } => self.evict(&key, &options, moment),
+            Write::Scale { key, scale } => self.scale(&key, &scale, context),
+            Write::Evict { key, options } => self.evict(&key, &options, context),
         }
     }
 
     /// The object with this key, or a 404 error.
     pub(crate) fn existing(&self, key: &Key) -> Result<Arc<Object>, ApiError> {
-        let traits = key.resource.traits();
-        self.get(key)
-            .cloned()
-            .ok_or_else(|| ApiError::not_found(traits.plural, traits.group, &key.name))
+        self.get(key).cloned().ok_or_else(|| key.not_found())
     }
 
     fn finish_namespace(&mut self, key: &Key) -> Result<Answer, ApiError> {
@@ -234,12 +275,7 @@ impl State {
             .flat_map(|r| self.list(r, Some(&key.name)));
         let waits = !namespace.is_terminating() || namespace.finalizers().next().is_some();
         if waits || content.next().is_some() {
-            return Err(ApiError::conflict(
-                "namespaces",
-                "",
-                &key.name,
-                "it is not empty, or shall stay",
-            ));
+            return Err(key.conflict("it is not empty, or shall stay"));
         }
         drop(content);
         self.remove(key);

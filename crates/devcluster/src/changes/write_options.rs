@@ -1,9 +1,7 @@
 //! Parses the query parameters of write requests: field manager, dry run, field validation and force.
 
-use serde_json::{Value, json};
-
 use crate::api::query::Query;
-use crate::api::status::{ApiError, Cause};
+use crate::api::status::{ApiError, Causes};
 
 /// The longest name of a field manager, in bytes.
 const MAX_MANAGER: usize = 128;
@@ -15,14 +13,11 @@ pub enum Validation {
     Ignore,
     /// They are dropped, and the client gets a warning.
     Warn,
-    /// The request is refused.
     Strict,
 }
 
-/// The query parameters of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// The field manager.
     pub manager: String,
     /// Whether to validate only.
     pub dry_run: bool,
@@ -32,16 +27,12 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// The kind of write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// POST.
     Create,
-    /// PUT.
     Update,
     /// PATCH other than server-side apply.
     Patch,
-    /// Server-side apply.
     Apply,
 }
 
@@ -58,55 +49,46 @@ impl Verb {
 impl WriteOptions {
     /// Parses the parameters. The default field manager is derived from the user agent.
     pub fn read(query: &Query, verb: Verb, user_agent: &str) -> Result<Self, ApiError> {
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         let manager = query.text("fieldManager");
         match (verb, query.flag("force")) {
             (Verb::Apply, _) if manager.is_empty() => {
-                causes.push(Cause::required(
-                    "fieldManager",
-                    "is required for apply patch",
-                ));
+                causes.required("fieldManager", "is required for apply patch");
             }
             (Verb::Patch, Some(_)) => {
                 let detail = "may not be specified for non-apply patch";
-                causes.push(Cause::forbidden("force", detail));
+                causes.forbidden("force", detail);
             }
             _ => {}
         }
         if manager.len() > MAX_MANAGER {
-            causes.push(Cause::too_long("fieldManager", MAX_MANAGER));
+            causes.too_long("fieldManager", MAX_MANAGER);
         }
         for (at, odd) in manager.char_indices().filter(|(_, c)| c.is_control()) {
             let detail = format!(
                 "invalid character U+{:04X} (at position {at})",
                 u32::from(odd)
             );
-            causes.push(Cause::invalid("fieldManager", &manager.into(), &detail));
+            causes.invalid("fieldManager", manager, &detail);
         }
-        let stages: Vec<&str> = query.all("dryRun").collect();
-        if stages.iter().any(|stage| *stage != "All") {
-            causes.push(Cause::not_supported("dryRun", &json!(stages), &["All"]));
-        }
+        let dry_run = query.dry_run(&mut causes);
         let validation = match query.text("fieldValidation") {
             "Strict" => Validation::Strict,
             "" | "Warn" => Validation::Warn,
             "Ignore" => Validation::Ignore,
             other => {
                 let known = ["Ignore", "Strict", "Warn"];
-                let other = Value::from(other);
-                causes.push(Cause::not_supported("fieldValidation", &other, &known));
+                causes.not_supported("fieldValidation", other, &known);
                 Validation::Ignore
             }
         };
-        if !causes.is_empty() {
-            return Err(ApiError::invalid(verb.kind(), "meta.k8s.io", "", causes));
-        }
+        causes.check(verb.kind(), "meta.k8s.io", "")?;
         Ok(Self {
             manager: match manager {
                 "" => of_user_agent(user_agent),
                 manager => manager.to_owned(),
             },
-            dry_run: !stages.is_empty(),
+            dry_run,
             validation,
             force: query.flag("force") == Some(true),
         })

@@ -23,15 +23,15 @@ use crate::api::status::ApiError;
 
 /// Selects the requests that a fault applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Matching {
+pub struct RequestFilter {
     /// The HTTP method; any if `None`.
     pub verb: Option<String>,
     /// A part of the path and query; any if `None`.
     pub path: Option<String>,
 }
 
-impl Matching {
-    fn means(&self, request: &Request) -> bool {
+impl RequestFilter {
+    fn matches(&self, request: &Request) -> bool {
         let verb = self.verb.as_deref();
         let uri = request.uri().path_and_query().map_or("", |p| p.as_str());
         verb.is_none_or(|verb| verb.eq_ignore_ascii_case(request.method().as_str()))
@@ -42,7 +42,7 @@ impl Matching {
 /// How a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Failing {
+pub enum FailureMode {
     /// It is refused with this HTTP status and not carried out.
     Status(u16),
     /// The connection breaks before the request is carried out.
@@ -51,49 +51,52 @@ pub enum Failing {
     BreakAfter,
 }
 
-/// The active faults of the API.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
     /// Delays responses by a random time between these two.
-    pub latency: Option<(Duration, Duration, Matching)>,
+    pub latency: Option<(Duration, Duration, RequestFilter)>,
     /// Lets this share of requests fail, from 0 to 1.
-    pub errors: Option<(f64, Failing, Matching)>,
+    pub errors: Option<(f64, FailureMode, RequestFilter)>,
     /// Delays all responses and watch events until this ends.
     pub frozen: bool,
 }
 
 /// Faults injected by hand need not be reproducible, so the seed is random.
-fn dice() -> StdRng {
+fn random() -> StdRng {
     StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(0))
 }
 
 /// The active faults, as the middleware observes them.
-pub type Orders = watch::Receiver<Faults>;
+pub type FaultsReader = watch::Receiver<Faults>;
 
 /// Waits until the API is not frozen. It returns at once if the control socket is gone.
-async fn thawed(orders: &mut Orders) {
+async fn until_unfrozen(orders: &mut FaultsReader) {
     // An error means that nothing is left that could unfreeze the API.
     let _ = orders.wait_for(|faults| !faults.frozen).await;
 }
 
 /// Middleware that applies the active faults to a request.
-pub async fn meddle(State(mut orders): State<Orders>, request: Request, next: Next) -> Response {
-    thawed(&mut orders).await;
+pub async fn inject_faults(
+    State(mut orders): State<FaultsReader>,
+    request: Request,
+    next: Next,
+) -> Response {
+    until_unfrozen(&mut orders).await;
     let faults = orders.borrow().clone();
     if let Some((shortest, longest, matching)) = &faults.latency
-        && matching.means(&request)
+        && matching.matches(&request)
     {
-        sleep(dice().random_range(*shortest..=*longest)).await;
+        sleep(random().random_range(*shortest..=*longest)).await;
     }
     let failing = faults.errors.filter(|(rate, _, matching)| {
-        matching.means(&request) && dice().random_bool(rate.clamp(0.0, 1.0))
+        matching.matches(&request) && random().random_bool(rate.clamp(0.0, 1.0))
     });
     match failing {
-        Some((_, Failing::Status(code), _)) => refused(code),
-        Some((_, Failing::Break, _)) => broken(),
-        Some((_, Failing::BreakAfter, _)) => {
+        Some((_, FailureMode::Status(code), _)) => refusal(code),
+        Some((_, FailureMode::Break, _)) => broken_connection(),
+        Some((_, FailureMode::BreakAfter, _)) => {
             next.run(request).await;
-            broken()
+            broken_connection()
         }
         None => {
             let (head, body) = next.run(request).await.into_parts();
@@ -101,7 +104,7 @@ pub async fn meddle(State(mut orders): State<Orders>, request: Request, next: Ne
             let lines = body.into_data_stream().then(move |line| {
                 let mut orders = orders.clone();
                 async move {
-                    thawed(&mut orders).await;
+                    until_unfrozen(&mut orders).await;
                     line
                 }
             });
@@ -110,7 +113,7 @@ pub async fn meddle(State(mut orders): State<Orders>, request: Request, next: Ne
     }
 }
 
-fn refused(code: u16) -> Response {
+fn refusal(code: u16) -> Response {
     let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reason = match status.as_u16() {
         401 => "Unauthorized",
@@ -131,7 +134,7 @@ fn refused(code: u16) -> Response {
 }
 
 /// A response whose body fails at once, which closes the connection.
-fn broken() -> Response {
+fn broken_connection() -> Response {
     let nothing: io::Result<Vec<u8>> = Err(io::ErrorKind::ConnectionReset.into());
     Response::new(Body::from_stream(futures::stream::iter([nothing])))
 }

@@ -1,5 +1,5 @@
 //! Fault injection at run time, over a control socket.
 
-pub mod ask_node;
 pub mod faults;
+pub mod node_faults;
 pub mod socket;

@@ -12,44 +12,38 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::ask_node::{self, NodeRequest};
-use super::faults::{Failing, Faults, Matching, Orders};
+use super::faults::{FailureMode, Faults, FaultsReader, RequestFilter};
+use super::node_faults::{self, NodeRequest};
 use crate::DevCluster;
 
 /// The longest request, in bytes.
-const LONGEST: u64 = 64 * 1024;
+const MAX_MESSAGE: u64 = 64 * 1024;
 
 /// How long the server waits for a client's request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Reports the active faults.
     Status,
-    /// Ends all faults.
     Clear,
     /// Delays responses by a random time between `from` and `to`.
     Latency {
         from: Duration,
         to: Duration,
-        matching: Matching,
+        matching: RequestFilter,
     },
     /// Lets a share of requests fail.
     Errors {
         /// The share, from 0 to 1.
         rate: f64,
-        failing: Failing,
-        matching: Matching,
+        failing: FailureMode,
+        matching: RequestFilter,
     },
-    /// Ends every open watch.
     CutWatches,
-    /// Drops the event log.
     Compact,
     /// Delays all responses, for this long or until `Thaw`.
     Freeze(Option<Duration>),
-    /// Ends `Freeze`.
     Thaw,
     /// Closes all connections and accepts none for a while.
     Restart {
@@ -64,7 +58,7 @@ pub enum Request {
 
 /// Lets the server go away for this long.
 #[derive(Debug)]
-pub struct Away(pub Duration);
+pub struct Downtime(pub Duration);
 
 /// Why there is no control socket, or no answer from one.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +69,6 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// No cluster answers.
     #[error("no cluster answers at {path}: is it one that was started with `--control {path}`?", path = .path.display())]
     Connect {
         path: PathBuf,
@@ -84,7 +77,6 @@ pub enum ControlError {
     },
     #[error("the cluster's answer cannot be read")]
     Answer(#[source] io::Error),
-    /// The command was refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -97,12 +89,12 @@ pub struct Control {
     cluster: DevCluster,
     faults: watch::Sender<Faults>,
     /// The API server handles one absence after the other, and each client waits for its own.
-    away: mpsc::Sender<Away>,
+    away: mpsc::Sender<Downtime>,
 }
 
 impl Control {
     /// Creates the socket, accessible to its owner only. A socket that a killed cluster left behind is replaced.
-    pub fn bind(path: &Path, cluster: DevCluster) -> Result<(Self, Controlled), ControlError> {
+    pub fn bind(path: &Path, cluster: DevCluster) -> Result<(Self, ControlReceiver), ControlError> {
         let failed = |source| ControlError::Bind {
             path: path.to_owned(),
             source,
@@ -117,8 +109,8 @@ impl Control {
         let listener = UnixListener::bind(path).map_err(failed)?;
         let owner_only = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(path, owner_only).map_err(failed)?;
-        let (faults, orders) = watch::channel(Faults::default());
-        let (away, absences) = mpsc::channel(1);
+        let (faults, fault_reader) = watch::channel(Faults::default());
+        let (away, downtimes) = mpsc::channel(1);
         let control = Self {
             listener,
             path: path.to_owned(),
@@ -126,7 +118,13 @@ impl Control {
             faults,
             away,
         };
-        Ok((control, Controlled { orders, absences }))
+        Ok((
+            control,
+            ControlReceiver {
+                faults: fault_reader,
+                downtimes,
+            },
+        ))
     }
 
     /// Answers commands, one client after the other, until it is dropped.
@@ -135,7 +133,7 @@ impl Control {
         loop {
             let client = tokio::select! {
                 biased;
-                () = elapsed(thaw) => {
+                () = sleep_until_some(thaw) => {
                     thaw = None;
                     self.faults.send_modify(|faults| faults.frozen = false);
                     continue;
@@ -150,7 +148,7 @@ impl Control {
                         if let Request::Freeze(duration) = &request {
                             thaw = duration.map(|d| tokio::time::Instant::now() + d);
                         }
-                        self.obey(request).await
+                        self.carry_out(request).await
                     }
                     Err(error) => Err(format!("the request cannot be read: {error}")),
                 };
@@ -158,7 +156,7 @@ impl Control {
                 line.push(b'\n');
                 client.write_all(&line).await
             };
-            match timeout(PATIENCE, served).await {
+            match timeout(CLIENT_TIMEOUT, served).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::debug!(target: "apiserver.control", %error, "cannot serve a client of the control socket");
@@ -172,16 +170,16 @@ impl Control {
         }
     }
 
-    async fn obey(&self, request: Request) -> Result<String, String> {
+    async fn carry_out(&self, request: Request) -> Result<String, String> {
         tracing::info!(target: "apiserver.control", ?request, "received a fault injection command");
         let faults = &self.faults;
         match request {
             Request::Status => {}
             Request::Clear => {
                 drop(faults.send_replace(Faults::default()));
-                ask_node::relieve(&self.cluster);
+                node_faults::clear_faults(&self.cluster);
             }
-            Request::Node(request) => ask_node::obey(&self.cluster, request).await?,
+            Request::Node(request) => node_faults::inject(&self.cluster, request).await?,
             Request::Latency { from, to, matching } => {
                 let latency = (!to.is_zero()).then(|| (from.min(to), to, matching));
                 faults.send_modify(|faults| faults.latency = latency);
@@ -203,16 +201,15 @@ impl Control {
                     self.cluster.empty().await;
                 }
                 // If the server has ended, there is nothing to restart.
-                let _ = self.away.send(Away(away)).await;
+                let _ = self.away.send(Downtime(away)).await;
             }
         }
         Ok(self.status())
     }
 
-    /// The active faults, as text.
     fn status(&self) -> String {
         let faults = self.faults.borrow().clone();
-        let of = |matching: &Matching| {
+        let of = |matching: &RequestFilter| {
             let verb = matching.verb.as_deref().map(|verb| format!(" of {verb}"));
             let path = matching.path.as_deref().map(|path| format!(" to …{path}…"));
             [verb, path].into_iter().flatten().collect::<String>()
@@ -230,9 +227,9 @@ impl Control {
         }
         if let Some((rate, failing, matching)) = &faults.errors {
             let how = match failing {
-                Failing::Status(code) => format!("are refused with {code}"),
-                Failing::Break => "break before they are carried out".to_owned(),
-                Failing::BreakAfter => "break after they were carried out".to_owned(),
+                FailureMode::Status(code) => format!("are refused with {code}"),
+                FailureMode::Break => "break before they are carried out".to_owned(),
+                FailureMode::BreakAfter => "break after they were carried out".to_owned(),
             };
             lines.push(format!(
                 "{} % of requests{} {how}",
@@ -240,7 +237,7 @@ impl Control {
                 of(matching)
             ));
         }
-        lines.extend(ask_node::status(&self.cluster));
+        lines.extend(node_faults::status(&self.cluster));
         if lines.is_empty() {
             lines.push("no faults".to_owned());
         }
@@ -257,12 +254,12 @@ impl Drop for Control {
 
 /// What the API server receives from the control socket.
 #[derive(Debug)]
-pub struct Controlled {
-    pub(crate) orders: Orders,
-    pub(crate) absences: mpsc::Receiver<Away>,
+pub struct ControlReceiver {
+    pub(crate) faults: FaultsReader,
+    pub(crate) downtimes: mpsc::Receiver<Downtime>,
 }
 
-async fn elapsed(at: Option<tokio::time::Instant>) {
+async fn sleep_until_some(at: Option<tokio::time::Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
@@ -271,7 +268,7 @@ async fn elapsed(at: Option<tokio::time::Instant>) {
 
 async fn read(client: &mut UnixStream) -> io::Result<Result<Request, serde_json::Error>> {
     let mut line = Vec::new();
-    BufReader::new(client.take(LONGEST))
+    BufReader::new(client.take(MAX_MESSAGE))
         .read_until(b'\n', &mut line)
         .await?;
     Ok(serde_json::from_slice(&line))
@@ -289,15 +286,15 @@ pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError>
             path: path.to_owned(),
             source,
         })?;
-    let talked = async {
+    let answer_received = async {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line).await?;
         let mut answer = Vec::new();
-        stream.take(LONGEST).read_to_end(&mut answer).await?;
+        stream.take(MAX_MESSAGE).read_to_end(&mut answer).await?;
         Ok::<Result<String, String>, io::Error>(serde_json::from_slice(&answer)?)
     };
-    timeout(2 * PATIENCE, talked)
+    timeout(2 * CLIENT_TIMEOUT, answer_received)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         .map_err(ControlError::Answer)?

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::pods;
-use super::{tell, wanted};
-use crate::changes::patch::PatchKind;
+use super::{desired_replicas, update_status};
+
 use crate::changes::write::{Part, Write};
 use crate::objects::object::{Object, at, set, text};
 use crate::objects::resource::Resource;
@@ -32,7 +32,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
     let sum = |field: &str| -> u64 { all().map(|set| count(set, field)).sum() };
     let ready = sum("readyReplicas");
     let available = sum("availableReplicas");
-    let lacking = u64::from(wanted(owner)).saturating_sub(available);
+    let lacking = u64::from(desired_replicas(owner)).saturating_sub(available);
     let mut status = json!({
         "replicas": sum("replicas"),
         "updatedReplicas": new.map_or(0, |set| count(set, "replicas")),
@@ -40,13 +40,13 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
         "availableReplicas": available,
         "unavailableReplicas": lacking,
     });
-    let is_available = lacking <= most(owner, "maxUnavailable", false);
+    let is_available = lacking <= rolling_limit(owner, "maxUnavailable", false);
     status["conditions"] = json!([{
         "type": "Available",
         "status": if is_available { "True" } else { "False" },
         "reason": if is_available { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" },
     }]);
-    tell(owner, status, writes);
+    update_status(owner, status, writes);
 }
 
 /// The next step of the rollout.
@@ -58,15 +58,15 @@ fn step(
     old: &[&Arc<Object>],
     writes: &mut Vec<Write>,
 ) {
-    let replicas = u64::from(wanted(owner));
-    let of_old: u64 = old.iter().map(|set| u64::from(wanted(set))).sum();
-    let of_new = new.map_or(0, |set| u64::from(wanted(set)));
+    let replicas = u64::from(desired_replicas(owner));
+    let of_old: u64 = old.iter().map(|set| u64::from(desired_replicas(set))).sum();
+    let of_new = new.map_or(0, |set| u64::from(desired_replicas(set)));
     let recreates = text(owner.value(), &["spec", "strategy", "type"]) == "Recreate";
     let room = if recreates {
         let left = old.iter().any(|set| count(set, "replicas") > 0);
         if of_old > 0 || left { 0 } else { replicas }
     } else {
-        (replicas + most(owner, "maxSurge", true)).saturating_sub(of_old + of_new)
+        (replicas + rolling_limit(owner, "maxSurge", true)).saturating_sub(of_old + of_new)
     };
     let next = if of_new > replicas {
         replicas
@@ -80,7 +80,8 @@ fn step(
     }
     // Unavailable pods of old sets go at once, available ones only as far as `maxUnavailable` permits. A set's status
     // can be older than its spec, so it is capped by the wanted replicas.
-    let is_ready = |set: &Object| count(set, "availableReplicas").min(u64::from(wanted(set)));
+    let is_ready =
+        |set: &Object| count(set, "availableReplicas").min(u64::from(desired_replicas(set)));
     let available: u64 = new
         .into_iter()
         .chain(old.iter().copied())
@@ -88,11 +89,11 @@ fn step(
         .sum();
     let least = match recreates {
         true => 0,
-        false => replicas.saturating_sub(most(owner, "maxUnavailable", false)),
+        false => replicas.saturating_sub(rolling_limit(owner, "maxUnavailable", false)),
     };
     let mut may_go = available.saturating_sub(least);
     for set in old {
-        let there = u64::from(wanted(set));
+        let there = u64::from(desired_replicas(set));
         let idle = there.saturating_sub(is_ready(set));
         let going = may_go.min(there - idle);
         may_go -= going;
@@ -104,11 +105,16 @@ fn step(
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX);
     let mut spent: Vec<&&Arc<Object>> = old
         .iter()
-        .filter(|set| wanted(set) == 0 && count(set, "replicas") == 0)
+        .filter(|set| desired_replicas(set) == 0 && count(set, "replicas") == 0)
         .collect();
     spent.sort_by_key(|set| revision(set));
     let surplus = spent.len().saturating_sub(limit);
-    writes.extend(spent.into_iter().take(surplus).map(|set| pods::delete(set)));
+    writes.extend(
+        spent
+            .into_iter()
+            .take(surplus)
+            .map(|set| Write::delete(set)),
+    );
 }
 
 fn create(
@@ -144,13 +150,11 @@ fn revision(set: &Object) -> u64 {
 }
 
 fn scale(set: &Object, replicas: u64) -> Write {
-    Write::Patch {
-        key: set.key().clone(),
-        part: Part::Main,
-        kind: PatchKind::Merge,
-        patch: json!({"spec": {"replicas": replicas}}),
-        strict: false,
-    }
+    Write::merge_patch(
+        set.key(),
+        Part::Main,
+        json!({"spec": {"replicas": replicas}}),
+    )
 }
 
 fn count(set: &Object, field: &str) -> u64 {
@@ -159,9 +163,9 @@ fn count(set: &Object, field: &str) -> u64 {
 }
 
 /// The value of `maxSurge` (rounded up) or `maxUnavailable`: a number of pods or a percentage of the replicas.
-fn most(owner: &Object, field: &str, up: bool) -> u64 {
+fn rolling_limit(owner: &Object, field: &str, up: bool) -> u64 {
     let amount = |field| at(owner.value(), &["spec", "strategy", "rollingUpdate", field]);
-    let all = u64::from(wanted(owner));
+    let all = u64::from(desired_replicas(owner));
     let of = |field, up: bool| match amount(field) {
         Some(Value::Number(number)) => number.as_u64().unwrap_or_default(),
         Some(Value::String(share)) => {

@@ -16,48 +16,47 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write};
-use crate::objects::object::{Key, Object, at};
+use crate::objects::object::{Key, Object, at, entries};
 use crate::objects::resource::Resource;
-use crate::storage::looks::Looks;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
+use crate::storage::work_queue::WorkQueue;
 
 /// The delay before a refused write is retried, for example one that a quota refuses.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Reconciles all sets until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
-    let mut looks = Looks::new(&store);
-    let ours = |key: &Key| key.resource.is_a_set();
-    while let Some(mut keys) = looks.next(ours, concerned).await {
-        while let Some(key) = looks.due() {
+    let mut queue = WorkQueue::new(&store);
+    let ours = |key: &Key| key.resource.is_workload();
+    while let Some(mut keys) = queue.next(ours, affected).await {
+        while let Some(key) = queue.due() {
             keys.insert(key);
         }
         for key in keys {
-            if !look_after(&store, &key).await {
-                looks.later(key, AGAIN);
+            if !reconcile(&store, &key).await {
+                queue.later(key, RETRY_DELAY);
             }
         }
     }
 }
 
 /// Adds the sets that an event may affect.
-fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
+fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
-    if object.key().resource.is_a_set() {
+    if object.key().resource.is_workload() {
         due.insert(object.key().clone());
     }
-    if object.key().resource == Resource::Pods || object.key().resource.is_a_set() {
+    if object.key().resource == Resource::Pods || object.key().resource.is_workload() {
         let owners = object.owners().filter_map(|owner| state.by_uid(owner.uid));
-        let sets = owners.filter(|owner| owner.key().resource.is_a_set());
+        let sets = owners.filter(|owner| owner.key().resource.is_workload());
         due.extend(sets.map(|owner| owner.key().clone()));
     }
 }
 
 /// Reconciles one set. Returns whether all its writes were accepted.
-async fn look_after(store: &Store, key: &Key) -> bool {
+async fn reconcile(store: &Store, key: &Key) -> bool {
     let state = store.state();
     let Some(set) = state.get(key) else {
         return true;
@@ -80,28 +79,21 @@ async fn look_after(store: &Store, key: &Key) -> bool {
 }
 
 /// Updates the set's status, if it differs.
-fn tell(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
+fn update_status(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
     status["observedGeneration"] = at(set.value(), &["metadata", "generation"])
         .cloned()
         .unwrap_or_else(|| 1.into());
-    let told = set.value().get("status");
-    let fields = status.as_object().into_iter().flatten();
-    let same = fields
-        .clone()
-        .all(|(name, value)| told.and_then(|told| told.get(name)) == Some(value));
+
+    let same = entries(&status, &[])
+        .all(|(name, value)| at(set.value(), &["status", name]) == Some(value));
     if !same {
-        writes.push(Write::Patch {
-            key: set.key().clone(),
-            part: Part::Status,
-            kind: PatchKind::Merge,
-            patch: json!({"status": status}),
-            strict: false,
-        });
+        let patch = json!({"status": status});
+        writes.push(Write::merge_patch(set.key(), Part::Status, patch));
     }
 }
 
 /// The number of replicas in the set's spec.
-fn wanted(set: &Object) -> u32 {
+fn desired_replicas(set: &Object) -> u32 {
     let replicas = at(set.value(), &["spec", "replicas"]).and_then(Value::as_u64);
     replicas
         .and_then(|n| u32::try_from(n).ok())

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::changes::delete::DeleteOptions;
 use crate::changes::write::Write;
-use crate::objects::object::{Key, Object, at, list, set, text};
+use crate::objects::object::{Key, Object, at, condition, set};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The set's dependents of one kind.
 pub(super) fn owned<'a>(
     state: &'a State,
     owner: &Object,
@@ -24,23 +23,12 @@ pub(super) fn owned<'a>(
 
 /// Whether a pod has terminated or is being deleted.
 pub(super) fn is_over(pod: &Object) -> bool {
-    pod.is_terminating() || has_ended(pod)
-}
-
-/// Whether all containers of a pod have terminated for good.
-pub(super) fn has_ended(pod: &Object) -> bool {
-    matches!(
-        text(pod.value(), &["status", "phase"]),
-        "Failed" | "Succeeded"
-    )
+    pod.is_terminating() || pod::has_ended(pod)
 }
 
 /// Whether a pod is ready, and neither terminated nor being deleted.
 pub(super) fn is_ready(pod: &Object) -> bool {
-    let ready = list(pod.value(), &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
-    ready && !is_over(pod)
+    condition(pod.value(), "Ready") == "True" && !is_over(pod)
 }
 
 /// The value of a label; empty if the object does not have it.
@@ -50,7 +38,7 @@ pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
 }
 
 /// A pod from the set's template, without a name.
-pub(super) fn of_template(owner: &Object, template: &Value) -> Value {
+pub(super) fn from_template(owner: &Object, template: &Value) -> Value {
     let mut pod = template.clone();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
@@ -76,22 +64,7 @@ pub(super) fn reference(owner: &Object) -> Value {
 }
 
 pub(super) fn create(owner: &Object, resource: Resource, object: Value) -> Write {
-    Write::Create {
-        resource,
-        namespace: (*owner.key().namespace).to_owned(),
-        object,
-    }
-}
-
-/// The deletion of this object, identified by its uid.
-pub(super) fn delete(object: &Object) -> Write {
-    Write::Delete {
-        key: object.key().clone(),
-        options: DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        },
-    }
+    Write::create(resource, &owner.key().namespace, object)
 }
 
 pub(super) fn template(owner: &Object) -> Value {
@@ -117,6 +90,6 @@ pub(super) fn hash(template: &Value) -> String {
 }
 
 /// The key of an object in the set's namespace.
-pub(super) fn beside(owner: &Object, resource: Resource, name: &str) -> Key {
+pub(super) fn key_in_namespace(owner: &Object, resource: Resource, name: &str) -> Key {
     Key::new(resource, &owner.key().namespace, name)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::pods;
-use super::{tell, wanted};
+use super::{desired_replicas, update_status};
 use crate::changes::write::Write;
 use crate::objects::object::{Object, at, set, text};
 use crate::objects::resource::Resource;
@@ -20,7 +20,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
     let active: Vec<&Arc<Object>> = all.into_iter().filter(|pod| !pods::is_over(pod)).collect();
     let there = active.len();
     if !owner.is_terminating() {
-        let wanted = wanted(owner) as usize;
+        let wanted = desired_replicas(owner) as usize;
         for _ in there..wanted {
             writes.push(pods::create(owner, Resource::Pods, new_pod(owner)));
         }
@@ -31,7 +31,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
             ranked
                 .into_iter()
                 .take(surplus)
-                .map(|pod| pods::delete(pod)),
+                .map(|pod| Write::delete(pod)),
         );
     }
     let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();
@@ -41,11 +41,11 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
         "readyReplicas": ready,
         "availableReplicas": ready,
     });
-    tell(owner, status, writes);
+    update_status(owner, status, writes);
 }
 
 fn new_pod(owner: &Object) -> Value {
-    let mut pod = pods::of_template(owner, &pods::template(owner));
+    let mut pod = pods::from_template(owner, &pods::template(owner));
     let name = format!("{}-", owner.key().name);
     set(&mut pod, &["metadata", "generateName"], name.into());
     pod

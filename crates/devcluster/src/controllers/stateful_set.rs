@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::pods;
-use super::{tell, wanted};
+use super::{desired_replicas, update_status};
 use crate::changes::write::Write;
 use crate::objects::object::{Object, at, list, set, text};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -35,7 +36,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
         "currentRevision": revision,
         "collisionCount": 0,
     });
-    tell(owner, status, writes);
+    update_status(owner, status, writes);
 }
 
 fn revision(owner: &Object) -> String {
@@ -64,7 +65,7 @@ fn step(
     there: &BTreeMap<u32, &Arc<Object>>,
     writes: &mut Vec<Write>,
 ) {
-    let replicas = wanted(owner);
+    let replicas = desired_replicas(owner);
     let in_order = text(owner.value(), &["spec", "podManagementPolicy"]) != "Parallel";
     let mut all_well = true;
     for ordinal in 0..replicas {
@@ -73,8 +74,8 @@ fn step(
                 create(state, owner, revision, ordinal, writes);
                 all_well = false;
             }
-            Some(pod) if pods::has_ended(pod) && !pod.is_terminating() => {
-                writes.push(pods::delete(pod));
+            Some(pod) if pod::has_ended(pod) && !pod.is_terminating() => {
+                writes.push(Write::delete(pod));
                 all_well = false;
             }
             Some(pod) => all_well &= pods::is_ready(pod),
@@ -84,15 +85,15 @@ fn step(
         }
     }
     // The highest ordinals are deleted first; with ordered pods, each one only when the one above it is gone.
-    let condemned: Vec<&Arc<Object>> = there.range(replicas..).rev().map(|(_, pod)| *pod).collect();
+    let surplus: Vec<&Arc<Object>> = there.range(replicas..).rev().map(|(_, pod)| *pod).collect();
     if in_order {
-        if let Some(pod) = condemned.first() {
-            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+        if let Some(pod) = surplus.first() {
+            writes.extend((!pod.is_terminating()).then(|| Write::delete(pod)));
             return;
         }
     } else {
-        let going = condemned.into_iter().filter(|pod| !pod.is_terminating());
-        writes.extend(going.map(|pod| pods::delete(pod)));
+        let going = surplus.into_iter().filter(|pod| !pod.is_terminating());
+        writes.extend(going.map(|pod| Write::delete(pod)));
     }
     if text(owner.value(), &["spec", "updateStrategy", "type"]) != "RollingUpdate" {
         return;
@@ -102,7 +103,7 @@ fn step(
     let partition = u32::try_from(partition.unwrap_or_default()).unwrap_or(u32::MAX);
     for (_, pod) in there.range(partition.min(replicas)..replicas).rev() {
         if pods::label(pod, REVISION) != revision {
-            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+            writes.extend((!pod.is_terminating()).then(|| Write::delete(pod)));
             return;
         }
         if !pods::is_ready(pod) {
@@ -114,7 +115,7 @@ fn step(
 /// Creates the pod of an ordinal, and first its volume claims.
 fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &mut Vec<Write>) {
     let name = format!("{}-{ordinal}", owner.key().name);
-    let mut pod = pods::of_template(owner, &pods::template(owner));
+    let mut pod = pods::from_template(owner, &pods::template(owner));
     set(&mut pod, &["metadata", "name"], name.as_str().into());
     for (label, value) in [
         ("statefulset.kubernetes.io/pod-name", name.as_str()),
@@ -134,7 +135,7 @@ fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &
         let claim = format!("{volume}-{name}");
         volumes.retain(|other| text(other, &["name"]) != volume);
         volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}}));
-        let key = pods::beside(owner, Resource::PersistentVolumeClaims, &claim);
+        let key = pods::key_in_namespace(owner, Resource::PersistentVolumeClaims, &claim);
         if state.get(&key).is_none() {
             let labels = owner.value().pointer("/spec/selector/matchLabels");
             let mut object = json!({

@@ -13,7 +13,7 @@ pub use tokens::token;
 use serde_json::{Value, json};
 
 use super::api::decode;
-use super::changes::write::{Answer, Caller, Moment, Write};
+use super::changes::write::{Answer, Caller, Write, WriteContext};
 use super::objects::ids::Ids;
 use super::objects::object::Key;
 use super::objects::resource::Resource;
@@ -30,24 +30,24 @@ const NO_MERGE_KEY: &str = "does not contain declared merge key";
 
 /// Splits an input that is not all text into its parts.
 fn parts(data: &[u8]) -> Vec<&[u8]> {
-    const BETWEEN: &[u8] = b"\n%\n";
+    const SEPARATOR: &[u8] = b"\n%\n";
     let mut parts = Vec::new();
     let mut rest = data;
-    while let Some(at) = rest.windows(BETWEEN.len()).position(|w| w == BETWEEN) {
+    while let Some(at) = rest.windows(SEPARATOR.len()).position(|w| w == SEPARATOR) {
         parts.push(&rest[..at]);
-        rest = &rest[at + BETWEEN.len()..];
+        rest = &rest[at + SEPARATOR.len()..];
     }
     parts.push(rest);
     parts
 }
 
 /// A state, with the ids for its writes.
-struct Bench {
+struct Fixture {
     state: State,
     ids: Ids,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let mut state = State::new(100);
         let namespace = json!({
@@ -68,22 +68,17 @@ impl Bench {
             ..Caller::default()
         };
         let now = NOW.parse().unwrap_or_default();
-        let mut moment = Moment::new(now, &mut self.ids);
-        moment.caller = Some(&caller);
-        self.state.write(write, false, &mut moment)
+        let mut context = WriteContext::new(now, &mut self.ids);
+        context.caller = Some(&caller);
+        self.state.write(write, false, &mut context)
     }
 
     /// Creates an object of this kind, as a client would; `None` if it is refused.
     fn create(&mut self, resource: Resource, object: Value) -> Option<Key> {
         let object = decode::object(resource, object).ok()?.object;
-        let namespace = if resource.traits().namespaced {
-            NAMESPACE
-        } else {
-            ""
-        };
         let create = Write::Create {
             resource,
-            namespace: namespace.to_owned(),
+            namespace: resource.namespace(NAMESPACE).to_owned(),
             object,
         };
         match self.write(create) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bench, NAMESPACE, NO_MERGE_KEY, parts, pod};
+use super::{Fixture, NAMESPACE, NO_MERGE_KEY, parts, pod};
 use crate::api::body;
 use crate::api::status::ApiError;
 use crate::changes::patch::PatchKind;
@@ -39,35 +39,31 @@ pub fn patch(data: &[u8]) {
         body::json(patch)
     };
     let Ok(patch) = read else { return };
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let object = serde_json::from_slice(object).unwrap_or_else(|_| default(resource));
-    let created = bench.create(resource, object);
-    let namespace = if resource.traits().namespaced {
-        NAMESPACE
-    } else {
-        ""
-    };
-    let key = created.unwrap_or_else(|| Key::new(resource, namespace, "a"));
-    let before = bench.state.clone();
+    let created = fixture.create(resource, object);
+    let missing = || Key::new(resource, resource.namespace(NAMESPACE), "a");
+    let key = created.unwrap_or_else(missing);
+    let before = fixture.state.clone();
     let write = kind.write(key.clone(), part, patch.value.clone());
-    if bench.write(write.clone()).is_err() {
+    if fixture.write(write.clone()).is_err() {
         assert_eq!(
-            contents(&bench.state),
+            contents(&fixture.state),
             contents(&before),
             "what is refused changes nothing"
         );
         return;
     }
-    is_still_itself(&before, &bench.state, &key);
+    check_patched(&before, &fixture.state, &key);
     if kind != Kind::Patch(PatchKind::Json) && is_without_conditions(&patch.value) {
-        let once = bench.state.clone();
-        let again = bench.write(write);
+        let once = fixture.state.clone();
+        let again = fixture.write(write);
         // Real servers store a new list as it is, and require its items' keys only when they merge it.
         let has_no_key = |refused: &ApiError| refused.message.contains(NO_MERGE_KEY);
         let taken = again.as_ref().map_or_else(has_no_key, |_| true);
         assert!(taken, "taken once, and not again: {again:?}");
         assert_eq!(
-            contents(&bench.state),
+            contents(&fixture.state),
             contents(&once),
             "it changes something again"
         );
@@ -124,7 +120,7 @@ fn is_without_conditions(patch: &Value) -> bool {
     at(patch, &["metadata", "resourceVersion"]).is_none() && !patch.to_string().contains("\"$")
 }
 
-fn is_still_itself(before: &State, after: &State, key: &Key) {
+fn check_patched(before: &State, after: &State, key: &Key) {
     let Some(new) = after.get(key) else {
         // The patch removed the last finalizer of a terminating object.
         return;
@@ -135,7 +131,7 @@ fn is_still_itself(before: &State, after: &State, key: &Key) {
     assert_eq!(
         read.ok(),
         Some(new.whole()),
-        "it is told otherwise than it is"
+        "its encoding differs from its content"
     );
     assert_eq!(
         at(new.value(), &["metadata", "name"]),

@@ -1,6 +1,6 @@
 //! Fuzz target: label and field selectors.
 
-use super::{Bench, pod};
+use super::{Fixture, pod};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 
@@ -9,9 +9,9 @@ use crate::objects::selector::Selector;
 pub fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (labels, fields) = text.split_once("\n%\n").unwrap_or((&text, ""));
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for name in ["a", "b"] {
-        bench.create(Resource::Pods, pod(name));
+        fixture.create(Resource::Pods, pod(name));
     }
     for resource in Resource::ALL {
         let selector = match Selector::parse(resource, labels, fields) {
@@ -34,7 +34,7 @@ pub fn selectors(data: &[u8]) {
         };
         let doubled = of(&twice(labels), &twice(fields));
         let narrower = of(&narrower, fields);
-        for object in bench.state.objects().values() {
+        for object in fixture.state.objects().values() {
             let selected = selector.matches(object);
             assert_eq!(doubled.matches(object), selected);
             assert!(

@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::fault_injection::{Standing, Suffered};
+use super::fault_injection::{FaultReceiver, NodeState};
 use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, list, set, text};
-use crate::objects::pod::{set_condition, set_explained};
+use crate::objects::object::{Key, Object, condition, list, number, set, text};
+use crate::objects::pod::{self, set_condition, set_explained};
 use crate::objects::resource::Resource;
 use crate::storage::follow::Follower;
 use crate::storage::server::Store;
@@ -27,7 +27,7 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Why this stand-in ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum DownEnd {
     /// The injected state has changed.
     Changed,
     /// The cluster stops.
@@ -37,7 +37,7 @@ pub(super) enum Until {
 struct Down<'a> {
     store: &'a Store,
     name: &'a str,
-    standing: Standing,
+    node_state: NodeState,
     /// When each pod was first seen on the tainted node, by uid.
     since: BTreeMap<String, Instant>,
 }
@@ -47,22 +47,22 @@ pub(super) async fn serve(
     store: &Store,
     name: &str,
     follower: &mut Follower,
-    suffered: &mut Suffered,
-) -> Until {
+    fault_receiver: &mut FaultReceiver,
+) -> DownEnd {
     let mut down = Down {
         store,
         name,
-        standing: suffered.standing(),
+        node_state: fault_receiver.node_state(),
         since: BTreeMap::new(),
     };
     loop {
-        let next = down.look().await;
+        let next = down.step().await;
         tokio::select! {
             biased;
-            news = follower.next() => if news.is_none() {
-                return Until::Stopped;
+            update = follower.next() => if update.is_none() {
+                return DownEnd::Stopped;
             },
-            () = suffered.changed() => return Until::Changed,
+            () = fault_receiver.changed() => return DownEnd::Changed,
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
         }
     }
@@ -70,21 +70,21 @@ pub(super) async fn serve(
 
 impl Down<'_> {
     /// Carries out what is due, and returns when the next eviction is due.
-    async fn look(&mut self) -> Option<Instant> {
+    async fn step(&mut self) -> Option<Instant> {
         let state = self.store.state();
         self.mark_node(&state).await;
         let mut next: Option<Instant> = None;
         for pod in state.list(Resource::Pods, None) {
             let on = text(pod.value(), &["spec", "nodeName"]);
-            let writes = match self.standing {
+            let writes = match self.node_state {
                 _ if on.is_empty() && !pod.is_terminating() => self.schedule(pod),
-                Standing::Gone if on == self.name => self.collect(pod),
-                Standing::NotReady { evict_after } if on == self.name && !pod.is_terminating() => {
+                NodeState::Gone if on == self.name => self.collect_garbage(pod),
+                NodeState::NotReady { evict_after } if on == self.name && !pod.is_terminating() => {
                     match self.evict_at(pod, evict_after) {
                         Some(at) if at <= Instant::now() => self.evict(pod),
                         at => {
                             next = next.into_iter().chain(at).min();
-                            self.doubt(pod)
+                            self.mark_not_ready(pod)
                         }
                     }
                 }
@@ -102,11 +102,11 @@ impl Down<'_> {
         let Some(node) = state.get(&key) else {
             return;
         };
-        if self.standing == Standing::Gone {
+        if self.node_state == NodeState::Gone {
             let options = DeleteOptions::default();
             return carry_out(self.store, Write::Delete { key, options }).await;
         }
-        if register::is_unheard_of(node) {
+        if register::is_marked_unreachable(node) {
             return;
         }
         let now = Value::from(seconds(self.store.clock().now()));
@@ -128,21 +128,22 @@ impl Down<'_> {
         );
         let status = json!({"status": {"conditions": conditions}});
         let spec = json!({"spec": {"taints": taints}});
-        carry_out(
-            self.store,
-            register::patch(key.clone(), Part::Status, status),
-        )
-        .await;
-        carry_out(self.store, register::patch(key, Part::Main, spec)).await;
+        for (part, patch) in [(Part::Status, status), (Part::Main, spec)] {
+            carry_out(self.store, Write::merge_patch(&key, part, patch)).await;
+        }
     }
 
     /// Handles a pod that is not bound yet.
     fn schedule(&self, pod: &Object) -> Vec<Write> {
         let now = self.store.clock().now();
-        match self.standing {
-            Standing::Gone => register::refuse(pod, NO_NODES, now).into_iter().collect(),
+        match self.node_state {
+            NodeState::Gone => register::mark_unschedulable(pod, NO_NODES, now)
+                .into_iter()
+                .collect(),
             _ if tolerations(pod, "NoSchedule").next().is_some() => vec![bind(pod, self.name)],
-            _ => register::refuse(pod, TAINTED, now).into_iter().collect(),
+            _ => register::mark_unschedulable(pod, TAINTED, now)
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -152,87 +153,56 @@ impl Down<'_> {
             .since
             .entry(pod.uid().to_owned())
             .or_insert_with(Instant::now);
-        let patience = patience(pod)?;
-        let wait = at_the_latest.map_or(patience, |latest| patience.min(latest));
+        let toleration_time = toleration_time(pod)?;
+        let wait = at_the_latest.map_or(toleration_time, |latest| toleration_time.min(latest));
         since.checked_add(wait)
     }
 
     /// Sets the pod's `Ready` condition to false, as the node lifecycle controller does.
-    fn doubt(&self, pod: &Object) -> Vec<Write> {
-        let ready = list(pod.value(), &["status", "conditions"])
-            .iter()
-            .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
+    fn mark_not_ready(&self, pod: &Object) -> Vec<Write> {
+        let ready = condition(pod.value(), "Ready") == "True";
         let now = seconds(self.store.clock().now()).into();
-        let doubted = |value: &mut Value| set_condition(value, "Ready", false, &now);
+        let not_ready = |value: &mut Value| set_condition(value, "Ready", false, &now);
         ready
-            .then(|| report(pod, None, doubted))
+            .then(|| report(pod, None, not_ready))
             .into_iter()
             .collect()
     }
 
     /// Evicts a pod as the taint manager does: it is deleted, but no kubelet is there to terminate it.
     fn evict(&self, pod: &Object) -> Vec<Write> {
-        let told = self.disrupted(
-            pod,
-            None,
-            "DeletionByTaintManager",
-            "Taint manager: deleting due to NoExecute taint",
-        );
-        let options = DeleteOptions {
-            uid: Some(pod.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
-        let key = pod.key().clone();
-        vec![told, Write::Delete { key, options }]
+        let message = "Taint manager: deleting due to NoExecute taint";
+        let reported = self.disrupted(pod, None, ("DeletionByTaintManager", message));
+        vec![reported, Write::delete(pod)]
     }
 
     /// Removes a pod whose node was deleted, as the pod garbage collector does.
-    fn collect(&self, pod: &Object) -> Vec<Write> {
-        let ended = matches!(
-            text(pod.value(), &["status", "phase"]),
-            "Succeeded" | "Failed"
-        );
+    fn collect_garbage(&self, pod: &Object) -> Vec<Write> {
         let removed = remove(pod.key(), pod.uid());
-        if ended {
+        if pod::has_ended(pod) {
             return vec![removed];
         }
-        let told = self.disrupted(
-            pod,
-            Some("Failed"),
-            "DeletionByPodGC",
-            "PodGC: node no longer exists",
-        );
-        vec![told, removed]
+        let why = ("DeletionByPodGC", "PodGC: node no longer exists");
+        let reported = self.disrupted(pod, Some("Failed"), why);
+        vec![reported, removed]
     }
 
-    fn disrupted(
-        &self,
-        pod: &Object,
-        phase: Option<&'static str>,
-        reason: &str,
-        message: &str,
-    ) -> Write {
+    fn disrupted(&self, pod: &Object, phase: Option<&str>, why: (&str, &str)) -> Write {
         let now = seconds(self.store.clock().now()).into();
-        let change = |value: &mut Value| {
-            set_explained(value, "DisruptionTarget", true, (reason, message), &now);
-        };
-        report(pod, phase, change)
+        report(pod, phase, |value| {
+            set_explained(value, "DisruptionTarget", true, why, &now);
+        })
     }
 }
 
-/// A report of a pod with changed conditions.
-fn report(pod: &Object, phase: Option<&'static str>, change: impl FnOnce(&mut Value)) -> Write {
+fn report(pod: &Object, phase: Option<&str>, change: impl FnOnce(&mut Value)) -> Write {
     let mut value = pod.value().clone();
     change(&mut value);
     let mut status = json!({"conditions": value["status"]["conditions"]});
     if let Some(phase) = phase {
         status["phase"] = phase.into();
     }
-    Write::Report {
-        key: pod.key().clone(),
-        uid: pod.uid().to_owned(),
-        status,
-    }
+    Write::report(pod, status)
 }
 
 /// A pod's tolerations of the unreachable taint with one effect.
@@ -250,14 +220,14 @@ fn tolerations<'a>(pod: &'a Object, effect: &'a str) -> impl Iterator<Item = &'a
 }
 
 /// How long a pod stays on an unreachable node; `None` without limit.
-fn patience(pod: &Object) -> Option<Duration> {
+fn toleration_time(pod: &Object) -> Option<Duration> {
     let mut tolerated = tolerations(pod, "NoExecute").peekable();
     if tolerated.peek().is_none() {
         return Some(Duration::ZERO);
     }
     // The shortest toleration counts; a negative one counts as zero.
     tolerated
-        .filter_map(|t| t.get("tolerationSeconds").and_then(Value::as_i64))
+        .filter_map(|t| number(t, &["tolerationSeconds"]))
         .min()
         .map(|s| Duration::from_secs(s.try_into().unwrap_or(0)))
 }

@@ -12,7 +12,7 @@ const QUEUE: usize = 16;
 
 /// Whether the node is available to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum NodeState {
     /// It works normally.
     #[default]
     Up,
@@ -21,21 +21,20 @@ pub enum Standing {
         /// Evicts its pods after this time, unless their tolerations end earlier.
         evict_after: Option<Duration>,
     },
-    /// The node is deleted.
     Gone,
 }
 
 /// The lasting faults of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Injected {
-    pub standing: Standing,
+pub struct NodeFaults {
+    pub node_state: NodeState,
     /// The images that it cannot pull.
     pub missing_images: BTreeSet<String>,
 }
 
-impl Injected {
+impl NodeFaults {
     pub(super) fn is_up(&self) -> bool {
-        self.standing == Standing::Up
+        self.node_state == NodeState::Up
     }
 }
 
@@ -50,98 +49,91 @@ pub enum Fault {
     Eviction,
 }
 
-/// The handle that injects faults into a node.
 #[derive(Clone, Debug)]
-pub struct Levers {
+pub struct FaultInjector {
     name: Arc<str>,
-    injected: watch::Sender<Injected>,
+    injected: watch::Sender<NodeFaults>,
     faults: mpsc::Sender<(String, Fault)>,
 }
 
-impl Levers {
-    /// The handle for a node of this name, and the receiver for the node.
-    pub(crate) fn new(name: &str) -> (Self, Suffered) {
-        let (injected, seen) = watch::channel(Injected::default());
-        let (faults, dealt) = mpsc::channel(QUEUE);
-        let levers = Self {
+impl FaultInjector {
+    pub(crate) fn new(name: &str) -> (Self, FaultReceiver) {
+        let (injected, seen) = watch::channel(NodeFaults::default());
+        let (faults, fault_receiver) = mpsc::channel(QUEUE);
+        let fault_injector = Self {
             name: name.into(),
             injected,
             faults,
         };
-        let suffered = Suffered {
+        let fault_receiver = FaultReceiver {
             injected: seen,
-            faults: dealt,
+            faults: fault_receiver,
         };
-        (levers, suffered)
+        (fault_injector, fault_receiver)
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The current lasting faults.
-    pub fn injected(&self) -> Injected {
+    pub fn injected(&self) -> NodeFaults {
         self.injected.borrow().clone()
     }
 
-    /// Changes the lasting faults.
-    pub fn change(&self, change: impl FnOnce(&mut Injected)) {
+    pub fn change(&self, change: impl FnOnce(&mut NodeFaults)) {
         self.injected.send_modify(change);
     }
 
     /// Injects a fault into the pod with this uid. The node ignores it if it does not run that pod.
-    pub async fn strike(&self, uid: String, fault: Fault) {
+    pub async fn inject(&self, uid: String, fault: Fault) {
         // If the node has stopped, there is no pod left.
         let _ = self.faults.send((uid, fault)).await;
     }
 }
 
-/// The node's receiver of faults.
 #[derive(Debug)]
-pub(crate) struct Suffered {
-    injected: watch::Receiver<Injected>,
+pub(crate) struct FaultReceiver {
+    injected: watch::Receiver<NodeFaults>,
     faults: mpsc::Receiver<(String, Fault)>,
 }
 
-/// A message to the node.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum FaultMessage {
     /// The lasting faults have changed.
     Changed,
     /// A fault of the pod with this uid.
     Fault(String, Fault),
 }
 
-impl Suffered {
+impl FaultReceiver {
     /// The lasting faults, for other tasks to observe.
-    pub(crate) fn injected(&self) -> watch::Receiver<Injected> {
+    pub(crate) fn injected(&self) -> watch::Receiver<NodeFaults> {
         self.injected.clone()
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        self.injected.borrow().standing
+    pub(super) fn node_state(&self) -> NodeState {
+        self.injected.borrow().node_state
     }
 
     /// The next message to the node. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> FaultMessage {
         tokio::select! {
             biased;
-            () = changed(&mut self.injected) => Told::Changed,
+            () = changed(&mut self.injected) => FaultMessage::Changed,
             fault = self.faults.recv() => match fault {
-                Some((uid, fault)) => Told::Fault(uid, fault),
+                Some((uid, fault)) => FaultMessage::Fault(uid, fault),
                 None => pending().await,
             },
         }
     }
 
-    /// Waits until the lasting faults change.
     pub(super) async fn changed(&mut self) {
         changed(&mut self.injected).await;
     }
 }
 
 /// Waits until the lasting faults change; for ever if the handle is gone.
-pub(super) async fn changed(injected: &mut watch::Receiver<Injected>) {
+pub(super) async fn changed(injected: &mut watch::Receiver<NodeFaults>) {
     if injected.changed().await.is_err() {
         pending().await
     }

@@ -19,14 +19,13 @@ use super::spawn::field_value;
 use super::volumes;
 use crate::access::account;
 use crate::access::signing::Keys;
-use crate::objects::object::{Key, list, text};
+use crate::objects::object::{Key, entries, is_true, list, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
 /// The environment variable with a container's root directory.
 pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
 
-/// A file to write.
 #[derive(Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,
@@ -59,15 +58,15 @@ pub(super) fn write(
         let below = relative(text(mount, &["mountPath"]))?;
         let directory = root.join(below);
         if volume.get("emptyDir").is_some() {
-            make(&directory).map_err(|e| failed(&directory, &e))?;
+            make_directory(&directory).map_err(|e| failed(&directory, &e))?;
         }
         if let Some(claim) = volume.get("persistentVolumeClaim") {
-            let kept = source.kept(text(claim, &["claimName"]), root)?;
+            let kept = source.claim_directory(text(claim, &["claimName"]), root)?;
             link(&kept, &directory).map_err(|e| failed(&directory, &e))?;
         }
         for file in source.files(volume, &mut renew)? {
             let path = directory.join(&file.path);
-            put(&path, &file.content).map_err(|e| failed(&path, &e))?;
+            write_file(&path, &file.content).map_err(|e| failed(&path, &e))?;
         }
     }
     Ok(renew)
@@ -92,7 +91,7 @@ fn relative(path: &str) -> Result<PathBuf, String> {
     Ok(below)
 }
 
-fn make(directory: &Path) -> io::Result<()> {
+fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -101,9 +100,9 @@ fn make(directory: &Path) -> io::Result<()> {
 
 /// Links a mount path to the directory of its volume.
 fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
-    make(kept)?;
+    make_directory(kept)?;
     if let Some(parent) = mounted.parent() {
-        make(parent)?;
+        make_directory(parent)?;
     }
     match symlink(kept, mounted) {
         // The link exists already if the container is restarted.
@@ -113,9 +112,9 @@ fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
 }
 
 /// Writes a file atomically, accessible to its owner only. Concurrent readers see the old content or the new.
-fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
-        make(parent)?;
+        make_directory(parent)?;
     }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -135,7 +134,7 @@ impl Source<'_> {
     }
 
     /// The directory of a claimed volume. It is outside the pods' directories, because volumes outlive pods.
-    fn kept(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
+    fn claim_directory(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
         let key = Key::new(Resource::PersistentVolumeClaims, self.namespace(), name);
         let claim = self.state.get(&key);
         let claim = claim.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
@@ -173,7 +172,7 @@ impl Source<'_> {
     fn data(&self, resource: Resource, source: &Value, name: &str) -> Result<Vec<File>, String> {
         let found = self.state.get(&Key::new(resource, self.namespace(), name));
         let Some(found) = found else {
-            if source.get("optional") == Some(&Value::Bool(true)) {
+            if is_true(source, &["optional"]) {
                 return Ok(Vec::new());
             }
             let kind = resource.traits().kind.to_lowercase();
@@ -183,13 +182,7 @@ impl Source<'_> {
         let mut files = Vec::new();
         for field in ["data", "binaryData"] {
             let is_plain = field == "data" && resource == Resource::ConfigMaps;
-            for (key, value) in found
-                .value()
-                .get(field)
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-            {
+            for (key, value) in entries(found.value(), &[field]) {
                 let item = items.iter().find(|item| text(item, &["key"]) == key);
                 let path = match item {
                     Some(item) => text(item, &["path"]),
@@ -224,10 +217,7 @@ impl Source<'_> {
 
     /// A service account token that is bound to the pod.
     fn token(&self, wanted: &Value, renew: &mut Option<Duration>) -> Result<File, String> {
-        let account = match text(self.pod, &["spec", "serviceAccountName"]) {
-            "" => "default",
-            name => name,
-        };
+        let account = text_or(self.pod, &["spec", "serviceAccountName"], "default");
         let mut request = json!({"spec": {"boundObjectRef": {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -14,18 +14,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::down::{self, Until};
-use super::fault_injection::{Injected, Standing, Suffered, Told};
+use super::down::{self, DownEnd};
+use super::fault_injection::{FaultMessage, FaultReceiver, NodeFaults, NodeState};
 use super::reaper::Reaper;
-use super::report::{Container, Ending, Report};
-use super::runner::{Orders, Runner};
+use super::report::{Container, Report, Termination};
+use super::runner::{PodCommands, Runner};
 use super::spawn::{POD_IP, pod_directory};
 use super::{Need, bind, carry_out, need, pod_of, register, remove, volumes};
 use crate::access::signing::Keys;
 use crate::changes::write::Write;
 use crate::objects::object::{Object, list, text};
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::State;
 
@@ -43,15 +43,9 @@ pub(crate) struct StateDir {
 impl StateDir {
     /// The chosen directory, or a new temporary one.
     pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
-        match chosen {
-            Some(path) => Self {
-                path,
-                temporary: false,
-            },
-            None => Self {
-                path: make_temporary(),
-                temporary: true,
-            },
+        Self {
+            temporary: chosen.is_none(),
+            path: chosen.unwrap_or_else(temporary_directory),
         }
     }
 
@@ -70,7 +64,7 @@ impl Drop for StateDir {
 }
 
 /// Creates a directory that only its owner can access. If that fails, each container reports why it cannot start.
-fn make_temporary() -> PathBuf {
+fn temporary_directory() -> PathBuf {
     let base = std::env::temp_dir();
     let mut path = base.clone();
     for n in 0..u16::MAX {
@@ -83,19 +77,15 @@ fn make_temporary() -> PathBuf {
     path
 }
 
-/// A pod that runs here or has terminated.
-struct Pod {
-    orders: watch::Sender<Orders>,
-}
-
 struct Node {
     store: Store,
     name: String,
     state_dir: Arc<Path>,
     keys: Keys,
     reaper: Reaper,
-    pods: BTreeMap<String, Pod>,
-    injected: watch::Receiver<Injected>,
+    /// The pods that run here or have terminated, by uid.
+    pods: BTreeMap<String, watch::Sender<PodCommands>>,
+    injected: watch::Receiver<NodeFaults>,
     tasks: JoinSet<()>,
 }
 
@@ -105,7 +95,7 @@ pub(crate) async fn run(
     name: String,
     state_dir: StateDir,
     keys: Keys,
-    mut suffered: Suffered,
+    mut fault_receiver: FaultReceiver,
     _alive: watch::Receiver<()>,
 ) {
     let mut follower = Follower::new(&store);
@@ -116,49 +106,52 @@ pub(crate) async fn run(
         keys,
         reaper: Reaper::start(),
         pods: BTreeMap::new(),
-        injected: suffered.injected(),
+        injected: fault_receiver.injected(),
         tasks: JoinSet::new(),
     };
     loop {
-        let standing = suffered.standing();
-        if standing != Standing::Up {
-            if standing == Standing::Gone {
-                node.vanish();
+        let node_state = fault_receiver.node_state();
+        if node_state != NodeState::Up {
+            if node_state == NodeState::Gone {
+                node.kill_all();
             }
             let (store, name) = (&node.store, &node.name);
-            if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
+            if down::serve(store, name, &mut follower, &mut fault_receiver).await
+                == DownEnd::Stopped
+            {
                 break;
             }
-            if suffered.standing() == Standing::Up {
-                node.start_over(&node.store.state()).await;
+            if fault_receiver.node_state() == NodeState::Up {
+                node.resync(&node.store.state()).await;
             }
             continue;
         }
-        let news = tokio::select! {
+        let update = tokio::select! {
             biased;
-            news = follower.next() => match news {
-                Some(news) => news,
+            update = follower.next() => match update {
+                Some(update) => update,
                 None => break,
             },
-            told = suffered.next() => {
-                if let Told::Fault(uid, fault) = told
+            message = fault_receiver.next() => {
+                if let FaultMessage::Fault(uid, fault) = message
                     && let Some(pod) = node.pods.get(&uid)
                 {
-                    pod.orders.send_modify(|orders| orders.fault = Some(fault));
+                    pod.send_modify(|commands| commands.fault = Some(fault));
                 }
                 continue;
             }
         };
-        match news {
-            News::StartOver(state) => node.start_over(&state).await,
-            News::Events(events, state) => {
+        match update {
+            Update::Reset(state) => node.resync(&state).await,
+            Update::Events(events, state) => {
                 for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
-                    node.heard(&state, pod, gone).await;
+                    node.handle(&state, pod, gone).await;
                 }
-                let lets_in = |e| register::opens(e, &node.name) || volumes::come(e);
-                if events.iter().any(|event| lets_in(event)) {
+                let unblocks =
+                    |e| register::makes_schedulable(e, &node.name) || volumes::is_claim_added(e);
+                if events.iter().any(|event| unblocks(event)) {
                     for pod in state.list(Resource::Pods, None) {
-                        node.heard(&state, pod, false).await;
+                        node.handle(&state, pod, false).await;
                     }
                 }
             }
@@ -166,10 +159,9 @@ pub(crate) async fn run(
         while node.tasks.try_join_next().is_some() {}
     }
     for pod in node.pods.values() {
-        pod.orders.send_modify(|orders| {
-            let latest = Instant::now() + STOP_GRACE;
-            orders.end_by = Some(orders.end_by.map_or(latest, |by| by.min(latest)));
-            orders.silent = true;
+        pod.send_modify(|commands| {
+            commands.stop(Instant::now() + STOP_GRACE);
+            commands.silent = true;
         });
     }
     while node.tasks.join_next().await.is_some() {}
@@ -177,57 +169,50 @@ pub(crate) async fn run(
 
 impl Node {
     /// Kills all processes without a report, as a loss of the machine does.
-    fn vanish(&mut self) {
+    fn kill_all(&mut self) {
         for pod in std::mem::take(&mut self.pods).into_values() {
-            pod.orders.send_modify(|orders| {
-                orders.end_by = Some(Instant::now());
-                orders.silent = true;
-            });
+            pod.send_modify(PodCommands::kill);
         }
     }
 
-    async fn start_over(&mut self, state: &State) {
+    async fn resync(&mut self, state: &State) {
         let there: BTreeMap<&str, &Arc<Object>> = state
             .list(Resource::Pods, None)
             .map(|pod| (pod.uid(), pod))
             .collect();
         self.pods.retain(|uid, pod| {
             let stays = there.contains_key(uid.as_str());
-            pod.orders.send_modify(|orders| {
-                orders.tell_again += 1;
+            pod.send_modify(|commands| {
+                commands.report_again += 1;
                 if !stays {
-                    orders.end_by = Some(Instant::now());
-                    orders.silent = true;
+                    commands.kill();
                 }
             });
             stays
         });
         for pod in there.values() {
-            self.heard(state, pod, false).await;
+            self.handle(state, pod, false).await;
         }
     }
 
-    async fn heard(&mut self, state: &State, pod: &Object, gone: bool) {
+    async fn handle(&mut self, state: &State, pod: &Object, gone: bool) {
         if gone {
             // The pod was force-deleted: there is neither a grace period nor an object to report on.
             if let Some(known) = self.pods.remove(pod.uid()) {
-                known.orders.send_modify(|orders| {
-                    orders.end_by = Some(Instant::now());
-                    orders.silent = true;
-                });
+                known.send_modify(PodCommands::kill);
             }
             return;
         }
         match need(pod, &self.name) {
             Some(Need::Bind) => {
-                let why = match register::takes_pods(state, &self.name) {
-                    true => volumes::lacks(state, pod),
+                let why = match register::is_schedulable(state, &self.name) {
+                    true => volumes::missing_claim(state, pod),
                     false => Some(register::CORDONED.to_owned()),
                 };
                 let now = self.store.clock().now();
                 let write = match why {
                     None => Some(bind(pod, &self.name)),
-                    Some(why) => register::refuse(pod, &why, now),
+                    Some(why) => register::mark_unschedulable(pod, &why, now),
                 };
                 if let Some(write) = write {
                     carry_out(&self.store, write).await;
@@ -235,13 +220,15 @@ impl Node {
             }
             Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),
             Some(Need::Stop) => self.stop(pod).await,
-            Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => self.lost(pod).await,
+            Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => {
+                self.report_lost(pod).await
+            }
             Some(Need::Start | Need::Nothing) | None => {}
         }
     }
 
     fn start(&mut self, state: &State, pod: &Object) {
-        let (orders, told) = watch::channel(Orders::default());
+        let (commands, receiver) = watch::channel(PodCommands::default());
         let key = pod.key();
         let runner = Runner {
             store: self.store.clone(),
@@ -254,60 +241,47 @@ impl Node {
             started: self.store.clock().now(),
             init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
             containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
-            orders: told,
+            commands: receiver,
             injected: self.injected.clone(),
             is_evicted: false,
             restarts: super::restart::Restarts::default(),
-            is_struck: false,
+            fault_applied: false,
         };
         self.tasks.spawn(runner.run(state.clone()));
-        self.pods.insert(pod.uid().to_owned(), Pod { orders });
+        self.pods.insert(pod.uid().to_owned(), commands);
     }
 
     async fn stop(&mut self, pod: &Object) {
-        let grace = pod
-            .deletion_grace()
-            .and_then(|s| u64::try_from(s).ok())
-            .unwrap_or(0);
-        let end_by = Instant::now() + Duration::from_secs(grace.min(u64::from(u32::MAX)));
+        let grace = pod.deletion_grace().unwrap_or(0);
+        let grace = u64::from(u32::try_from(grace.max(0)).unwrap_or(u32::MAX));
+        let end_by = Instant::now() + Duration::from_secs(grace);
         match self.pods.get(pod.uid()) {
-            Some(known) => known.orders.send_modify(|orders| {
-                orders.end_by = Some(orders.end_by.map_or(end_by, |by| by.min(end_by)));
-            }),
+            Some(known) => known.send_modify(|commands| commands.stop(end_by)),
             // The pod was never started here, or by an earlier node, whose processes ended with it.
             None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
         }
     }
 
     /// Reports the failure of a pod that the API calls running although its processes ended with an earlier node.
-    async fn lost(&self, pod: &Object) {
+    async fn report_lost(&self, pod: &Object) {
         if text(pod.value(), &["status", "phase"]) != "Running" {
             return;
         }
         let now = self.store.clock().now();
-        let ending = Ending {
+        let ending = Termination {
             reason: "ContainerStatusUnknown",
-            ..Ending::exit(137, now, now)
+            ..Termination::exit(137, now, now)
         };
         let count = list(pod.value(), &["spec", "containers"]).len();
         let init = list(pod.value(), &["spec", "initContainers"]).len();
         let report = Report {
             pod: pod.value(),
             containers: &vec![Container::Ended(ending); count],
-            init: &vec![Container::Ended(Ending::exit(0, now, now)); init],
+            init: &vec![Container::Ended(Termination::exit(0, now, now)); init],
             started: now,
             now,
             pod_ip: POD_IP,
         };
-        let (key, uid) = (pod.key().clone(), pod.uid().to_owned());
-        carry_out(
-            &self.store,
-            Write::Report {
-                key,
-                uid,
-                status: report.status(),
-            },
-        )
-        .await;
+        carry_out(&self.store, Write::report(pod, report.status())).await;
     }
 }

@@ -55,12 +55,10 @@ impl Reaper {
         }
     }
 
-    /// Registers a process group.
     pub(super) async fn began(&self, group: u32) {
         self.note(format!("+ {group}\n")).await;
     }
 
-    /// Unregisters a process group.
     pub(super) async fn ended(&self, group: u32) {
         self.note(format!("- {group}\n")).await;
     }

@@ -7,14 +7,14 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::carry_out;
-use super::fault_injection::{Injected, changed};
+use super::fault_injection::{NodeFaults, changed};
 use crate::api::router::VERSION;
-use crate::changes::patch::PatchKind;
+
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, at, list, text};
+use crate::objects::object::{Key, Object, at, condition, is_true, list, text};
 use crate::objects::pod::set_explained;
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
@@ -32,30 +32,30 @@ pub(crate) async fn run(
     store: Store,
     name: String,
     runtime: &'static str,
-    mut injected: watch::Receiver<Injected>,
+    mut injected: watch::Receiver<NodeFaults>,
     _alive: watch::Receiver<()>,
 ) {
     let key = Key::new(Resource::Nodes, "", &name);
     let mut follower = Follower::new(&store);
     loop {
-        let news = tokio::select! {
+        let update = tokio::select! {
             biased;
-            news = follower.next() => match news {
+            update = follower.next() => match update {
                 None => return,
-                Some(News::StartOver(_)) => true,
-                Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
+                Some(Update::Reset(_)) => true,
+                Some(Update::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
             },
             () = changed(&mut injected) => true,
             () = sleep(RENEW_EVERY) => true,
         };
         // A deleted node is registered again, as a kubelet does.
-        if news && injected.borrow().is_up() {
-            keep(&store, &key, runtime).await;
+        if update && injected.borrow().is_up() {
+            maintain(&store, &key, runtime).await;
         }
     }
 }
 
-async fn keep(store: &Store, key: &Key, runtime: &str) {
+async fn maintain(store: &Store, key: &Key, runtime: &str) {
     if store.state().get(key).is_none() {
         let now = seconds(store.clock().now());
         carry_out(store, create(key, runtime, &now)).await;
@@ -82,17 +82,6 @@ fn is_due(lease: &Object, store: &Store) -> bool {
     })
 }
 
-/// A patch of a node or its lease.
-pub(super) fn patch(key: Key, part: Part, patch: Value) -> Write {
-    Write::Patch {
-        key,
-        part,
-        kind: PatchKind::Merge,
-        patch,
-        strict: false,
-    }
-}
-
 fn create(key: &Key, runtime: &str, now: &str) -> Write {
     let object = json!({
         "apiVersion": "v1",
@@ -104,11 +93,7 @@ fn create(key: &Key, runtime: &str, now: &str) -> Write {
         "spec": {},
         "status": status(&key.name, runtime, now),
     });
-    Write::Create {
-        resource: key.resource,
-        namespace: String::new(),
-        object,
-    }
+    Write::create(key.resource, "", object)
 }
 
 fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
@@ -124,7 +109,7 @@ fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
         "renewTime": now,
     });
     if state.get(&key).is_some() {
-        return patch(key, Part::Main, json!({"spec": spec}));
+        return Write::merge_patch(&key, Part::Main, json!({"spec": spec}));
     }
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": &*key.name, "uid": node.uid()});
     let object = json!({
@@ -133,11 +118,7 @@ fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
         "metadata": {"name": &*key.name, "namespace": LEASES, "ownerReferences": [owner]},
         "spec": spec,
     });
-    Write::Create {
-        resource: key.resource,
-        namespace: LEASES.to_owned(),
-        object,
-    }
+    Write::create(key.resource, LEASES, object)
 }
 
 fn status(name: &str, runtime: &str, now: &str) -> Value {
@@ -187,18 +168,15 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
 pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
 
 /// Whether pods may be bound to a node. A node without a `Node` object accepts all pods.
-pub(super) fn takes_pods(state: &State, name: &str) -> bool {
+pub(super) fn is_schedulable(state: &State, name: &str) -> bool {
     state
         .get(&Key::new(Resource::Nodes, "", name))
         .and_then(|node| at(node.value(), &["spec", "unschedulable"]))
         .is_none_or(|unschedulable| *unschedulable != Value::Bool(true))
 }
 
-/// Whether an event makes a node schedulable again.
-pub(super) fn opens(event: &Event, name: &str) -> bool {
-    let closed = |object: &Object| {
-        at(object.value(), &["spec", "unschedulable"]) == Some(&Value::Bool(true))
-    };
+pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
+    let closed = |object: &Object| is_true(object.value(), &["spec", "unschedulable"]);
     let key = event.object().key();
     key.resource == Resource::Nodes
         && &*key.name == name
@@ -207,28 +185,23 @@ pub(super) fn opens(event: &Event, name: &str) -> bool {
 }
 
 /// The scheduler's condition for a pod that no node accepts.
-pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
+pub(super) fn mark_unschedulable(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
     let mut value = pod.value().clone();
-    let told = list(&value, &["status", "conditions"])
+    let is_reported = list(&value, &["status", "conditions"])
         .iter()
         .any(|c| text(c, &["reason"]) == "Unschedulable" && text(c, &["message"]) == why);
-    if told {
+    if is_reported {
         return None;
     }
     let why = ("Unschedulable", why);
     set_explained(&mut value, "PodScheduled", false, why, &seconds(now).into());
-    Some(Write::Report {
-        key: pod.key().clone(),
-        uid: pod.uid().to_owned(),
-        status: json!({"conditions": value["status"]["conditions"]}),
-    })
+    let status = json!({"conditions": value["status"]["conditions"]});
+    Some(Write::report(pod, status))
 }
 
 /// Whether a node is marked as not reporting.
-pub(super) fn is_unheard_of(node: &Object) -> bool {
-    let unknown = list(node.value(), &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "Unknown");
+pub(super) fn is_marked_unreachable(node: &Object) -> bool {
+    let unknown = condition(node.value(), "Ready") == "Unknown";
     let taints = list(node.value(), &["spec", "taints"]);
     unknown && taints.len() == other_taints(node).len() + 2
 }
@@ -244,19 +217,16 @@ pub(super) fn other_taints(node: &Object) -> Vec<Value> {
 fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
     let key = node.key();
     let mut writes = Vec::new();
-    let ready = list(node.value(), &["status", "conditions"])
-        .iter()
-        .find(|c| text(c, &["type"]) == "Ready");
-    if ready.is_some_and(|c| text(c, &["status"]) == "Unknown") {
+    if condition(node.value(), "Ready") == "Unknown" {
         let conditions = status(&key.name, runtime, now)["conditions"].take();
-        let told = json!({"status": {"conditions": conditions}});
-        writes.push(patch(key.clone(), Part::Status, told));
+        let reported = json!({"status": {"conditions": conditions}});
+        writes.push(Write::merge_patch(key, Part::Status, reported));
     }
     let others = other_taints(node);
     if others.len() < list(node.value(), &["spec", "taints"]).len() {
         let left = (!others.is_empty()).then_some(others);
         let reached = json!({"spec": {"taints": left}});
-        writes.push(patch(key.clone(), Part::Main, reached));
+        writes.push(Write::merge_patch(key, Part::Main, reached));
     }
     writes
 }

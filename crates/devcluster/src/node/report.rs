@@ -8,7 +8,6 @@ use crate::changes::write::seconds;
 use crate::objects::object::{list, text};
 use crate::objects::pod::{set_condition, set_explained};
 
-/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     /// It has not been started.
@@ -20,13 +19,11 @@ pub(super) enum Container {
     },
     /// It has run since then.
     Running(Timestamp),
-    /// It has terminated.
-    Ended(Ending),
+    Ended(Termination),
 }
 
-/// How a container terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct Termination {
     pub(super) exit_code: i32,
     pub(super) reason: &'static str,
     pub(super) message: Option<String>,
@@ -34,7 +31,7 @@ pub(super) struct Ending {
     pub(super) finished: Timestamp,
 }
 
-impl Ending {
+impl Termination {
     /// The termination with an exit code: 128 plus the signal's number if a signal killed the process.
     pub(super) fn exit(exit_code: i32, started: Timestamp, finished: Timestamp) -> Self {
         let reason = if exit_code == 0 { "Completed" } else { "Error" };
@@ -249,15 +246,15 @@ fn explain(pod: &mut Value, phase: &str) {
         .into_iter()
         .flatten();
     for condition in conditions {
-        let told = matches!(
+        let is_readiness = matches!(
             condition["type"].as_str(),
             Some("Ready" | "ContainersReady")
         );
         match condition.as_object_mut() {
-            Some(fields) if told && fields.get("status").is_some_and(|s| s == "False") => {
+            Some(fields) if is_readiness && fields.get("status").is_some_and(|s| s == "False") => {
                 fields.insert("reason".into(), reason.into());
             }
-            Some(fields) if told => {
+            Some(fields) if is_readiness => {
                 fields.remove("reason");
             }
             _ => {}

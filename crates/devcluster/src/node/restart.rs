@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use crate::objects::object::text;
 
 /// The backoff before the second restart; it doubles with each further one. The first restart is immediate.
-const FIRST_WAIT: Duration = Duration::from_secs(10);
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// The longest backoff.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// How often a pod's containers were restarted, and how they terminated last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    pub(super) fn are_wanted(pod: &Value) -> bool {
+    pub(super) fn are_enabled(pod: &Value) -> bool {
         text(pod, &["spec", "restartPolicy"]) == "Always"
     }
 
@@ -55,12 +54,12 @@ impl Restarts {
         let statuses = statuses.into_iter().flatten();
         self.last = statuses.map(|c| c["state"]["terminated"].clone()).collect();
         self.waits = true;
-        self.tell(status);
+        self.add_to(status);
         match self.count {
             0 => Duration::ZERO,
-            n => FIRST_WAIT
+            n => FIRST_BACKOFF
                 .saturating_mul(1 << (n - 1).min(10))
-                .min(LONGEST_WAIT),
+                .min(MAX_BACKOFF),
         }
     }
 
@@ -70,7 +69,7 @@ impl Restarts {
     }
 
     /// Adds the restart counts and the last states to a status.
-    pub(super) fn tell(&self, status: &mut Value) {
+    pub(super) fn add_to(&self, status: &mut Value) {
         if self.last.is_empty() {
             return;
         }

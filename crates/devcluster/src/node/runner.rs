@@ -10,12 +10,12 @@ use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::fault_injection::{Fault, Injected, changed};
+use super::fault_injection::{Fault, NodeFaults, changed};
 use super::reaper::Reaper;
-use super::report::{Container, Ending, Report, evicted};
+use super::report::{Container, Report, Termination, evicted};
 use super::restart::Restarts;
 use super::simulated::BACK_OFF_AFTER;
-use super::spawn::{self, POD_IP, Place};
+use super::spawn::{self, ContainerPaths, POD_IP};
 use super::{carry_out, mounts, remove};
 use crate::access::signing::Keys;
 use crate::changes::write::Write;
@@ -25,18 +25,30 @@ use crate::storage::store::State;
 
 /// The node's instructions to a pod's task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Orders {
+pub(super) struct PodCommands {
     /// When the processes must have terminated, once the pod is being stopped.
     pub(super) end_by: Option<Instant>,
     /// Whether to report nothing more, as the pod or the cluster is gone.
     pub(super) silent: bool,
     /// How often the state was restored; each time the status is reported again.
-    pub(super) tell_again: u64,
+    pub(super) report_again: u64,
     /// A fault to inject into the containers.
     pub(super) fault: Option<Fault>,
 }
 
-/// The task of one pod.
+impl PodCommands {
+    /// Ends the processes by `latest`, or earlier if that was ordered before.
+    pub(super) fn stop(&mut self, latest: Instant) {
+        self.end_by = Some(self.end_by.map_or(latest, |by| by.min(latest)));
+    }
+
+    /// Ends the processes now, without a report.
+    pub(super) fn kill(&mut self) {
+        self.end_by = Some(Instant::now());
+        self.silent = true;
+    }
+}
+
 pub(super) struct Runner {
     pub(super) store: Store,
     pub(super) directory: PathBuf,
@@ -48,17 +60,15 @@ pub(super) struct Runner {
     pub(super) started: jiff::Timestamp,
     pub(super) init: Vec<Container>,
     pub(super) containers: Vec<Container>,
-    pub(super) orders: watch::Receiver<Orders>,
+    pub(super) commands: watch::Receiver<PodCommands>,
     /// The lasting faults of its node.
-    pub(super) injected: watch::Receiver<Injected>,
-    /// Whether the node has evicted it.
+    pub(super) injected: watch::Receiver<NodeFaults>,
     pub(super) is_evicted: bool,
     pub(super) restarts: Restarts,
     /// Whether the injected fault has taken effect.
-    pub(super) is_struck: bool,
+    pub(super) fault_applied: bool,
 }
 
-/// A running process.
 struct Running {
     child: Child,
     group: u32,
@@ -73,83 +83,83 @@ const RETRY: Duration = Duration::from_secs(60);
 impl Runner {
     /// Runs the pod from its first process to its removal.
     pub(super) async fn run(mut self, state: State) {
-        if self.pull().await && self.run_init(&state).await && !self.told_to_go() {
+        if self.pull().await && self.run_init(&state).await && !self.is_stopping() {
             self.run_containers(&state).await;
-            while self.goes_on().await {
+            while self.restarts_next().await {
                 let state = self.store.state();
                 self.run_containers(&state).await;
             }
         }
-        self.tell().await;
+        self.report().await;
         // If a restored state lacks the final status, it is reported again, until the pod is deleted.
-        while !self.told_to_go() {
-            if self.orders.changed().await.is_err() {
+        while !self.is_stopping() {
+            if self.commands.changed().await.is_err() {
                 return;
             }
-            self.tell().await;
+            self.report().await;
         }
-        self.until_heard().await;
+        self.until_reachable().await;
         if !self.is_silent() {
             carry_out(&self.store, remove(&self.key, &self.uid)).await;
         }
     }
 
     fn is_silent(&self) -> bool {
-        self.orders.borrow().silent
+        self.commands.borrow().silent
     }
 
-    fn is_heard(&self) -> bool {
+    fn is_reachable(&self) -> bool {
         self.injected.borrow().is_up()
     }
 
     /// Waits while the node cannot report, then reports what has changed.
-    async fn until_heard(&mut self) {
-        let was_unheard = !self.is_heard();
-        while !self.is_heard() && !self.is_silent() {
+    async fn until_reachable(&mut self) {
+        let was_unreachable = !self.is_reachable();
+        while !self.is_reachable() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.orders.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return;
                 },
                 () = changed(&mut self.injected) => {}
             }
         }
-        if was_unheard {
-            self.tell().await;
+        if was_unreachable {
+            self.report().await;
         }
     }
 
     /// Waits until the terminated containers are due for a restart. Returns whether to restart them.
-    async fn goes_on(&mut self) -> bool {
-        if !Restarts::are_wanted(&self.pod) || self.is_evicted || self.told_to_go() {
+    async fn restarts_next(&mut self) -> bool {
+        if !Restarts::are_enabled(&self.pod) || self.is_evicted || self.is_stopping() {
             return false;
         }
         let mut status = self.status();
         let wait = self.restarts.ended(&mut status);
         let until = Instant::now() + wait;
-        self.tell().await;
-        while Instant::now() < until && !self.told_to_go() && !self.is_silent() {
+        self.report().await;
+        while Instant::now() < until && !self.is_stopping() && !self.is_silent() {
             tokio::select! {
                 biased;
-                told = self.orders.changed() => if told.is_err() {
+                changed = self.commands.changed() => if changed.is_err() {
                     return false;
                 },
                 () = sleep_until(until) => {}
             }
         }
-        let goes_on = !self.told_to_go() && !self.is_silent();
-        if goes_on {
+        let restarts_next = !self.is_stopping() && !self.is_silent();
+        if restarts_next {
             self.restarts.begin();
         }
-        goes_on
+        restarts_next
     }
 
-    fn told_to_go(&self) -> bool {
-        self.orders.borrow().end_by.is_some()
+    fn is_stopping(&self) -> bool {
+        self.commands.borrow().end_by.is_some()
     }
 
-    async fn tell(&mut self) {
-        if self.is_silent() || !self.is_heard() {
+    async fn report(&mut self) {
+        if self.is_silent() || !self.is_reachable() {
             return;
         }
         // Other clients may have set conditions, which must be kept.
@@ -163,7 +173,7 @@ impl Runner {
         if self.is_evicted {
             evicted(&mut status, self.store.clock().now());
         } else {
-            self.restarts.tell(&mut status);
+            self.restarts.add_to(&mut status);
         }
         carry_out(&self.store, Write::Report { key, uid, status }).await;
     }
@@ -200,15 +210,15 @@ impl Runner {
                     };
                 }
             }
-            if !waits && self.is_heard() {
+            if !waits && self.is_reachable() {
                 return true;
             }
             if waits {
-                self.tell().await;
+                self.report().await;
             }
             tokio::select! {
                 biased;
-                told = self.orders.changed() => if told.is_err() || self.told_to_go() {
+                changed = self.commands.changed() => if changed.is_err() || self.is_stopping() {
                     return false;
                 },
                 () = changed(&mut self.injected) => {}
@@ -221,13 +231,13 @@ impl Runner {
     async fn run_init(&mut self, state: &State) -> bool {
         let specs = list(&self.pod, &["spec", "initContainers"]).to_vec();
         for (i, spec) in specs.iter().enumerate() {
-            if self.told_to_go() {
+            if self.is_stopping() {
                 return false;
             }
             match self.start(state, spec).await {
                 Ok(running) => {
                     self.init[i] = Container::Running(running.since);
-                    self.tell().await;
+                    self.report().await;
                     let mut ended = vec![None];
                     self.wait(vec![Some(running)], &mut ended, Phase::Init)
                         .await;
@@ -263,14 +273,14 @@ impl Runner {
         if running.iter().all(Option::is_none) {
             return;
         }
-        self.tell().await;
+        self.report().await;
         let mut ended = vec![None; running.len()];
         self.wait(running, &mut ended, Phase::Main).await;
     }
 
-    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Ending> {
+    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Termination> {
         let since = self.store.clock().now();
-        let failed = |message: String| Ending {
+        let failed = |message: String| Termination {
             exit_code: 128,
             reason: "StartError",
             message: Some(message),
@@ -278,11 +288,11 @@ impl Runner {
             finished: since,
         };
         let plan = spawn::plan(state, &self.pod, spec, &self.root(spec)).map_err(&failed)?;
-        let place = Place::make(&self.directory, text(spec, &["name"]))
+        let paths = ContainerPaths::make(&self.directory, text(spec, &["name"]))
             .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
         let renew = self.write_files(spec).map_err(&failed)?;
         let child =
-            spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
+            spawn::start(&plan, &paths).map_err(|e| failed(format!("failed to start: {e}")))?;
         let group = child
             .id()
             .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
@@ -331,44 +341,36 @@ impl Runner {
     async fn wait(
         &mut self,
         running: Vec<Option<Running>>,
-        ended: &mut [Option<Ending>],
+        ended: &mut [Option<Termination>],
         phase: Phase,
     ) {
-        let groups: Vec<Option<u32>> = running
-            .iter()
-            .map(|r| r.as_ref().map(|r| r.group))
-            .collect();
+        let group = |running: &Option<Running>| Some(running.as_ref()?.group);
+        let groups: Vec<Option<u32>> = running.iter().map(group).collect();
         let mut renew = running.iter().flatten().filter_map(|r| r.renew).min();
+        let running = running.into_iter().enumerate();
         let mut left: FuturesUnordered<_> = running
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, running)| running.map(|r| (i, r)))
+            .filter_map(|(i, running)| Some((i, running?)))
             .map(|(i, mut running)| async move {
                 let status = running.child.wait().await;
                 (i, running, status)
             })
             .collect();
         let (mut terminated, mut abandoned) = (false, false);
-        let mut struck = None;
-        let mut told = self.orders.borrow().tell_again;
+        let mut applied = None;
+        let mut reported = self.commands.borrow().report_again;
         loop {
-            let Orders {
-                end_by,
-                tell_again,
-                fault,
-                ..
-            } = *self.orders.borrow_and_update();
-            if tell_again > told {
-                told = tell_again;
-                self.tell().await;
+            let commands = *self.commands.borrow_and_update();
+            if commands.report_again > reported {
+                reported = commands.report_again;
+                self.report().await;
             }
-            if struck.is_none() && fault.is_some() && !self.is_struck {
-                struck = fault;
-                self.is_struck = true;
-                self.is_evicted = fault == Some(Fault::Eviction);
+            if applied.is_none() && commands.fault.is_some() && !self.fault_applied {
+                applied = commands.fault;
+                self.fault_applied = true;
+                self.is_evicted = applied == Some(Fault::Eviction);
                 signal_living(&groups, ended, Signal::KILL);
             }
-            match end_by {
+            match commands.end_by {
                 Some(by) if by <= Instant::now() => signal_living(&groups, ended, Signal::KILL),
                 Some(_) if !terminated => {
                     terminated = true;
@@ -376,16 +378,16 @@ impl Runner {
                 }
                 _ => {}
             }
-            let kill_at = end_by.filter(|by| *by > Instant::now());
+            let kill_at = commands.end_by.filter(|by| *by > Instant::now());
             let (i, running, status) = tokio::select! {
                 biased;
                 next = left.next() => match next {
                     Some(next) => next,
                     None => return,
                 },
-                changed = self.orders.changed(), if !abandoned => {
+                changed = self.commands.changed(), if !abandoned => {
                     if changed.is_err() {
-                        // The node has let go of the pod: nobody is left to wait for.
+                        // The node has dropped the pod: nothing waits for its processes.
                         abandoned = true;
                         signal_living(&groups, ended, Signal::KILL);
                     }
@@ -401,15 +403,15 @@ impl Runner {
             signal(running.group, Signal::KILL);
             self.reaper.ended(running.group).await;
             let (since, now) = (running.since, self.store.clock().now());
-            let ending = match struck {
-                Some(fault) => Ending::by(fault, since, now),
-                None => Ending::exit(exit_code(status), since, now),
+            let ending = match applied {
+                Some(fault) => Termination::by(fault, since, now),
+                None => Termination::exit(exit_code(status), since, now),
             };
             ended[i] = Some(ending.clone());
             if phase == Phase::Main {
                 self.containers[i] = Container::Ended(ending);
                 if !left.is_empty() {
-                    self.tell().await;
+                    self.report().await;
                 }
             }
         }
@@ -435,13 +437,11 @@ fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
 }
 
 /// Signals the process groups of the containers that have not ended.
-fn signal_living(groups: &[Option<u32>], ended: &[Option<Ending>], with: Signal) {
-    let living = groups
-        .iter()
-        .zip(ended)
-        .filter(|(_, ended)| ended.is_none());
-    for group in living.filter_map(|(group, _)| *group) {
-        signal(group, with);
+fn signal_living(groups: &[Option<u32>], ended: &[Option<Termination>], with: Signal) {
+    for (group, ended) in groups.iter().zip(ended) {
+        if let (Some(group), None) = (group, ended) {
+            signal(*group, with);
+        }
     }
 }
 

@@ -12,23 +12,22 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::down::{self, Until};
-use super::fault_injection::{Fault, Injected, Suffered, Told};
+use super::down::{self, DownEnd};
+use super::fault_injection::{Fault, FaultMessage, FaultReceiver, NodeFaults};
 use super::restart::Restarts;
 use super::{Need, carry_out, containers, need, pod_of, register, volumes};
-use crate::objects::object::{Key, Object, list, text};
+use crate::objects::object::{Key, Object, condition, list, text};
 use crate::objects::resource::Resource;
 use crate::options::SimulatedNode;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 
 /// How many writes are in flight at once: enough for the store to carry them out in batches.
-const AT_ONCE: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 
 /// How long after a failed image pull the node reports `ImagePullBackOff`.
 pub(super) const BACK_OFF_AFTER: Duration = Duration::from_secs(2);
 
-/// A transition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Bind,
@@ -36,8 +35,8 @@ enum Step {
     /// It reports again that its image cannot be pulled.
     BackOff,
     /// It reports that it is ready, after the cluster had marked it as not ready.
-    Affirm,
-    Suffer(Fault),
+    ReportReady,
+    Fail(Fault),
     /// Its containers are restarted.
     Restart,
     Stop,
@@ -62,10 +61,10 @@ struct Node {
     pods: BTreeMap<String, Pod>,
     /// The planned transitions by time, then by the order of planning. There is at most one for each pod, the one in
     /// `Pod::next`.
-    agenda: BTreeMap<(Instant, u64), (String, Step)>,
-    decided: u64,
+    schedule: BTreeMap<(Instant, u64), (String, Step)>,
+    sequence: u64,
     addresses: u32,
-    injected: watch::Receiver<Injected>,
+    injected: watch::Receiver<NodeFaults>,
 }
 
 /// Runs until the cluster stops. It holds `_alive` until it ends.
@@ -73,7 +72,7 @@ pub(crate) async fn run(
     store: Store,
     options: SimulatedNode,
     seed: u64,
-    mut suffered: Suffered,
+    mut fault_receiver: FaultReceiver,
     _alive: watch::Receiver<()>,
 ) {
     let mut follower = Follower::new(&store);
@@ -82,65 +81,67 @@ pub(crate) async fn run(
         options,
         seed,
         pods: BTreeMap::new(),
-        agenda: BTreeMap::new(),
-        decided: 0,
+        schedule: BTreeMap::new(),
+        sequence: 0,
         addresses: 0,
-        injected: suffered.injected(),
+        injected: fault_receiver.injected(),
     };
     loop {
         if !node.injected.borrow().is_up() {
             let (store, name) = (&node.store, &node.options.name);
-            if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
+            if down::serve(store, name, &mut follower, &mut fault_receiver).await
+                == DownEnd::Stopped
+            {
                 return;
             }
             let state = node.store.state();
-            node.start_over(state.list(Resource::Pods, None));
+            node.resync(state.list(Resource::Pods, None));
             continue;
         }
-        let next = node.agenda.first_key_value().map(|((at, _), _)| *at);
+        let next = node.schedule.first_key_value().map(|((at, _), _)| *at);
         tokio::select! {
             biased;
-            news = follower.next() => match news {
+            update = follower.next() => match update {
                 None => return,
-                Some(News::StartOver(state)) => node.start_over(state.list(Resource::Pods, None)),
-                Some(News::Events(events, state)) => {
+                Some(Update::Reset(state)) => node.resync(state.list(Resource::Pods, None)),
+                Some(Update::Events(events, state)) => {
                     for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
-                        node.heard(pod, gone);
+                        node.handle(pod, gone);
                     }
-                    let lets_in = |e| register::opens(e, &node.options.name) || volumes::come(e);
-                    if events.iter().any(|event| lets_in(event)) {
+                    let unblocks = |e| register::makes_schedulable(e, &node.options.name) || volumes::is_claim_added(e);
+                    if events.iter().any(|event| unblocks(event)) {
                         for pod in state.list(Resource::Pods, None) {
-                            node.heard(pod, false);
+                            node.handle(pod, false);
                         }
                     }
                 }
             },
-            told = suffered.next() => match told {
-                Told::Changed if !node.injected.borrow().is_up() => continue,
-                Told::Changed => node.look_for_images(),
-                Told::Fault(uid, fault) => {
-                    node.plan_step(&uid, Instant::now(), Step::Suffer(fault));
+            message = fault_receiver.next() => match message {
+                FaultMessage::Changed if !node.injected.borrow().is_up() => continue,
+                FaultMessage::Changed => node.retry_images(),
+                FaultMessage::Fault(uid, fault) => {
+                    node.plan_step(&uid, Instant::now(), Step::Fail(fault));
                 }
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
         }
-        node.do_what_is_due().await;
+        node.run_due_steps().await;
     }
 }
 
 impl Node {
-    fn start_over<'a>(&mut self, pods: impl Iterator<Item = &'a std::sync::Arc<Object>>) {
+    fn resync<'a>(&mut self, pods: impl Iterator<Item = &'a std::sync::Arc<Object>>) {
         self.pods.clear();
-        self.agenda.clear();
+        self.schedule.clear();
         for pod in pods {
-            self.heard(pod, false);
+            self.handle(pod, false);
         }
     }
 
-    fn heard(&mut self, pod: &Object, gone: bool) {
+    fn handle(&mut self, pod: &Object, gone: bool) {
         if gone {
             if let Some(next) = self.pods.remove(pod.uid()).and_then(|known| known.next) {
-                self.agenda.remove(&next);
+                self.schedule.remove(&next);
             }
             return;
         }
@@ -152,7 +153,7 @@ impl Node {
             Need::Bind if known.is_none() => self.plan(pod, self.options.bind_delay, Step::Bind),
             Need::Start if known.is_none_or(|k| k.started.is_none() && !k.has_no_image) => {
                 let slow = self
-                    .fate(pod.uid(), "start")
+                    .random_for(pod.uid(), "start")
                     .random_bool(self.options.slow_start_rate.clamp(0.0, 1.0));
                 let delay = if slow {
                     self.options.slow_start_delay
@@ -176,20 +177,20 @@ impl Node {
             }
             // After a restart of the cluster, running pods are left as they are, but their failures are planned again.
             Need::Nothing if known.is_none() => {
-                self.know(pod);
-                if Restarts::are_wanted(pod.value()) && has_stopped(pod) {
+                self.track(pod);
+                if Restarts::are_enabled(pod.value()) && has_stopped(pod) {
                     self.plan_step(pod.uid(), Instant::now(), Step::Restart);
-                } else if is_doubted(pod) {
-                    self.plan_step(pod.uid(), Instant::now(), Step::Affirm);
+                } else if is_marked_not_ready(pod) {
+                    self.plan_step(pod.uid(), Instant::now(), Step::ReportReady);
                 } else {
-                    self.plan_trouble(pod.uid());
+                    self.plan_failure(pod.uid());
                 }
             }
             Need::Bind | Need::Start | Need::Nothing => {}
         }
     }
 
-    fn know(&mut self, pod: &Object) -> &mut Pod {
+    fn track(&mut self, pod: &Object) -> &mut Pod {
         let addresses = &mut self.addresses;
         self.pods.entry(pod.uid().to_owned()).or_insert_with(|| {
             let given = text(pod.value(), &["status", "podIP"]).parse::<Ipv4Addr>();
@@ -219,13 +220,13 @@ impl Node {
 
     fn is_planned(&self, uid: &str, step: Step) -> bool {
         let next = self.pods.get(uid).and_then(|pod| pod.next);
-        next.and_then(|next| self.agenda.get(&next))
+        next.and_then(|next| self.schedule.get(&next))
             .is_some_and(|(_, planned)| *planned == step)
     }
 
     /// Plans the next transition of a pod; it replaces the planned one.
     fn plan(&mut self, pod: &Object, after: Duration, step: Step) {
-        self.know(pod);
+        self.track(pod);
         self.plan_step(pod.uid(), Instant::now() + after, step);
     }
 
@@ -234,16 +235,16 @@ impl Node {
             return;
         };
         if let Some(before) = pod.next.take() {
-            self.agenda.remove(&before);
+            self.schedule.remove(&before);
         }
-        self.decided += 1;
-        pod.next = Some((at, self.decided));
-        self.agenda
-            .insert((at, self.decided), (uid.to_owned(), step));
+        self.sequence += 1;
+        pod.next = Some((at, self.sequence));
+        self.schedule
+            .insert((at, self.sequence), (uid.to_owned(), step));
     }
 
     /// Starts the pods whose images can be pulled now.
-    fn look_for_images(&mut self) {
+    fn retry_images(&mut self) {
         let state = self.store.state();
         let missing = self.injected.borrow().missing_images.clone();
         let has_all = |pod: &Pod| {
@@ -263,7 +264,7 @@ impl Node {
     }
 
     /// A random generator for each pod and purpose, so that a pod's behaviour does not depend on other pods.
-    fn fate(&self, uid: &str, of: &str) -> StdRng {
+    fn random_for(&self, uid: &str, of: &str) -> StdRng {
         let mixed = uid
             .bytes()
             .chain(of.bytes())
@@ -274,37 +275,37 @@ impl Node {
     }
 
     /// Decides whether and when a running pod fails.
-    fn plan_trouble(&mut self, uid: &str) {
+    fn plan_failure(&mut self, uid: &str) {
         let restarts = self.pods.get(uid).map_or(0, |pod| pod.restarts.count());
-        let mut fate = match restarts {
-            0 => self.fate(uid, "trouble"),
+        let mut random = match restarts {
+            0 => self.random_for(uid, "trouble"),
             // Each restart draws anew; otherwise a pod that crashed once would always crash.
-            n => self.fate(uid, &format!("trouble {n}")),
+            n => self.random_for(uid, &format!("trouble {n}")),
         };
-        let mut draw: f64 = fate.random();
+        let mut draw: f64 = random.random();
         let options = &self.options;
-        let troubles = [
+        let failures = [
             (options.crash_rate, Fault::Crash(1)),
             (options.out_of_memory_rate, Fault::OutOfMemory),
             (options.eviction_rate, Fault::Eviction),
         ];
         let within = options.trouble_within;
-        for (rate, trouble) in troubles {
+        for (rate, fault) in failures {
             if draw < rate {
-                let after = within.mul_f64(fate.random());
-                self.plan_step(uid, Instant::now() + after, Step::Suffer(trouble));
+                let after = within.mul_f64(random.random());
+                self.plan_step(uid, Instant::now() + after, Step::Fail(fault));
                 return;
             }
             draw -= rate;
         }
     }
 
-    async fn do_what_is_due(&mut self) {
+    async fn run_due_steps(&mut self) {
         let now = Instant::now();
         loop {
             let mut writes = Vec::new();
-            while writes.len() < AT_ONCE
-                && let Some(entry) = self.agenda.first_entry()
+            while writes.len() < MAX_IN_FLIGHT
+                && let Some(entry) = self.schedule.first_entry()
                 && entry.key().0 <= now
             {
                 let (uid, step) = entry.remove();
@@ -332,11 +333,7 @@ fn has_stopped(pod: &Object) -> bool {
         && containers.iter().all(|c| c["state"]["running"].is_null())
 }
 
-/// Whether a running pod is marked as not ready.
-fn is_doubted(pod: &Object) -> bool {
-    let ready = list(pod.value(), &["status", "conditions"])
-        .iter()
-        .find(|c| text(c, &["type"]) == "Ready");
+fn is_marked_not_ready(pod: &Object) -> bool {
     text(pod.value(), &["status", "phase"]) == "Running"
-        && ready.is_some_and(|c| text(c, &["status"]) == "False")
+        && condition(pod.value(), "Ready") == "False"
 }

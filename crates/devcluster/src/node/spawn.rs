@@ -12,11 +12,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::objects::object::{Key, at, list, text};
+use crate::objects::object::{Key, at, is_true, list, strings, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The command line and environment of a container.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     program: String,
@@ -36,7 +35,7 @@ pub(super) fn plan(
 ) -> Result<Plan, String> {
     let env = environment(state, pod, container, root)?;
     let words = |field: &str| {
-        let words = list(container, &[field]).iter().filter_map(Value::as_str);
+        let words = strings(container, &[field]);
         words.map(|word| expand(word, &env)).collect::<Vec<_>>()
     };
     let mut words = words("command").into_iter().chain(words("args"));
@@ -131,12 +130,11 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     ));
     match found {
         Some(map) => Ok(map.value().get("data").cloned()),
-        None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+        None if is_true(reference, &["optional"]) => Ok(None),
         None => Err(format!("configmap \"{name}\" not found")),
     }
 }
 
-/// A value of a Secret that a container references.
 fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<String>, String> {
     let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
     let namespace = text(pod, &["metadata", "namespace"]);
@@ -151,7 +149,7 @@ fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<
                 .map_err(|_| format!("key {key} in Secret {name} is no text"))?;
             Ok(Some(text))
         }
-        None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+        None if is_true(reference, &["optional"]) => Ok(None),
         None if secret.is_none() => Err(format!("secret \"{name}\" not found")),
         None => Err(format!("couldn't find key {key} in Secret {name}")),
     }
@@ -184,7 +182,7 @@ fn value_from(
             .and_then(Value::as_str);
         return match value {
             Some(value) => Ok(Some(value.to_owned())),
-            None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+            None if is_true(reference, &["optional"]) => Ok(None),
             None => Err(format!(
                 "couldn't find key {key} in ConfigMap {}",
                 text(reference, &["name"])
@@ -222,27 +220,23 @@ pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
     }
 }
 
-/// The directories of a container.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ContainerPaths {
     pub(super) directory: PathBuf,
     pub(super) log: PathBuf,
 }
 
-/// The directory of a pod's containers.
 pub(super) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
     state_dir
         .join("pods")
         .join(format!("{namespace}_{name}_{uid}"))
 }
 
-/// The path of a container's log.
 pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
     pod_directory.join(format!("{container}.log"))
 }
 
-impl Place {
-    /// Creates the directories of a container.
+impl ContainerPaths {
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
         DirBuilder::new()
@@ -257,18 +251,18 @@ impl Place {
 }
 
 /// Starts the process, as the leader of a new process group.
-pub(super) fn start(plan: &Plan, place: &Place) -> io::Result<Child> {
+pub(super) fn start(plan: &Plan, paths: &ContainerPaths) -> io::Result<Child> {
     let output = OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
-        .open(&place.log)?;
+        .open(&paths.log)?;
     let errors = output.try_clone()?;
     Command::new(&plan.program)
         .args(&plan.args)
         .env_clear()
         .envs(&plan.env)
-        .current_dir(&place.directory)
+        .current_dir(&paths.directory)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

@@ -9,12 +9,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::register::patch;
 use super::{carry_out, pod_of};
-use crate::changes::write::Part;
+use crate::changes::write::{Part, Write};
 use crate::objects::object::{Key, Object, at, list, text};
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
 
@@ -23,17 +22,17 @@ pub(crate) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut follower = Follower::new(&store);
     // The missing claims of pods that have a node.
     let mut wanted: BTreeSet<Key> = BTreeSet::new();
-    while let Some(news) = follower.next().await {
+    while let Some(update) = follower.next().await {
         let mut used = BTreeSet::new();
-        let state = match news {
-            News::StartOver(state) => {
+        let state = match update {
+            Update::Reset(state) => {
                 wanted.clear();
                 for pod in state.list(Resource::Pods, None).filter(|pod| has_node(pod)) {
                     used.extend(claims(pod));
                 }
                 state
             }
-            News::Events(events, state) => {
+            Update::Events(events, state) => {
                 for event in &events {
                     let key = event.object().key();
                     match pod_of(event) {
@@ -59,7 +58,6 @@ fn has_node(pod: &Object) -> bool {
     !text(pod.value(), &["spec", "nodeName"]).is_empty()
 }
 
-/// The claims that a pod mounts.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = Key> {
     let namespace = &pod.key().namespace;
     list(pod.value(), &["spec", "volumes"])
@@ -82,12 +80,12 @@ async fn bind(store: &Store, claim: &Object) {
     let volume = json!({"spec": {"volumeName": format!("pvc-{}", claim.uid())}});
     let status = json!({"status": {"phase": "Bound", "accessModes": modes, "capacity": size}});
     let key = claim.key();
-    carry_out(store, patch(key.clone(), Part::Main, volume)).await;
-    carry_out(store, patch(key.clone(), Part::Status, status)).await;
+    carry_out(store, Write::merge_patch(key, Part::Main, volume)).await;
+    carry_out(store, Write::merge_patch(key, Part::Status, status)).await;
 }
 
 /// The scheduler's message if one of the pod's claims is missing.
-pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
+pub(super) fn missing_claim(state: &State, pod: &Object) -> Option<String> {
     let there = |key: &Key| state.get(key).is_some_and(|claim| !claim.is_terminating());
     let missing = claims(pod).find(|key| !there(key))?;
     Some(format!(
@@ -97,7 +95,7 @@ pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
 }
 
 /// Whether an event may unblock pods that wait for their claims.
-pub(super) fn come(event: &Event) -> bool {
+pub(super) fn is_claim_added(event: &Event) -> bool {
     let claim = event.object().key().resource == Resource::PersistentVolumeClaims;
     claim && event.kind() == EventKind::Added
 }

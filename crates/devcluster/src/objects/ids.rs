@@ -13,7 +13,6 @@ impl Ids {
         Self(StdRng::seed_from_u64(seed))
     }
 
-    /// A version 4 UUID.
     pub fn uid(&mut self) -> String {
         let mut bytes = [0; 16];
         self.0.fill_bytes(&mut bytes);
@@ -28,10 +27,10 @@ impl Ids {
             'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v',
             'w', 'x', 'z', '2', '4', '5', '6', '7', '8', '9',
         ];
-        const ROOM: usize = 58;
+        const MAX_BASE: usize = 58;
         let mut name: String = base
             .char_indices()
-            .take_while(|(i, c)| i + c.len_utf8() <= ROOM)
+            .take_while(|(i, c)| i + c.len_utf8() <= MAX_BASE)
             .map(|(_, c)| c)
             .collect();
         name.extend((0..5).map(|_| LETTERS[self.0.random_range(0..LETTERS.len())]));

@@ -4,12 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
-use super::object::{at, list, set, text, unset};
+use super::object::{at, entries, list, number, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
 use super::workloads;
-use crate::api::status::Cause;
+use crate::api::status::Causes;
+use crate::validation::defaults::default;
 use crate::validation::names;
+use crate::validation::validate::immutable;
 
 /// The most data of a Secret, in bytes.
 const MAX_SECRET: usize = 1024 * 1024;
@@ -28,7 +30,6 @@ pub fn takes_any_path_segment(resource: Resource) -> bool {
     )
 }
 
-/// Sets the defaults of an object.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),
@@ -41,12 +42,10 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 .into_iter()
                 .flatten()
             {
-                if at(object, &["status", "allocatable", &name]).is_none() {
-                    set(object, &["status", "allocatable", &name], amount);
-                }
+                default(object, &["status", "allocatable", &name], amount);
             }
         }
-        resource if resource.is_a_set() => workloads::fill(resource, object),
+        resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
     }
 }
@@ -71,9 +70,7 @@ fn event(event: &mut Value) {
         ("reportingInstance", json!("")),
         ("source", json!({})),
     ] {
-        if event.get(field).is_none() {
-            set(event, &[field], nothing);
-        }
+        default(event, &[field], nothing);
     }
 }
 
@@ -92,8 +89,7 @@ fn binding(binding: &mut Value) {
     }
 }
 
-/// Validates an object.
-pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
+pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
         Resource::Events => validate_event(object, causes),
@@ -103,7 +99,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
             validate_binding(resource, object, causes);
         }
         Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
-        resource if resource.is_a_set() => workloads::validate(resource, object, causes),
+        resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
     }
 }
@@ -119,7 +115,7 @@ fn keys_of_type(kind: &str) -> &'static [&'static str] {
     }
 }
 
-fn validate_secret(secret: &Value, causes: &mut Vec<Cause>) {
+fn validate_secret(secret: &Value, causes: &mut Causes) {
     let empty = Map::new();
     let data = secret
         .get("data")
@@ -128,42 +124,35 @@ fn validate_secret(secret: &Value, causes: &mut Vec<Cause>) {
     let mut total = 0;
     for (key, value) in data {
         if let Err(why) = names::data_key(key) {
-            causes.push(Cause::invalid(
-                format!("data[{key}]"),
-                &key.as_str().into(),
-                why,
-            ));
+            causes.invalid(format!("data[{key}]"), key, why);
         }
         total += value.as_str().map_or(0, |v| v.len() / 4 * 3);
     }
     if total > MAX_SECRET {
-        causes.push(Cause::too_long("data", MAX_SECRET));
+        causes.too_long("data", MAX_SECRET);
     }
     let kind = text(secret, &["type"]);
     for key in keys_of_type(kind) {
         if !data.contains_key(*key) {
-            causes.push(Cause::required(format!("data[{key}]"), ""));
+            causes.required(format!("data[{key}]"), "");
         }
     }
     let account = "kubernetes.io/service-account.name";
     if kind == "kubernetes.io/service-account-token"
         && text(secret, &["metadata", "annotations", account]).is_empty()
     {
-        causes.push(Cause::required(
-            format!("metadata.annotations[{account}]"),
-            "",
-        ));
+        causes.required(format!("metadata.annotations[{account}]"), "");
     }
     if kind == "kubernetes.io/basic-auth"
         && !data.contains_key("username")
         && !data.contains_key("password")
     {
-        causes.push(Cause::required("data[username]", ""));
-        causes.push(Cause::required("data[password]", ""));
+        causes.required("data[username]", "");
+        causes.required("data[password]", "");
     }
 }
 
-fn validate_event(event: &Value, causes: &mut Vec<Cause>) {
+fn validate_event(event: &Value, causes: &mut Causes) {
     let namespace = text(event, &["metadata", "namespace"]);
     let about = text(event, &["involvedObject", "namespace"]);
     let is_new = !text(event, &["eventTime"]).is_empty();
@@ -174,75 +163,63 @@ fn validate_event(event: &Value, causes: &mut Vec<Cause>) {
     };
     if !fits {
         let detail = "does not match event.namespace";
-        causes.push(Cause::invalid(
-            "involvedObject.namespace",
-            &about.into(),
-            detail,
-        ));
+        causes.invalid("involvedObject.namespace", about, detail);
     }
     if !is_new {
         return;
     }
-    for (field, shown) in [
-        ("reportingComponent", "reportingComponent"),
-        ("reportingInstance", "reportingInstance"),
-        ("action", "action"),
-        ("reason", "reason"),
+    for field in [
+        "reportingComponent",
+        "reportingInstance",
+        "action",
+        "reason",
     ] {
         if text(event, &[field]).is_empty() {
-            causes.push(Cause::required(shown, ""));
+            causes.required(field, "");
         }
     }
     if text(event, &["message"]).len() > MAX_NOTE {
-        causes.push(Cause::invalid(
-            "message",
-            &"".into(),
-            "can have at most 1024 characters",
-        ));
+        causes.invalid("message", "", "can have at most 1024 characters");
     }
 }
 
-fn validate_quota(quota: &Value, causes: &mut Vec<Cause>) {
+fn validate_quota(quota: &Value, causes: &mut Causes) {
     for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
-        for (name, amount) in at(quota, &[part, field])
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, amount) in entries(quota, &[part, field]) {
             let path = format!("{part}.{field}[{name}]");
             if let Err(why) = names::qualified(name) {
-                causes.push(Cause::invalid(path, &name.as_str().into(), why));
+                causes.invalid(path, name.as_str(), why);
             } else if amount
                 .as_str()
                 .and_then(quantity::parse)
                 .is_some_and(|a| a < 0)
             {
                 let detail = "must be greater than or equal to 0";
-                causes.push(Cause::invalid(path, amount, detail));
+                causes.invalid(path, amount, detail);
             }
         }
     }
 }
 
-fn validate_lease(lease: &Value, causes: &mut Vec<Cause>) {
-    let number = |field: &str| at(lease, &["spec", field]).and_then(Value::as_i64);
+fn validate_lease(lease: &Value, causes: &mut Causes) {
+    let number = |field: &str| number(lease, &["spec", field]);
     if let Some(seconds) = number("leaseDurationSeconds").filter(|s| *s <= 0) {
-        causes.push(Cause::invalid(
+        causes.invalid(
             "spec.leaseDurationSeconds",
-            &seconds.into(),
+            seconds,
             "must be greater than 0",
-        ));
+        );
     }
     if let Some(count) = number("leaseTransitions").filter(|n| *n < 0) {
-        causes.push(Cause::invalid(
+        causes.invalid(
             "spec.leaseTransitions",
-            &count.into(),
+            count,
             "must be greater than or equal to 0",
-        ));
+        );
     }
 }
 
-fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>) {
+fn validate_binding(resource: Resource, binding: &Value, causes: &mut Causes) {
     let role = binding.get("roleRef").unwrap_or(&Value::Null);
     let kinds: &[&str] = if resource == Resource::RoleBindings {
         &["ClusterRole", "Role"]
@@ -251,15 +228,15 @@ fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>
     };
     let kind = text(role, &["kind"]);
     if !kinds.contains(&kind) {
-        causes.push(Cause::not_supported("roleRef.kind", &kind.into(), kinds));
+        causes.not_supported("roleRef.kind", kind, kinds);
     }
     if text(role, &["name"]).is_empty() {
-        causes.push(Cause::required("roleRef.name", ""));
+        causes.required("roleRef.name", "");
     }
     for (i, subject) in list(binding, &["subjects"]).iter().enumerate() {
         let field = |name: &str| format!("subjects[{i}].{name}");
         if text(subject, &["name"]).is_empty() {
-            causes.push(Cause::required(field("name"), ""));
+            causes.required(field("name"), "");
         }
         match text(subject, &["kind"]) {
             "User" | "Group" => {}
@@ -267,67 +244,48 @@ fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>
                 // In a namespaced binding, the namespace of a service account defaults to the binding's.
                 let everywhere = resource == Resource::ClusterRoleBindings;
                 if everywhere && text(subject, &["namespace"]).is_empty() {
-                    causes.push(Cause::required(field("namespace"), ""));
+                    causes.required(field("namespace"), "");
                 }
             }
             other => {
                 let known = ["Group", "ServiceAccount", "User"];
-                causes.push(Cause::not_supported(field("kind"), &other.into(), &known));
+                causes.not_supported(field("kind"), other, &known);
             }
         }
     }
 }
 
-fn validate_role(resource: Resource, role: &Value, causes: &mut Vec<Cause>) {
+fn validate_role(resource: Resource, role: &Value, causes: &mut Causes) {
     for (i, rule) in list(role, &["rules"]).iter().enumerate() {
         let field = |name: &str| format!("rules[{i}].{name}");
         if list(rule, &["verbs"]).is_empty() {
-            causes.push(Cause::required(
-                field("verbs"),
-                "verbs must contain at least one value",
-            ));
+            causes.required(field("verbs"), "verbs must contain at least one value");
         }
-        if !list(rule, &["nonResourceURLs"]).is_empty() {
+        let urls = &rule["nonResourceURLs"];
+        if !list(urls, &[]).is_empty() {
             if resource == Resource::Roles {
-                causes.push(Cause::invalid(
-                    field("nonResourceURLs"),
-                    &rule["nonResourceURLs"],
-                    "namespaced rules cannot apply to non-resource URLs",
-                ));
+                let detail = "namespaced rules cannot apply to non-resource URLs";
+                causes.invalid(field("nonResourceURLs"), urls, detail);
             }
             continue;
         }
-        if list(rule, &["apiGroups"]).is_empty() {
-            causes.push(Cause::required(
-                field("apiGroups"),
-                "resource rules must supply at least one api group",
-            ));
-        }
-        if list(rule, &["resources"]).is_empty() {
-            causes.push(Cause::required(
-                field("resources"),
-                "resource rules must supply at least one resource",
-            ));
+        for (part, what) in [("apiGroups", "api group"), ("resources", "resource")] {
+            if list(rule, &[part]).is_empty() {
+                let detail = format!("resource rules must supply at least one {what}");
+                causes.required(field(part), &detail);
+            }
         }
     }
 }
 
-/// Validates the update of an object.
-pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => {
             if old.get("type") != new.get("type") {
                 let kind = new.get("type").cloned().unwrap_or_default();
-                causes.push(Cause::invalid("type", &kind, "field is immutable"));
+                causes.invalid("type", &kind, "field is immutable");
             }
-            if old.get("immutable") == Some(&Value::Bool(true)) {
-                for field in ["data", "immutable"] {
-                    if old.get(field) != new.get(field) {
-                        let detail = "field is immutable when `immutable` is set";
-                        causes.push(Cause::forbidden(field, detail));
-                    }
-                }
-            }
+            immutable(old, new, &["data", "immutable"], causes);
         }
         Resource::Services => service_change(old, new, causes),
         Resource::PersistentVolumeClaims => claim_change(old, new, causes),
@@ -335,15 +293,15 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cau
             if old.get("roleRef") != new.get("roleRef") =>
         {
             let role = new.get("roleRef").cloned().unwrap_or_default();
-            causes.push(Cause::invalid("roleRef", &role, "cannot change roleRef"));
+            causes.invalid("roleRef", &role, "cannot change roleRef");
         }
-        resource if resource.is_a_set() => workloads::change(resource, old, new, causes),
+        resource if resource.is_workload() => workloads::change(resource, old, new, causes),
         _ => {}
     }
 }
 
 /// A service keeps its cluster IP, unless its type changes to or from `ExternalName`.
-fn service_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn service_change(old: &Value, new: &Value, causes: &mut Causes) {
     let is_external = |service: &Value| text(service, &["spec", "type"]) == "ExternalName";
     if is_external(old) || is_external(new) {
         return;
@@ -357,11 +315,11 @@ fn service_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         } else {
             "may not change once set"
         };
-        causes.push(Cause::invalid("spec.clusterIPs[0]", all, detail));
+        causes.invalid("spec.clusterIPs[0]", all, detail);
     }
 }
 
-fn claim_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn claim_change(old: &Value, new: &Value, causes: &mut Causes) {
     let without_size = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
         unset(&mut spec, &["resources"]);
@@ -373,10 +331,9 @@ fn claim_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         spec
     };
     if without_size(old) != without_size(new) {
-        causes.push(Cause::forbidden(
+        causes.forbidden(
             "spec",
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        ));
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims");
     }
 }
 
@@ -392,11 +349,10 @@ pub fn default_account(namespace: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::cause::Cause;
 
     fn causes(resource: Resource, object: &Value) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        validate(resource, object, &mut causes);
-        causes
+        Causes::of(|causes| validate(resource, object, causes)).0
     }
 
     #[test]
@@ -444,7 +400,7 @@ mod tests {
 
     #[test]
     fn secret_types_and_role_refs_are_immutable() {
-        let mut found = Vec::new();
+        let mut found = Causes::default();
         change(
             Resource::Secrets,
             &json!({"type": "a"}),
@@ -457,6 +413,6 @@ mod tests {
             &json!({"roleRef": {"name": "b"}}),
             &mut found,
         );
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.0.len(), 2);
     }
 }

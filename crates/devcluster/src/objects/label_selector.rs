@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::validation::names;
 
-/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LabelRequirement {
     key: String,
@@ -22,7 +21,6 @@ enum LabelTest {
 }
 
 impl LabelRequirement {
-    /// Whether an object with these labels meets the requirement.
     pub(crate) fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = labels
             .and_then(|l| l.get(&self.key))
@@ -48,7 +46,6 @@ enum Token {
     Sign(&'static str),
 }
 
-/// Splits a label selector into tokens.
 fn tokens(selector: &str) -> Vec<Token> {
     const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
     let mut found = Vec::new();
@@ -72,7 +69,6 @@ fn tokens(selector: &str) -> Vec<Token> {
     found
 }
 
-/// Parses a label selector.
 pub(crate) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
     let tokens = tokens(selector);
     let mut parser = Parser {

@@ -60,9 +60,7 @@ const MAPS: [&str; 9] = [
 pub struct Mistyped {
     /// The path of the wrong value, if it is known.
     path: Option<Path>,
-    /// The wrong value.
     found: Value,
-    /// The error message of serde.
     why: String,
 }
 
@@ -92,7 +90,6 @@ impl Mistyped {
         Some(expected)
     }
 
-    /// The message for an object of this kind.
     pub fn in_object(&self, kind: &str) -> String {
         let Some(path) = &self.path else {
             return self.why.clone();
@@ -121,7 +118,6 @@ impl Mistyped {
         }
     }
 
-    /// The message for an applied configuration.
     pub fn in_configuration(&self) -> String {
         let Some(path) = &self.path else {
             return self.why.clone();
@@ -204,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    fn told(pod: Value) -> String {
+    fn message(pod: Value) -> String {
         let error = serde_json::from_value::<Pod>(pod.clone()).expect_err("mistyped");
         Mistyped::of::<Pod>(&pod, error).in_object("Pod")
     }
@@ -242,7 +238,7 @@ mod tests {
                 "array into Go struct field Pod.spec of type v1.PodSpec",
             ),
         ] {
-            assert_eq!(told(bad), format!("json: cannot unmarshal {want}"));
+            assert_eq!(message(bad), format!("json: cannot unmarshal {want}"));
         }
     }
 }

@@ -16,7 +16,6 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Whether a path is of group `events.k8s.io`.
 pub fn is_at(path: &str) -> bool {
     path.trim_start_matches('/')
         .starts_with("apis/events.k8s.io/v1/")
@@ -29,7 +28,6 @@ pub fn to_stored(mut event: Value) -> Value {
     event
 }
 
-/// Converts a stored event to `events.k8s.io`.
 pub fn to_shown(mut event: Value) -> Value {
     rename(&mut event, &NAMES, "v1", VERSION);
     event

@@ -45,7 +45,6 @@ pub struct Object {
     head: usize,
 }
 
-/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
     pub api_version: &'a str,
@@ -160,7 +159,6 @@ impl Object {
         at(&self.value, &["metadata", "labels"])?.as_object()
     }
 
-    /// Whether the object has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         at(&self.value, &["metadata", "deletionTimestamp"]).is_some()
     }
@@ -171,9 +169,7 @@ impl Object {
     }
 
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        list(&self.value, &["metadata", "finalizers"])
-            .iter()
-            .filter_map(Value::as_str)
+        strings(&self.value, &["metadata", "finalizers"])
     }
 
     pub fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
@@ -184,10 +180,7 @@ impl Object {
                 kind: text(owner, &["kind"]),
                 name: text(owner, &["name"]),
                 uid: text(owner, &["uid"]),
-                blocks: owner
-                    .get("blockOwnerDeletion")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(false),
+                blocks: is_true(owner, &["blockOwnerDeletion"]),
             })
     }
 }
@@ -247,7 +240,6 @@ fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("JSON is written into a vector");
 }
 
-/// The value at a path of field names.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
@@ -265,6 +257,44 @@ pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
         .unwrap_or_default()
 }
 
+/// The string at a path; `default` if there is none or it is empty.
+pub fn text_or<'a>(value: &'a Value, path: &[&str], default: &'a str) -> &'a str {
+    match text(value, path) {
+        "" => default,
+        text => text,
+    }
+}
+
+/// The integer at a path.
+pub fn number(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path)?.as_i64()
+}
+
+pub fn is_true(value: &Value, path: &[&str]) -> bool {
+    at(value, path) == Some(&Value::Bool(true))
+}
+
+/// The strings of the list at a path; empty if there is none.
+pub fn strings<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a str> + use<'a> {
+    list(value, path).iter().filter_map(Value::as_str)
+}
+
+/// The fields of the object at a path; empty if there is none.
+pub fn entries<'a>(
+    value: &'a Value,
+    path: &[&str],
+) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    let fields = at(value, path).and_then(Value::as_object);
+    fields.into_iter().flatten()
+}
+
+/// The status of an object's condition; empty if it does not have the condition.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
+    let mut conditions = list(object, &["status", "conditions"]).iter();
+    let found = conditions.find(|c| text(c, &["type"]) == kind);
+    found.map_or("", |c| text(c, &["status"]))
+}
+
 /// Sets the value at a path, and creates missing objects on the way.
 pub fn set(value: &mut Value, path: &[&str], new: Value) {
     let mut here = value;
@@ -277,7 +307,6 @@ pub fn set(value: &mut Value, path: &[&str], new: Value) {
     *here = new;
 }
 
-/// Removes the value at a path.
 pub fn unset(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, parents) = path.split_last()?;
     let parent = parents

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Key, at, set, text, unset};
-use crate::api::status::{ApiError, Cause, success};
+use super::object::{Key, Object, at, entries, set, text, unset};
+use crate::api::status::{ApiError, Causes, success};
 use crate::changes::delete::{self, DeleteOptions};
-use crate::changes::write::{Answer, Moment};
+use crate::changes::write::{Answer, WriteContext};
 use crate::storage::store::State;
 
 impl State {
@@ -13,7 +13,7 @@ impl State {
         &mut self,
         key: &Key,
         binding: &Value,
-        moment: &Moment<'_>,
+        context: &WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let name = text(binding, &["metadata", "name"]);
         if !name.is_empty() && name != &*key.name {
@@ -23,20 +23,14 @@ impl State {
         }
         let node = text(binding, &["target", "name"]);
         let kind = text(binding, &["target", "kind"]);
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         if !matches!(kind, "" | "Node") {
-            causes.push(Cause::not_supported(
-                "target.kind",
-                &kind.into(),
-                &["Node", "<empty>"],
-            ));
+            causes.not_supported("target.kind", kind, &["Node", "<empty>"]);
         }
         if node.is_empty() {
-            causes.push(Cause::required("target.name", ""));
+            causes.required("target.name", "");
         }
-        if !causes.is_empty() {
-            return Err(ApiError::invalid("Binding", "", &key.name, causes));
-        }
+        causes.check("Binding", "", &key.name)?;
         let old = self.existing(key)?;
         let refused = |why: String| Err(ApiError::conflict("pods/binding", "", &key.name, &why));
         let uid = text(binding, &["metadata", "uid"]);
@@ -62,12 +56,8 @@ impl State {
         }
         let mut new = old.value().clone();
         set(&mut new, &["spec", "nodeName"], node.into());
-        set_condition(&mut new, "PodScheduled", true, &moment.text());
-        for (name, value) in at(binding, &["metadata", "annotations"])
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        set_condition(&mut new, "PodScheduled", true, &context.text());
+        for (name, value) in entries(binding, &["metadata", "annotations"]) {
             set(&mut new, &["metadata", "annotations", name], value.clone());
         }
         self.put(key.clone(), new)?;
@@ -81,7 +71,7 @@ impl State {
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
         if old.uid() != uid {
-            return Err(ApiError::not_found("pods", "", &key.name));
+            return Err(key.not_found());
         }
         let mut new = old.value().clone();
         for (field, value) in status.as_object().into_iter().flatten() {
@@ -96,13 +86,13 @@ impl State {
         &mut self,
         key: &Key,
         options: &DeleteOptions,
-        moment: &Moment<'_>,
+        context: &WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
         delete::check_preconditions(&old, options)?;
         let mut new = old.value().clone();
         let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
-        set_explained(&mut new, "DisruptionTarget", true, why, &moment.text());
+        set_explained(&mut new, "DisruptionTarget", true, why, &context.text());
         if !old.is_terminating() {
             self.put(key.clone(), new)?;
         }
@@ -110,9 +100,15 @@ impl State {
             resource_version: None,
             ..options.clone()
         };
-        delete::one(self, key, &options, moment)?;
+        delete::one(self, key, &options, context)?;
         Ok(Answer::Status(201, success(201, None)))
     }
+}
+
+/// Whether all containers of a pod have terminated for good.
+pub(crate) fn has_ended(pod: &Object) -> bool {
+    let phase = text(pod.value(), &["status", "phase"]);
+    matches!(phase, "Failed" | "Succeeded")
 }
 
 /// Sets a condition of a pod with reason and message, and updates its transition time if its status changes.

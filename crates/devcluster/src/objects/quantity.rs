@@ -130,7 +130,6 @@ pub fn canonical(nano: i128, is_binary: bool) -> String {
     format!("{amount}{unit}")
 }
 
-/// Parses a decimal exponent, as `e3`.
 fn exponent(suffix: &str, nano: i128) -> Option<i128> {
     let power: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     let factor = 10_i128
@@ -215,8 +214,8 @@ mod tests {
             ("1km", "suffix"),
             ("1.2.3", "numeric"),
         ] {
-            let told = normalized(bad).expect_err(bad);
-            assert!(told.contains(why), "{bad}: {told}");
+            let why_not = normalized(bad).expect_err(bad);
+            assert!(why_not.contains(why), "{bad}: {why_not}");
         }
     }
 

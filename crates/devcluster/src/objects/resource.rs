@@ -13,44 +13,26 @@ use serde_json::Value;
 
 use super::mistyped::Mistyped;
 
-/// A stored kind.
+/// A stored kind. `TRAITS` has the properties in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// `v1/namespaces`
     Namespaces,
-    /// `v1/pods`
     Pods,
-    /// `v1/configmaps`
     ConfigMaps,
-    /// `v1/services`
     Services,
-    /// `v1/persistentvolumeclaims`
     PersistentVolumeClaims,
-    /// `coordination.k8s.io/v1/leases`
     Leases,
-    /// `v1/secrets`
     Secrets,
-    /// `v1/events`
     Events,
-    /// `v1/nodes`
     Nodes,
-    /// `v1/resourcequotas`
     ResourceQuotas,
-    /// `v1/serviceaccounts`
     ServiceAccounts,
-    /// `rbac.authorization.k8s.io/v1/roles`
     Roles,
-    /// `rbac.authorization.k8s.io/v1/rolebindings`
     RoleBindings,
-    /// `rbac.authorization.k8s.io/v1/clusterroles`
     ClusterRoles,
-    /// `rbac.authorization.k8s.io/v1/clusterrolebindings`
     ClusterRoleBindings,
-    /// `apps/v1/deployments`
     Deployments,
-    /// `apps/v1/replicasets`
     ReplicaSets,
-    /// `apps/v1/statefulsets`
     StatefulSets,
 }
 
@@ -59,17 +41,12 @@ pub enum Resource {
 pub struct Traits {
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The version within the group.
     pub version: &'static str,
-    /// `apiVersion` of an object.
     pub api_version: &'static str,
-    /// `kind` of an object.
     pub kind: &'static str,
-    /// The plural name, as in paths.
     pub plural: &'static str,
     /// Short names, as `po` for pods.
     pub short_names: &'static [&'static str],
-    /// The categories, as `all`.
     pub categories: &'static [&'static str],
     pub namespaced: bool,
     /// Whether `/status` is a subresource, so that other writes do not change the status.
@@ -78,119 +55,111 @@ pub struct Traits {
     pub returns_deleted: bool,
     /// Whether a PUT creates an object that does not exist.
     pub creates_on_update: bool,
+    typed: fn(&Value) -> Result<Value, Mistyped>,
 }
 
-const fn core(kind: &'static str, plural: &'static str) -> Traits {
+const fn of<T: k8s_openapi::Resource + DeserializeOwned + Serialize>() -> Traits {
     Traits {
-        group: "",
-        version: "v1",
-        api_version: "v1",
-        kind,
-        plural,
+        group: T::GROUP,
+        version: T::VERSION,
+        api_version: T::API_VERSION,
+        kind: T::KIND,
+        plural: T::URL_PATH_SEGMENT,
         short_names: &[],
         categories: &[],
         namespaced: true,
         has_status: false,
         returns_deleted: false,
         creates_on_update: false,
+        typed: round_trip::<T>,
     }
 }
 
-/// The properties of an RBAC kind.
-const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> Traits {
+const fn rbac<T>(namespaced: bool) -> Traits
+where
+    T: k8s_openapi::Resource + DeserializeOwned + Serialize,
+{
     Traits {
-        group: "rbac.authorization.k8s.io",
-        api_version: "rbac.authorization.k8s.io/v1",
         namespaced,
         creates_on_update: true,
-        ..core(kind, plural)
+        ..of::<T>()
     }
 }
 
-/// The properties of a workload kind.
-const fn apps(
-    kind: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-) -> Traits {
+const fn workload<T>(short_names: &'static [&'static str]) -> Traits
+where
+    T: k8s_openapi::Resource + DeserializeOwned + Serialize,
+{
     Traits {
-        group: "apps",
-        api_version: "apps/v1",
         short_names,
         categories: &["all"],
         has_status: true,
-        ..core(kind, plural)
+        ..of::<T>()
     }
 }
 
-static NAMESPACES: Traits = Traits {
-    short_names: &["ns"],
-    namespaced: false,
-    has_status: true,
-    returns_deleted: true,
-    ..core("Namespace", "namespaces")
-};
-static PODS: Traits = Traits {
-    short_names: &["po"],
-    categories: &["all"],
-    has_status: true,
-    returns_deleted: true,
-    ..core("Pod", "pods")
-};
-static CONFIG_MAPS: Traits = Traits {
-    short_names: &["cm"],
-    ..core("ConfigMap", "configmaps")
-};
-static SERVICES: Traits = Traits {
-    short_names: &["svc"],
-    categories: &["all"],
-    has_status: true,
-    returns_deleted: true,
-    creates_on_update: true,
-    ..core("Service", "services")
-};
-static CLAIMS: Traits = Traits {
-    short_names: &["pvc"],
-    has_status: true,
-    returns_deleted: true,
-    ..core("PersistentVolumeClaim", "persistentvolumeclaims")
-};
-static LEASES: Traits = Traits {
-    group: "coordination.k8s.io",
-    api_version: "coordination.k8s.io/v1",
-    creates_on_update: true,
-    ..core("Lease", "leases")
-};
-static SECRETS: Traits = core("Secret", "secrets");
-static EVENTS: Traits = Traits {
-    short_names: &["ev"],
-    creates_on_update: true,
-    ..core("Event", "events")
-};
-static NODES: Traits = Traits {
-    short_names: &["no"],
-    namespaced: false,
-    has_status: true,
-    ..core("Node", "nodes")
-};
-static QUOTAS: Traits = Traits {
-    short_names: &["quota"],
-    has_status: true,
-    returns_deleted: true,
-    ..core("ResourceQuota", "resourcequotas")
-};
-static SERVICE_ACCOUNTS: Traits = Traits {
-    short_names: &["sa"],
-    returns_deleted: true,
-    ..core("ServiceAccount", "serviceaccounts")
-};
-static ROLES: Traits = rights("Role", "roles", true);
-static ROLE_BINDINGS: Traits = rights("RoleBinding", "rolebindings", true);
-static CLUSTER_ROLES: Traits = rights("ClusterRole", "clusterroles", false);
-static CLUSTER_ROLE_BINDINGS: Traits = rights("ClusterRoleBinding", "clusterrolebindings", false);
-static DEPLOYMENTS: Traits = apps("Deployment", "deployments", &["deploy"]);
-static REPLICA_SETS: Traits = apps("ReplicaSet", "replicasets", &["rs"]);
-static STATEFUL_SETS: Traits = apps("StatefulSet", "statefulsets", &["sts"]);
+static TRAITS: [Traits; 18] = [
+    Traits {
+        short_names: &["ns"],
+        namespaced: false,
+        has_status: true,
+        returns_deleted: true,
+        ..of::<Namespace>()
+    },
+    Traits {
+        returns_deleted: true,
+        ..workload::<Pod>(&["po"])
+    },
+    Traits {
+        short_names: &["cm"],
+        ..of::<ConfigMap>()
+    },
+    Traits {
+        returns_deleted: true,
+        creates_on_update: true,
+        ..workload::<Service>(&["svc"])
+    },
+    Traits {
+        short_names: &["pvc"],
+        has_status: true,
+        returns_deleted: true,
+        ..of::<PersistentVolumeClaim>()
+    },
+    Traits {
+        creates_on_update: true,
+        ..of::<Lease>()
+    },
+    of::<Secret>(),
+    Traits {
+        short_names: &["ev"],
+        creates_on_update: true,
+        ..of::<Event>()
+    },
+    Traits {
+        short_names: &["no"],
+        namespaced: false,
+        has_status: true,
+        ..of::<Node>()
+    },
+    Traits {
+        short_names: &["quota"],
+        has_status: true,
+        returns_deleted: true,
+        ..of::<ResourceQuota>()
+    },
+    Traits {
+        short_names: &["sa"],
+        returns_deleted: true,
+        ..of::<ServiceAccount>()
+    },
+    rbac::<Role>(true),
+    rbac::<RoleBinding>(true),
+    rbac::<ClusterRole>(false),
+    rbac::<ClusterRoleBinding>(false),
+    workload::<Deployment>(&["deploy"]),
+    workload::<ReplicaSet>(&["rs"]),
+    workload::<StatefulSet>(&["sts"]),
+];
 
 impl Resource {
     pub const ALL: [Self; 18] = [
@@ -215,38 +184,26 @@ impl Resource {
     ];
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.
-    pub fn is_a_set(self) -> bool {
+    pub fn is_workload(self) -> bool {
         matches!(
             self,
             Self::Deployments | Self::ReplicaSets | Self::StatefulSets
         )
     }
 
-    /// The properties of this kind.
     pub fn traits(self) -> &'static Traits {
-        match self {
-            Self::Namespaces => &NAMESPACES,
-            Self::Pods => &PODS,
-            Self::ConfigMaps => &CONFIG_MAPS,
-            Self::Services => &SERVICES,
-            Self::PersistentVolumeClaims => &CLAIMS,
-            Self::Leases => &LEASES,
-            Self::Secrets => &SECRETS,
-            Self::Events => &EVENTS,
-            Self::Nodes => &NODES,
-            Self::ResourceQuotas => &QUOTAS,
-            Self::ServiceAccounts => &SERVICE_ACCOUNTS,
-            Self::Roles => &ROLES,
-            Self::RoleBindings => &ROLE_BINDINGS,
-            Self::ClusterRoles => &CLUSTER_ROLES,
-            Self::ClusterRoleBindings => &CLUSTER_ROLE_BINDINGS,
-            Self::Deployments => &DEPLOYMENTS,
-            Self::ReplicaSets => &REPLICA_SETS,
-            Self::StatefulSets => &STATEFUL_SETS,
+        &TRAITS[self as usize]
+    }
+
+    /// The namespace of this kind's objects: `namespace`, or none if the kind is cluster-scoped.
+    pub fn namespace(self, namespace: &str) -> &str {
+        if self.traits().namespaced {
+            namespace
+        } else {
+            ""
         }
     }
 
-    /// The kind that a path names.
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
         // Events are served in two groups, with the same objects.
         let group = match (group, plural) {
@@ -259,7 +216,6 @@ impl Resource {
         })
     }
 
-    /// The kind of an object's `apiVersion` and `kind`.
     pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
@@ -269,26 +225,7 @@ impl Resource {
 
     /// Decodes an object as its type: drops unknown fields, refuses wrong types.
     pub fn typed(self, object: &Value) -> Result<Value, Mistyped> {
-        match self {
-            Self::Namespaces => round_trip::<Namespace>(object),
-            Self::Pods => round_trip::<Pod>(object),
-            Self::ConfigMaps => round_trip::<ConfigMap>(object),
-            Self::Services => round_trip::<Service>(object),
-            Self::PersistentVolumeClaims => round_trip::<PersistentVolumeClaim>(object),
-            Self::Leases => round_trip::<Lease>(object),
-            Self::Secrets => round_trip::<Secret>(object),
-            Self::Events => round_trip::<Event>(object),
-            Self::Nodes => round_trip::<Node>(object),
-            Self::ResourceQuotas => round_trip::<ResourceQuota>(object),
-            Self::ServiceAccounts => round_trip::<ServiceAccount>(object),
-            Self::Roles => round_trip::<Role>(object),
-            Self::RoleBindings => round_trip::<RoleBinding>(object),
-            Self::ClusterRoles => round_trip::<ClusterRole>(object),
-            Self::ClusterRoleBindings => round_trip::<ClusterRoleBinding>(object),
-            Self::Deployments => round_trip::<Deployment>(object),
-            Self::ReplicaSets => round_trip::<ReplicaSet>(object),
-            Self::StatefulSets => round_trip::<StatefulSet>(object),
-        }
+        (self.traits().typed)(object)
     }
 }
 
@@ -297,5 +234,19 @@ fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, 
         Ok(typed) => Ok(typed),
         // The path of the error is only determined now, because few objects are mistyped.
         Err(error) => Err(Mistyped::of::<T>(object, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_properties_are_in_the_order_of_the_kinds() {
+        for resource in Resource::ALL {
+            let name = format!("{resource:?}").to_lowercase();
+            assert_eq!(resource.traits().plural, name);
+        }
+        assert!(Resource::ALL.is_sorted());
     }
 }

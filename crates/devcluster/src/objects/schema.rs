@@ -42,6 +42,14 @@ impl Shape {
         }
     }
 
+    /// How an item of this list is merged and owned.
+    pub fn item(&self) -> &'static Self {
+        match self {
+            Self::Keyed(keyed) => keyed.item,
+            _ => &Self::Auto,
+        }
+    }
+
     /// The keys of the list, if its items have owners of their own.
     pub fn keyed(&self) -> Option<&Keyed> {
         match self {

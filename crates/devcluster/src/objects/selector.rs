@@ -29,7 +29,6 @@ impl Selector {
         Ok(Self { labels, fields })
     }
 
-    /// Requires this name as well.
     pub fn named(mut self, name: &str) -> Self {
         self.fields.push(FieldRequirement {
             field: "metadata.name".into(),
@@ -39,20 +38,10 @@ impl Selector {
         self
     }
 
-    /// Whether every object is selected.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The name that the field selector requires, if it requires one.
-    pub fn name(&self) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|f| f.equal && f.field == "metadata.name")
-            .map(|f| f.value.as_str())
-    }
-
-    /// Whether an object is selected.
     pub fn matches(&self, object: &Object) -> bool {
         self.labels.iter().all(|r| r.holds(object.labels()))
             && self.fields.iter().all(|r| r.holds(object.value()))

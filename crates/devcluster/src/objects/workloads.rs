@@ -4,48 +4,38 @@ use serde_json::{Value, json};
 
 use super::object::{at, list, set, text, unset};
 use super::resource::Resource;
-use crate::api::status::Cause;
-use crate::validation::{defaults, validate, validate_pod};
+use crate::api::status::Causes;
+use crate::validation::defaults::{self, default};
+use crate::validation::{validate, validate_pod};
 
-/// Sets the defaults of an object.
 pub(super) fn fill(resource: Resource, object: &mut Value) {
-    let mut default = |path: &[&str], value: Value| {
-        if at(object, path).is_none() {
-            set(object, path, value);
-        }
-    };
-    default(&["spec", "replicas"], 1.into());
+    default(object, &["spec", "replicas"], 1.into());
+    let spec = &mut object["spec"];
     match resource {
         Resource::Deployments => {
-            default(&["spec", "revisionHistoryLimit"], 10.into());
-            default(&["spec", "progressDeadlineSeconds"], 600.into());
-            default(&["spec", "strategy", "type"], "RollingUpdate".into());
+            default(spec, &["revisionHistoryLimit"], 10.into());
+            default(spec, &["progressDeadlineSeconds"], 600.into());
+            default(spec, &["strategy", "type"], ROLLING.into());
+            if text(spec, &["strategy", "type"]) == ROLLING {
+                for limit in ["maxSurge", "maxUnavailable"] {
+                    default(spec, &["strategy", "rollingUpdate", limit], "25%".into());
+                }
+            }
         }
         Resource::StatefulSets => {
-            default(&["spec", "revisionHistoryLimit"], 10.into());
-            default(&["spec", "podManagementPolicy"], "OrderedReady".into());
-            default(&["spec", "updateStrategy", "type"], "RollingUpdate".into());
+            default(spec, &["revisionHistoryLimit"], 10.into());
+            default(spec, &["podManagementPolicy"], "OrderedReady".into());
+            default(spec, &["updateStrategy", "type"], ROLLING.into());
             for when in ["whenDeleted", "whenScaled"] {
-                let path = ["spec", "persistentVolumeClaimRetentionPolicy", when];
-                default(&path, "Retain".into());
+                let path = ["persistentVolumeClaimRetentionPolicy", when];
+                default(spec, &path, "Retain".into());
+            }
+            if text(spec, &["updateStrategy", "type"]) == ROLLING {
+                let path = ["updateStrategy", "rollingUpdate", "partition"];
+                default(spec, &path, 0.into());
             }
         }
         _ => {}
-    }
-    if resource == Resource::Deployments && text(object, &["spec", "strategy", "type"]) == ROLLING {
-        for most in ["maxSurge", "maxUnavailable"] {
-            let path = ["spec", "strategy", "rollingUpdate", most];
-            if at(object, &path).is_none() {
-                set(object, &path, "25%".into());
-            }
-        }
-    }
-    let partition = ["spec", "updateStrategy", "rollingUpdate", "partition"];
-    if resource == Resource::StatefulSets
-        && text(object, &["spec", "updateStrategy", "type"]) == ROLLING
-        && at(object, &partition).is_none()
-    {
-        set(object, &partition, 0.into());
     }
     if let Some(template) = object.pointer_mut("/spec/template") {
         defaults::pod(template);
@@ -54,19 +44,18 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
 
 const ROLLING: &str = "RollingUpdate";
 
-/// Validates an object.
-pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     if let Some(replicas) = at(object, &["spec", "replicas"])
         && replicas.as_i64().is_none_or(|n| n < 0)
     {
         let detail = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("spec.replicas", replicas, detail));
+        causes.invalid("spec.replicas", replicas, detail);
     }
     let selector = at(object, &["spec", "selector", "matchLabels"]);
     let selected = selector.and_then(Value::as_object);
     let others = at(object, &["spec", "selector", "matchExpressions"]);
     if selected.is_none_or(serde_json::Map::is_empty) && others.is_none() {
-        causes.push(Cause::required("spec.selector", ""));
+        causes.required("spec.selector", "");
     }
     let template = at(object, &["spec", "template"]).unwrap_or(&Value::Null);
     let labels = at(template, &["metadata", "labels"]).unwrap_or(&Value::Null);
@@ -76,14 +65,10 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
         .all(|(key, value)| labels.get(key) == Some(value));
     if !matches {
         let detail = "`selector` does not match template `labels`";
-        causes.push(Cause::invalid(
-            "spec.template.metadata.labels",
-            labels,
-            detail,
-        ));
+        causes.invalid("spec.template.metadata.labels", labels, detail);
     }
     let template = with_claimed_volumes(object, template);
-    let mut of_pods = Vec::new();
+    let mut of_pods = Causes::default();
     validate_pod::pod(&template, &mut of_pods);
     validate::labels(
         &template,
@@ -91,26 +76,18 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
         "metadata.labels",
         &mut of_pods,
     );
-    for cause in &mut of_pods {
+    for cause in &mut of_pods.0 {
         cause.field = format!("spec.template.{}", cause.field);
     }
     causes.extend(of_pods);
     let policy = text(&template, &["spec", "restartPolicy"]);
     if policy != "Always" {
-        causes.push(Cause::not_supported(
-            "spec.template.spec.restartPolicy",
-            &policy.into(),
-            &["Always"],
-        ));
+        causes.not_supported("spec.template.spec.restartPolicy", policy, &["Always"]);
     }
     let management = text(object, &["spec", "podManagementPolicy"]);
     if resource == Resource::StatefulSets && !["OrderedReady", "Parallel"].contains(&management) {
         let detail = "must be 'OrderedReady' or 'Parallel'";
-        causes.push(Cause::invalid(
-            "spec.podManagementPolicy",
-            &management.into(),
-            detail,
-        ));
+        causes.invalid("spec.podManagementPolicy", management, detail);
     }
 }
 
@@ -131,17 +108,12 @@ fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
     template
 }
 
-/// Validates the update of an object.
-pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes) {
     if old.pointer("/spec/selector") != new.pointer("/spec/selector")
         && resource != Resource::StatefulSets
     {
         let selector = new.pointer("/spec/selector").cloned().unwrap_or_default();
-        causes.push(Cause::invalid(
-            "spec.selector",
-            &selector,
-            "field is immutable",
-        ));
+        causes.invalid("spec.selector", &selector, "field is immutable");
     }
     if resource == Resource::StatefulSets {
         let fixed = |set: &Value| {
@@ -155,7 +127,7 @@ pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut 
             let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                           'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
                           'minReadySeconds' are forbidden";
-            causes.push(Cause::forbidden("spec", detail));
+            causes.forbidden("spec", detail);
         }
     }
 }

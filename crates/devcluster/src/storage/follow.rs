@@ -20,10 +20,10 @@ pub(crate) struct Follower {
 
 /// What has changed.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum Update {
     /// The follower must rebuild its view from this state. Sent at the start, after a reset, and after the follower
     /// fell behind the log.
-    StartOver(State),
+    Reset(State),
     /// New events, with the state after them.
     Events(Vec<Arc<Event>>, State),
 }
@@ -36,25 +36,25 @@ impl Follower {
         }
     }
 
-    /// The next news; `None` once the cluster stops. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Option<News> {
+    /// The next update; `None` once the cluster stops. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Update> {
         loop {
             let now = self.published.borrow_and_update().clone();
             if now.stopping {
                 return None;
             }
-            if let Some(news) = self.read(now) {
-                return Some(news);
+            if let Some(update) = self.read(now) {
+                return Some(update);
             }
             self.published.changed().await.ok()?;
         }
     }
 
-    fn read(&mut self, now: Published) -> Option<News> {
+    fn read(&mut self, now: Published) -> Option<Update> {
         let Published { state, resets, .. } = now;
         let Some((read, life)) = self.read.filter(|(_, life)| *life == resets) else {
             self.read = Some((state.resource_version(), resets));
-            return Some(News::StartOver(state));
+            return Some(Update::Reset(state));
         };
         let mut events = Vec::new();
         let mut cursor = read;
@@ -67,11 +67,11 @@ impl Follower {
                 Ok(None) => break,
                 Err(_) => {
                     self.read = Some((state.resource_version(), life));
-                    return Some(News::StartOver(state));
+                    return Some(Update::Reset(state));
                 }
             }
         }
         self.read = Some((cursor, life));
-        (!events.is_empty()).then_some(News::Events(events, state))
+        (!events.is_empty()).then_some(Update::Events(events, state))
     }
 }

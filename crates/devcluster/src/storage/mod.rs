@@ -1,10 +1,10 @@
 //! The state, the task that owns it, and the file that persists it.
 
-pub(crate) mod data;
+pub(crate) mod data_file;
 pub(crate) mod follow;
-pub(crate) mod keep;
-pub(crate) mod looks;
+pub(crate) mod format;
 pub(crate) mod publish;
 pub(crate) mod seeds;
 pub(crate) mod server;
 pub(crate) mod store;
+pub(crate) mod work_queue;

@@ -10,14 +10,12 @@ use tokio::sync::{Notify, watch};
 
 use super::server::Published;
 
-/// The sender of states.
 #[derive(Debug)]
 pub struct Publisher {
     state: watch::Sender<Published>,
     news: Arc<Notify>,
 }
 
-/// A receiver of states.
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: watch::Receiver<Published>,
@@ -40,7 +38,6 @@ pub fn publish(first: Published) -> (Publisher, Reader) {
 }
 
 impl Publisher {
-    /// Publishes a state.
     pub fn put(&self, state: Published) {
         self.state.send_replace(state);
         self.news.notify_waiters();
@@ -57,7 +54,6 @@ impl Drop for Publisher {
 }
 
 impl Reader {
-    /// The newest state.
     pub fn borrow(&self) -> watch::Ref<'_, Published> {
         self.state.borrow()
     }

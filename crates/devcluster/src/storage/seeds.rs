@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::store::State;
 use crate::access::roles;
 use crate::api::decode;
-use crate::api::status::ApiError;
 use crate::changes::write::seconds;
 use crate::objects::ids::Ids;
 use crate::objects::kinds;
@@ -18,7 +17,6 @@ use crate::validation::validate;
 /// The namespaces that always exist.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// An initial object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seed {
     resource: Resource,
@@ -28,16 +26,13 @@ pub struct Seed {
 /// Why a document cannot be an initial object.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
-    /// It is not valid YAML.
     #[error("document {0} is no YAML that describes an object: {1}")]
     Unreadable(usize, String),
-    /// Its kind is not allowed here.
     #[error(
         "document {0} is a {1:?}, where only Role, ClusterRole, RoleBinding, ClusterRoleBinding, ServiceAccount and \
          Namespace can stand"
     )]
     Kind(usize, String),
-    /// It is not valid for its kind.
     #[error("document {0}, {1} {2:?}: {3}")]
     Invalid(usize, &'static str, String, String),
 }
@@ -87,15 +82,12 @@ impl Seed {
         }
         defaults::fill(resource, &mut object);
         let causes = validate::object(resource, &object);
-        if !causes.is_empty() {
-            let error = ApiError::invalid(traits.kind, traits.group, &name, causes);
-            return Err(invalid(error.message));
-        }
+        let checked = causes.check(traits.kind, traits.group, &name);
+        checked.map_err(|error| invalid(error.message))?;
         Ok(Self { resource, object })
     }
 }
 
-/// The initial state of a cluster.
 pub(crate) fn fresh(
     log_limit: usize,
     now: Timestamp,
@@ -132,7 +124,7 @@ pub(crate) fn fresh(
         seed(Resource::ServiceAccounts, kinds::default_account(namespace));
     }
     if let Some(given) = given {
-        for role in roles::standing_roles() {
+        for role in roles::default_roles() {
             seed(Resource::ClusterRoles, role);
         }
         for Seed { resource, object } in given {

@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::keep::Keeper;
+use super::data_file::DataFile;
 use super::publish::{self, Publisher, Reader};
 use super::seeds::{self, Seed};
 use super::store::State;
 use crate::api::status::ApiError;
-use crate::changes::write::{Answer, Caller, Moment, Write};
+use crate::changes::write::{Answer, Caller, Write, WriteContext};
 use crate::objects::ids::Ids;
 
 /// The capacity of the command queue. Each command belongs to a client that waits for its answer, so the queue is only
@@ -26,7 +26,7 @@ const QUEUE: usize = 1_024;
 const BATCH: usize = 64;
 
 /// How many writes are recorded for tests.
-const REMEMBERED_WRITES: usize = 10_000;
+const MAX_RECORDS: usize = 10_000;
 
 /// The newest state, and what its followers must know.
 #[derive(Clone, Debug)]
@@ -36,7 +36,6 @@ pub struct Published {
     pub cuts: u64,
     /// How often the state was replaced; its followers must then start over.
     pub resets: u64,
-    /// Whether the cluster is stopping.
     pub stopping: bool,
 }
 
@@ -65,7 +64,7 @@ pub struct Origin {
 type Reply<T> = oneshot::Sender<T>;
 
 /// An answer, with the warnings for the client.
-pub(crate) type Warned = (Answer, Vec<String>);
+pub(crate) type AnswerAndWarnings = (Answer, Vec<String>);
 
 pub(crate) enum Command {
     Write {
@@ -76,32 +75,26 @@ pub(crate) enum Command {
         /// The client that writes; `None` for writes from inside the cluster.
         caller: Option<Caller>,
         origin: Option<Origin>,
-        reply: Reply<Result<Warned, ApiError>>,
+        reply: Reply<Result<AnswerAndWarnings, ApiError>>,
     },
     /// A write that was refused before it reached the task.
     Refused {
         origin: Origin,
         code: u16,
     },
-    Restore {
-        state: Box<State>,
-        reply: Reply<()>,
-    },
-    Empty {
-        reply: Reply<()>,
-    },
-    Compact {
-        reply: Reply<()>,
-    },
-    CutWatches {
-        reply: Reply<()>,
-    },
+    Admin(Admin, Reply<()>),
     Writes {
         reply: Reply<(u64, Vec<WriteRecord>)>,
     },
-    Stop {
-        reply: Reply<()>,
-    },
+}
+
+/// A change of the cluster that is no write of an object.
+pub(crate) enum Admin {
+    Restore(Box<State>),
+    Empty,
+    Compact,
+    CutWatches,
+    Stop,
 }
 
 /// A wall clock that advances with the runtime's clock. Under a paused clock, a run always yields the same times.
@@ -126,7 +119,6 @@ impl Clock {
     }
 }
 
-/// A handle to the task.
 #[derive(Clone, Debug)]
 pub struct Store {
     commands: mpsc::Sender<Command>,
@@ -148,7 +140,7 @@ impl Store {
         deadline: Option<Instant>,
         caller: Option<Caller>,
         origin: Option<Origin>,
-    ) -> Result<Warned, ApiError> {
+    ) -> Result<AnswerAndWarnings, ApiError> {
         let write = Box::new(write);
         self.ask(|reply| Command::Write {
             write,
@@ -167,6 +159,10 @@ impl Store {
         let _ = self.commands.send(Command::Refused { origin, code }).await;
     }
 
+    pub(crate) async fn administer(&self, change: Admin) {
+        self.ask(|reply| Command::Admin(change, reply)).await;
+    }
+
     pub(crate) async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).await.ok()?;
@@ -178,7 +174,6 @@ impl Store {
         self.published.clone()
     }
 
-    /// The newest state.
     pub fn state(&self) -> State {
         self.published.borrow().state.clone()
     }
@@ -188,23 +183,22 @@ impl Store {
     }
 }
 
-/// Starts the task.
 pub(crate) fn start(
     seed: u64,
     log_limit: usize,
     clock: Clock,
     has_controllers: bool,
     roles: Option<Vec<Seed>>,
-    keeper: Option<Keeper>,
-    kept: Option<State>,
+    data_file: Option<DataFile>,
+    restored: Option<State>,
 ) -> Store {
     // A resumed cluster must not generate the uids that it generated before, so the seed depends on the resource
     // version.
-    let lived = kept.as_ref().map_or(0, State::resource_version);
-    let mut ids = Ids::new(seed.wrapping_add(lived));
+    let last_version = restored.as_ref().map_or(0, State::resource_version);
+    let mut ids = Ids::new(seed.wrapping_add(last_version));
     let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
     let first = Published {
-        state: kept.unwrap_or_else(|| fresh.clone()),
+        state: restored.unwrap_or_else(|| fresh.clone()),
         cuts: 0,
         resets: 0,
         stopping: false,
@@ -217,7 +211,7 @@ pub(crate) fn start(
         ids,
         clock,
         publish,
-        keeper,
+        data_file,
         has_controllers,
         writes: 0,
         records: VecDeque::new(),
@@ -237,7 +231,7 @@ struct Task {
     clock: Clock,
     publish: Publisher,
     /// The data file; `None` if the state is not persisted.
-    keeper: Option<Keeper>,
+    data_file: Option<DataFile>,
     /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
@@ -245,7 +239,10 @@ struct Task {
 }
 
 /// An answer that is sent once its state is published.
-type Answered = (Reply<Result<Warned, ApiError>>, Result<Warned, ApiError>);
+type Answered = (
+    Reply<Result<AnswerAndWarnings, ApiError>>,
+    Result<AnswerAndWarnings, ApiError>,
+);
 
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
@@ -256,7 +253,7 @@ impl Task {
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.keep(&mut answers).await;
+            self.save(&mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -270,12 +267,12 @@ impl Task {
 
     /// Persists the writes of a batch before they are answered. If that fails, they are answered with an error and the
     /// cluster stops.
-    async fn keep(&mut self, answers: &mut [Answered]) {
-        let Some(keeper) = self.keeper.take() else {
+    async fn save(&mut self, answers: &mut [Answered]) {
+        let Some(data_file) = self.data_file.take() else {
             return;
         };
-        match keeper.keep(&self.now).await {
-            Ok(keeper) => self.keeper = Some(keeper),
+        match data_file.save(&self.now).await {
+            Ok(data_file) => self.data_file = Some(data_file),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
@@ -300,11 +297,11 @@ impl Task {
                 let answer = if deadline.is_some_and(|at| Instant::now() >= at) {
                     Err(ApiError::deadline_passed())
                 } else {
-                    let mut moment = Moment::new(self.clock.now(), &mut self.ids);
-                    moment.caller = caller.as_ref();
-                    moment.has_controllers = self.has_controllers;
-                    let answer = self.now.state.write(*write, dry_run, &mut moment);
-                    answer.map(|answer| (answer, moment.warnings))
+                    let mut context = WriteContext::new(self.clock.now(), &mut self.ids);
+                    context.caller = caller.as_ref();
+                    context.has_controllers = self.has_controllers;
+                    let answer = self.now.state.write(*write, dry_run, &mut context);
+                    answer.map(|answer| (answer, context.warnings))
                 };
                 if let Some(origin) = origin {
                     self.record(origin, code(answer.as_ref().map(|(answer, _)| answer)));
@@ -312,34 +309,30 @@ impl Task {
                 answers.push((reply, answer));
             }
             Command::Refused { origin, code } => self.record(origin, code),
-            Command::Restore { state, reply } => {
-                self.now.state = *state;
-                self.now.resets += 1;
-                self.now.cuts += 1;
-                done.push(reply);
-            }
-            Command::Empty { reply } => {
-                self.now.state = self.fresh.clone();
-                self.now.resets += 1;
-                self.now.cuts += 1;
-                done.push(reply);
-            }
-            Command::Compact { reply } => {
-                self.now.state.compact();
-                done.push(reply);
-            }
-            Command::CutWatches { reply } => {
-                self.now.cuts += 1;
+            Command::Admin(change, reply) => {
+                self.administer(change);
                 done.push(reply);
             }
             Command::Writes { reply } => {
                 let _ = reply.send((self.writes, self.records.iter().cloned().collect()));
             }
-            Command::Stop { reply } => {
-                self.now.stopping = true;
-                done.push(reply);
-            }
         }
+    }
+
+    fn administer(&mut self, change: Admin) {
+        match change {
+            Admin::Restore(state) => self.reset(*state),
+            Admin::Empty => self.reset(self.fresh.clone()),
+            Admin::Compact => self.now.state.compact(),
+            Admin::CutWatches => self.now.cuts += 1,
+            Admin::Stop => self.now.stopping = true,
+        }
+    }
+
+    fn reset(&mut self, state: State) {
+        self.now.state = state;
+        self.now.resets += 1;
+        self.now.cuts += 1;
     }
 
     fn record(&mut self, origin: Origin, code: u16) {
@@ -351,7 +344,7 @@ impl Task {
         let resource_version = self.now.state.resource_version();
         tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version, "write");
         self.writes += 1;
-        if self.records.len() == REMEMBERED_WRITES {
+        if self.records.len() == MAX_RECORDS {
             self.records.pop_front();
         }
         self.records.push_back(WriteRecord {
@@ -364,7 +357,6 @@ impl Task {
     }
 }
 
-/// The HTTP status of an answer.
 pub(crate) fn code(answer: Result<&Answer, &ApiError>) -> u16 {
     match answer {
         Ok(Answer::Object(_, true)) => 201,

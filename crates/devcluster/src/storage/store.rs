@@ -19,7 +19,6 @@ pub const FIRST_VERSION: u64 = 1_000;
 /// The largest object, in bytes of JSON: the limit of etcd.
 const MAX_OBJECT: usize = 1_572_864;
 
-/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     Added,
@@ -64,7 +63,6 @@ impl Event {
         &self.object
     }
 
-    /// The object before the write.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         self.previous.as_ref()
     }
@@ -82,7 +80,6 @@ pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
         .into()
 }
 
-/// All objects by key.
 pub type Objects = OrdMap<Key, Arc<Object>>;
 
 /// The whole state of a cluster at one resource version.
@@ -103,11 +100,11 @@ pub struct State {
 impl State {
     /// An empty state whose log holds at most `log_limit` writes.
     pub fn new(log_limit: usize) -> Self {
-        Self::forgetful(log_limit, FIRST_VERSION)
+        Self::compacted_at(log_limit, FIRST_VERSION)
     }
 
     /// An empty state whose history is compacted up to a version.
-    pub fn forgetful(log_limit: usize, compacted: u64) -> Self {
+    pub fn compacted_at(log_limit: usize, compacted: u64) -> Self {
         Self {
             objects: OrdMap::new(),
             by_uid: OrdMap::new(),
@@ -119,7 +116,6 @@ impl State {
         }
     }
 
-    /// The version of the last write.
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
@@ -129,7 +125,6 @@ impl State {
         self.compacted
     }
 
-    /// All objects.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -140,7 +135,6 @@ impl State {
             .map(|o| o.value())
     }
 
-    /// The ConfigMaps of a namespace, by name.
     pub fn config_maps<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.list(Resource::ConfigMaps, Some(namespace))
             .map(|o| o.value())
@@ -178,16 +172,16 @@ impl State {
     }
 
     /// The first write after version `after`; `Ok(None)` if there is none yet.
-    pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Forgotten> {
-        let place = after.checked_sub(self.compacted).ok_or(Forgotten)?;
+    pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Compacted> {
+        let place = after.checked_sub(self.compacted).ok_or(Compacted)?;
         Ok(usize::try_from(place)
             .ok()
             .and_then(|place| self.log.get(place)))
     }
 
     /// All objects at an earlier version: later writes are undone.
-    pub fn objects_at(&self, version: u64) -> Result<Objects, Forgotten> {
-        let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Forgotten)?)
+    pub fn objects_at(&self, version: u64) -> Result<Objects, Compacted> {
+        let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Compacted)?)
             .unwrap_or(usize::MAX);
         let mut objects = self.objects.clone();
         for event in self
@@ -205,7 +199,6 @@ impl State {
         Ok(objects)
     }
 
-    /// Creates or replaces an object.
     pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
         let version = self.resource_version + 1;
         let object = Arc::new(match self.objects.get(&key) {
@@ -238,7 +231,6 @@ impl State {
         Some(last)
     }
 
-    /// Drops the event log.
     pub fn compact(&mut self) {
         self.compacted = self.resource_version;
         self.log = Vector::new();
@@ -287,7 +279,7 @@ impl State {
 
 /// The requested version is older than the event log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forgotten;
+pub struct Compacted;
 
 /// The objects of a kind in order, in one namespace or in all, starting after `after` (namespace and name).
 pub fn range<'a>(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ProcessNode;
 use crate::SimulatedNode;
-use crate::control::ask_node::{self, NodeRequest, PodName};
+use crate::control::node_faults::{self, NodeRequest, PodName};
 
 const NODE: &str = "/api/v1/nodes/simulated";
 
@@ -16,7 +16,7 @@ fn simulated() -> DevCluster {
 }
 
 pub(super) async fn told(cluster: &DevCluster, request: NodeRequest) {
-    let obeyed = ask_node::obey(cluster, request.clone()).await;
+    let obeyed = node_faults::inject(cluster, request.clone()).await;
     assert_eq!(obeyed, Ok(()), "{request:?}");
 }
 
@@ -278,7 +278,7 @@ async fn an_injected_fault_appears_in_the_status_of_the_pod() {
 async fn an_inapplicable_fault_is_refused_with_advice() {
     let cluster = simulated();
     let refused = async |request| {
-        ask_node::obey(&cluster, request)
+        node_faults::inject(&cluster, request)
             .await
             .expect_err("refused")
     };

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::*;
-use crate::KeepError;
+use crate::DataFileError;
 
 /// Resumes a cluster, after the previous one has released the file.
 async fn resumed_with(options: Options, data: &Path) -> DevCluster {
@@ -24,7 +24,7 @@ async fn resumed(data: &Path) -> DevCluster {
 }
 
 /// An error with its cause.
-fn why(error: &KeepError) -> String {
+fn why(error: &DataFileError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use super::fault_injection::{pod_name, told};
 use super::*;
 use crate::ProcessNode;
-use crate::control::ask_node::NodeRequest;
+use crate::control::node_faults::NodeRequest;
 use std::path::Path;
 
 fn node(state_dir: &Path) -> DevCluster {

@@ -3,12 +3,12 @@
 use super::*;
 use crate::changes::delete::DeleteOptions;
 use crate::changes::patch::PatchKind;
-use crate::changes::write::{Moment, Part, Write};
+use crate::changes::write::{Part, Write, WriteContext};
 use crate::objects::ids::Ids;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
-use crate::storage::data;
+use crate::storage::format;
 use crate::storage::store::{EventKind, State};
 use proptest::prelude::*;
 
@@ -94,7 +94,7 @@ proptest! {
         let mut kept = vec![state.clone()];
         for write in all {
             let before = state.clone();
-            let answer = state.write(write, false, &mut Moment::new(now, &mut ids));
+            let answer = state.write(write, false, &mut WriteContext::new(now, &mut ids));
             if answer.is_err() {
                 prop_assert_eq!(contents(&state), contents(&before), "what is refused changes nothing");
             }
@@ -134,19 +134,19 @@ proptest! {
     ) {
         let (mut state, mut ids) = store(log);
         let now = EPOCH.parse().expect("a time");
-        let mut file = data::whole(&state, None).expect("history");
+        let mut file = format::whole(&state, None).expect("history");
         for (index, write) in all.into_iter().enumerate() {
             let version = state.resource_version();
-            let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
+            let _ = state.write(write, false, &mut WriteContext::new(now, &mut ids));
             // As the keeper does: if the history is gone, or the file is due, the whole state is written.
-            let appended = data::append_since(&mut file, &state, version);
+            let appended = format::append_since(&mut file, &state, version);
             if appended.is_err() || index == whole_after {
-                file = data::whole(&state, None).expect("history");
+                file = format::whole(&state, None).expect("history");
             }
         }
         let torn = [&file[..], b"{\"put\":{\"apiV"].concat();
         for bytes in [&file, &torn] {
-            let loaded = data::load(bytes, log).expect("readable");
+            let loaded = format::load(bytes, log).expect("readable");
             prop_assert_eq!(loaded.length, file.len());
             let loaded = loaded.state;
             prop_assert_eq!(contents(&loaded), contents(&state));
@@ -171,7 +171,7 @@ proptest! {
         let (mut state, mut ids) = store(10);
         let now = EPOCH.parse().expect("a time");
         for write in all {
-            let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
+            let _ = state.write(write, false, &mut WriteContext::new(now, &mut ids));
         }
         for object in state.objects().values() {
             prop_assert_eq!(state.by_uid(object.uid()).map(|o| o.key()), Some(object.key()));
@@ -190,9 +190,9 @@ proptest! {
         let now = EPOCH.parse().expect("a time");
         for write in all {
             let before = (state.resource_version(), contents(&state));
-            let dry = state.write(write.clone(), true, &mut Moment::new(now, &mut ids));
+            let dry = state.write(write.clone(), true, &mut WriteContext::new(now, &mut ids));
             prop_assert_eq!(before, (state.resource_version(), contents(&state)));
-            let real = state.write(write, false, &mut Moment::new(now, &mut ids));
+            let real = state.write(write, false, &mut WriteContext::new(now, &mut ids));
             prop_assert_eq!(dry.is_ok(), real.is_ok());
         }
     }

@@ -7,7 +7,6 @@ use crate::objects::object::{at, list, set, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
-/// Sets the defaults of an object's type.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Pods => pod(object),
@@ -43,7 +42,7 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
     }
 }
 
-fn default(object: &mut Value, path: &[&str], value: Value) {
+pub(crate) fn default(object: &mut Value, path: &[&str], value: Value) {
     if at(object, path).is_none() {
         set(object, path, value);
     }

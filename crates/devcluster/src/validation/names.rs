@@ -23,6 +23,10 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+fn valid(is_valid: bool, message: &'static str) -> Result<(), &'static str> {
+    if is_valid { Ok(()) } else { Err(message) }
+}
+
 fn is_dns_word(word: &str) -> bool {
     let bytes = word.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
@@ -41,38 +45,23 @@ fn is_plain_word(word: &str) -> bool {
 
 /// Validates a DNS subdomain, the form of most objects' names.
 pub fn subdomain(name: &str) -> Result<(), &'static str> {
-    if name.len() > 253 {
-        return Err("must be no more than 253 bytes");
-    }
-    if name.split('.').all(is_dns_word) {
-        Ok(())
-    } else {
-        Err(SUBDOMAIN)
-    }
+    valid(name.len() <= 253, "must be no more than 253 bytes")?;
+    valid(name.split('.').all(is_dns_word), SUBDOMAIN)
 }
 
 /// Validates a DNS label, the form of names of namespaces and containers.
 pub fn label(name: &str) -> Result<(), &'static str> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 bytes");
-    }
-    if is_dns_word(name) {
-        Ok(())
-    } else {
-        Err(LABEL)
-    }
+    valid(name.len() <= 63, "must be no more than 63 bytes")?;
+    valid(is_dns_word(name), LABEL)
 }
 
 /// Validates the name of a service: a DNS label that starts with a letter.
 pub fn label_1035(name: &str) -> Result<(), &'static str> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 bytes");
-    }
-    if is_dns_word(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) {
-        Ok(())
-    } else {
-        Err(LABEL_1035)
-    }
+    valid(name.len() <= 63, "must be no more than 63 bytes")?;
+    valid(
+        is_dns_word(name) && name.starts_with(|c: char| c.is_ascii_lowercase()),
+        LABEL_1035,
+    )
 }
 
 /// Validates the key of a label or annotation: a word, optionally prefixed by a domain and a slash.
@@ -86,51 +75,28 @@ pub fn qualified(key: &str) -> Result<(), &'static str> {
         }
         None => key,
     };
-    if word.is_empty() {
-        return Err("name part must be non-empty");
-    }
-    if word.len() > 63 {
-        return Err("name part must be no more than 63 bytes");
-    }
-    if is_plain_word(word) {
-        Ok(())
-    } else {
-        Err(QUALIFIED)
-    }
+    valid(!word.is_empty(), "name part must be non-empty")?;
+    valid(word.len() <= 63, "name part must be no more than 63 bytes")?;
+    valid(is_plain_word(word), QUALIFIED)
 }
 
-/// Validates the value of a label.
 pub fn label_value(value: &str) -> Result<(), &'static str> {
-    if value.len() > 63 {
-        return Err("must be no more than 63 bytes");
-    }
-    if value.is_empty() || is_plain_word(value) {
-        Ok(())
-    } else {
-        Err(LABEL_VALUE)
-    }
+    valid(value.len() <= 63, "must be no more than 63 bytes")?;
+    valid(value.is_empty() || is_plain_word(value), LABEL_VALUE)
 }
 
 /// Validates a name that may be any path segment.
 pub fn path_segment(name: &str) -> Result<(), &'static str> {
-    if matches!(name, "." | "..") {
-        return Err("may not be '.' or '..'");
-    }
-    if name.contains('/') {
-        return Err("may not contain '/'");
-    }
-    if name.contains('%') {
-        return Err("may not contain '%'");
-    }
-    Ok(())
+    valid(!matches!(name, "." | ".."), "may not be '.' or '..'")?;
+    valid(!name.contains('/'), "may not contain '/'")?;
+    valid(!name.contains('%'), "may not contain '%'")
 }
 
-/// Validates a key of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Result<(), &'static str> {
     if key.is_empty() || key.len() > 253 {
         return Err("must be no more than 253 bytes");
     }
-    if key == "." || key == ".." || key.starts_with("..") {
+    if key == "." || key.starts_with("..") {
         return Err("must not be '.' or begin with '..'");
     }
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -143,26 +109,23 @@ pub fn data_key(key: &str) -> Result<(), &'static str> {
     )
 }
 
-/// Validates the name of a container port.
 pub fn port(name: &str) -> Vec<&'static str> {
-    let mut wrong = Vec::new();
-    if name.len() > 15 {
-        wrong.push("must be no more than 15 bytes");
-    }
     let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if !name.bytes().all(is_plain) {
-        wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
-    }
-    if !name.bytes().any(|b| b.is_ascii_lowercase()) {
-        wrong.push("must contain at least one letter (a-z)");
-    }
-    if name.contains("--") {
-        wrong.push("must not contain consecutive hyphens");
-    }
-    if name.starts_with('-') || name.ends_with('-') {
-        wrong.push("must not begin or end with a hyphen");
-    }
-    wrong
+    let has_letter = name.bytes().any(|b| b.is_ascii_lowercase());
+    let checks = [
+        valid(name.len() <= 15, "must be no more than 15 bytes"),
+        valid(
+            name.bytes().all(is_plain),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        valid(has_letter, "must contain at least one letter (a-z)"),
+        valid(!name.contains("--"), "must not contain consecutive hyphens"),
+        valid(
+            !name.starts_with('-') && !name.ends_with('-'),
+            "must not begin or end with a hyphen",
+        ),
+    ];
+    checks.into_iter().filter_map(Result::err).collect()
 }
 
 #[cfg(test)]

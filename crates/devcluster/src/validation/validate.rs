@@ -6,17 +6,16 @@ use serde_json::Value;
 
 use super::names;
 use super::validate_meta;
-use crate::api::status::Cause;
+use crate::api::status::Causes;
 use crate::changes::write::Part;
 use crate::objects::kinds;
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, entries, is_true, list, number, text};
 use crate::objects::resource::Resource;
 
 /// The most data of a ConfigMap, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
-/// Validates an object.
-pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
+pub fn object(resource: Resource, object: &Value) -> Causes {
     let mut causes = validate_meta::whole(resource, object);
     match resource {
         Resource::Pods => super::validate_pod::pod(object, &mut causes),
@@ -29,8 +28,7 @@ pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Validates an update.
-pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<Cause> {
+pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Causes {
     // As on real servers, metadata is validated for all kinds and again by each kind, so its causes appear twice.
     let mut causes = validate_meta::change(old, new);
     causes.extend(validate_meta::change(old, new));
@@ -45,16 +43,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<C
             super::validate_pod_change::spec(old, new, &mut causes);
         }
         (Resource::ConfigMaps, Part::Main) => {
-            if old.get("immutable") == Some(&Value::Bool(true)) {
-                for field in ["immutable", "data", "binaryData"] {
-                    if old.get(field) != new.get(field) {
-                        causes.push(Cause::forbidden(
-                            field,
-                            "field is immutable when `immutable` is set",
-                        ));
-                    }
-                }
-            }
+            immutable(old, new, &["immutable", "data", "binaryData"], &mut causes);
             causes.extend(object(resource, new));
         }
         (other, Part::Main) => {
@@ -65,91 +54,80 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<C
     causes
 }
 
-/// Validates the labels at a path.
-pub(crate) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Vec<Cause>) {
+/// Validates that these fields do not change if an object is `immutable`.
+pub(crate) fn immutable(old: &Value, new: &Value, fields: &[&str], causes: &mut Causes) {
+    for field in fields {
+        if is_true(old, &["immutable"]) && old.get(field) != new.get(field) {
+            causes.forbidden(*field, "field is immutable when `immutable` is set");
+        }
+    }
+}
+
+pub(crate) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Causes) {
     for (key, value) in at(object, path)
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
     {
         if let Err(why) = names::qualified(key) {
-            causes.push(Cause::invalid(field, &key.as_str().into(), why));
+            causes.invalid(field, key.as_str(), why);
         }
         if let Err(why) = names::label_value(value.as_str().unwrap_or_default()) {
-            causes.push(Cause::invalid(field, value, why));
+            causes.invalid(field, value, why);
         }
     }
 }
 
-fn config_map(object: &Value, causes: &mut Vec<Cause>) {
+fn config_map(object: &Value, causes: &mut Causes) {
     let mut total = 0;
     let mut seen = BTreeSet::new();
     for field in ["data", "binaryData"] {
-        for (key, value) in object
-            .get(field)
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (key, value) in entries(object, &[field]) {
             if let Err(why) = names::data_key(key) {
-                causes.push(Cause::invalid(
-                    format!("{field}[{key}]"),
-                    &key.as_str().into(),
-                    why,
-                ));
+                causes.invalid(format!("{field}[{key}]"), key, why);
             }
             if !seen.insert(key) {
-                causes.push(Cause::duplicate(
-                    format!("{field}[{key}]"),
-                    &key.as_str().into(),
-                ));
+                causes.duplicate(format!("{field}[{key}]"), key);
             }
             total += value.as_str().map_or(0, str::len);
         }
     }
     if total > MAX_DATA {
-        causes.push(Cause::too_long("", MAX_DATA));
+        causes.too_long("", MAX_DATA);
     }
 }
 
-fn service(object: &Value, causes: &mut Vec<Cause>) {
+fn service(object: &Value, causes: &mut Causes) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let ports = list(spec, &["ports"]);
     let headless = text(spec, &["clusterIP"]) == "None" || text(spec, &["type"]) == "ExternalName";
     if ports.is_empty() && !headless {
-        causes.push(Cause::required("spec.ports", ""));
+        causes.required("spec.ports", "");
     }
     for (i, port) in ports.iter().enumerate() {
-        let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        let number = number(port, &["port"]).unwrap_or(0);
         if !(1..=65_535).contains(&number) {
             let detail = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(
-                format!("spec.ports[{i}].port"),
-                &number.into(),
-                detail,
-            ));
+            causes.invalid(format!("spec.ports[{i}].port"), number, detail);
         }
         if ports.len() > 1 && text(port, &["name"]).is_empty() {
-            causes.push(Cause::required(format!("spec.ports[{i}].name"), ""));
+            causes.required(format!("spec.ports[{i}].name"), "");
         }
     }
     let kind = text(spec, &["type"]);
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     if !kinds.contains(&kind) {
-        causes.push(Cause::not_supported("spec.type", &kind.into(), &kinds));
+        causes.not_supported("spec.type", kind, &kinds);
     }
     labels(object, &["spec", "selector"], "spec.selector", causes);
 }
 
-fn claim(object: &Value, causes: &mut Vec<Cause>) {
+fn claim(object: &Value, causes: &mut Causes) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     if list(spec, &["accessModes"]).is_empty() {
-        causes.push(Cause::required(
-            "spec.accessModes",
-            "at least 1 access mode is required",
-        ));
+        causes.required("spec.accessModes", "at least 1 access mode is required");
     }
     if at(spec, &["resources", "requests", "storage"]).is_none() {
-        causes.push(Cause::required("spec.resources[storage]", ""));
+        causes.required("spec.resources[storage]", "");
     }
 }

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::names;
 use super::validate::labels;
-use crate::api::status::Cause;
+use crate::api::status::Causes;
 use crate::objects::kinds;
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, is_true, list, text};
 use crate::objects::resource::Resource;
 
 /// The most annotations of an object, in bytes.
@@ -15,9 +15,8 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// A real server's message for a change of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// Validates the metadata of an object.
-pub(crate) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+pub(crate) fn whole(resource: Resource, object: &Value) -> Causes {
+    let mut causes = Causes::default();
     let form = match resource.traits().kind {
         "Namespace" => names::label,
         "Service" => names::label_1035,
@@ -28,16 +27,13 @@ pub(crate) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
     if !base.is_empty()
         && let Err(why) = form(&with_last_letter(base))
     {
-        causes.push(Cause::invalid("metadata.generateName", &base.into(), why));
+        causes.invalid("metadata.generateName", base, why);
     }
     let name = text(object, &["metadata", "name"]);
     if name.is_empty() {
-        causes.push(Cause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+        causes.required("metadata.name", "name or generateName is required");
     } else if let Err(why) = form(name) {
-        causes.push(Cause::invalid("metadata.name", &name.into(), why));
+        causes.invalid("metadata.name", name, why);
     }
     common(object, &mut causes);
     finalizers(object, &mut causes);
@@ -53,9 +49,8 @@ fn with_last_letter(base: &str) -> String {
     }
 }
 
-/// Validates an update of metadata.
-pub(crate) fn change(old: &Value, new: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+pub(crate) fn change(old: &Value, new: &Value) -> Causes {
+    let mut causes = Causes::default();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {
         let before = list(old, &["metadata", "finalizers"]);
         let mut added: Vec<String> = list(new, &["metadata", "finalizers"])
@@ -69,7 +64,7 @@ pub(crate) fn change(old: &Value, new: &Value) -> Vec<Cause> {
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 added.join(", ")
             );
-            causes.push(Cause::forbidden("metadata.finalizers", &detail));
+            causes.forbidden("metadata.finalizers", &detail);
         }
     }
     for field in [
@@ -83,43 +78,35 @@ pub(crate) fn change(old: &Value, new: &Value) -> Vec<Cause> {
         let (before, after) = (at(old, &["metadata", field]), at(new, &["metadata", field]));
         if before != after {
             let value = after.unwrap_or(&Value::Null);
-            causes.push(Cause::invalid(
-                format!("metadata.{field}"),
-                value,
-                IMMUTABLE,
-            ));
+            causes.invalid(format!("metadata.{field}"), value, IMMUTABLE);
         }
     }
     common(new, &mut causes);
     causes
 }
 
-fn common(object: &Value, causes: &mut Vec<Cause>) {
+fn common(object: &Value, causes: &mut Causes) {
     labels(object, &["metadata", "labels"], "metadata.labels", causes);
     annotations(object, causes);
     owners(object, causes);
 }
 
-fn annotations(object: &Value, causes: &mut Vec<Cause>) {
+fn annotations(object: &Value, causes: &mut Causes) {
     let annotations = at(object, &["metadata", "annotations"]).and_then(Value::as_object);
     let mut total = 0;
     for (key, value) in annotations.into_iter().flatten() {
         // The key of an annotation may contain upper-case letters in its domain, unlike that of a label.
         if let Err(why) = names::qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid(
-                "metadata.annotations",
-                &key.as_str().into(),
-                why,
-            ));
+            causes.invalid("metadata.annotations", key.as_str(), why);
         }
         total += key.len() + value.as_str().map_or(0, str::len);
     }
     if total > MAX_ANNOTATIONS {
-        causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS));
+        causes.too_long("metadata.annotations", MAX_ANNOTATIONS);
     }
 }
 
-fn owners(object: &Value, causes: &mut Vec<Cause>) {
+fn owners(object: &Value, causes: &mut Causes) {
     let owners = list(object, &["metadata", "ownerReferences"]);
     let mut controller: Option<String> = None;
     for owner in owners {
@@ -132,15 +119,15 @@ fn owners(object: &Value, causes: &mut Vec<Cause>) {
             let value = text(owner, &[field]);
             if value.is_empty() {
                 let field = format!("metadata.ownerReferences.{field}");
-                causes.push(Cause::invalid(field, &value.into(), what));
+                causes.invalid(field, value, what);
             }
         }
         let (version, kind) = (text(owner, &["apiVersion"]), text(owner, &["kind"]));
         if version == "v1" && kind == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid("metadata.ownerReferences", owner, detail));
+            causes.invalid("metadata.ownerReferences", owner, detail);
         }
-        if owner.get("controller") == Some(&Value::Bool(true)) {
+        if is_true(owner, &["controller"]) {
             let this = format!("{kind}/{}", text(owner, &["name"]));
             match &controller {
                 None => controller = Some(this),
@@ -149,39 +136,35 @@ fn owners(object: &Value, causes: &mut Vec<Cause>) {
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     );
                     let all = Value::from(owners.to_vec());
-                    causes.push(Cause::invalid("metadata.ownerReferences", &all, &detail));
+                    causes.invalid("metadata.ownerReferences", &all, &detail);
                 }
             }
         }
     }
 }
 
-fn finalizers(object: &Value, causes: &mut Vec<Cause>) {
+fn finalizers(object: &Value, causes: &mut Causes) {
     let finalizers = list(object, &["metadata", "finalizers"]);
     for finalizer in finalizers {
         if let Err(why) = names::qualified(finalizer.as_str().unwrap_or_default()) {
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, why));
+            causes.invalid("metadata.finalizers", finalizer, why);
         }
     }
     if finalizers.contains(&"orphan".into()) && finalizers.contains(&"foregroundDeletion".into()) {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         let all = Value::from(finalizers.to_vec());
-        causes.push(Cause::invalid("metadata.finalizers", &all, detail));
+        causes.invalid("metadata.finalizers", &all, detail);
     }
 }
 
 /// Validates the names of finalizers, as the core kinds require them.
-pub(crate) fn finalizers_of_core(object: &Value, causes: &mut Vec<Cause>) {
+pub(crate) fn finalizers_of_core(object: &Value, causes: &mut Causes) {
     for (i, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         let known = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
         if !name.contains('/') && !known {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid(
-                format!("metadata.finalizers[{i}]"),
-                finalizer,
-                detail,
-            ));
+            causes.invalid(format!("metadata.finalizers[{i}]"), finalizer, detail);
         }
     }
 }
@@ -191,8 +174,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn fields(causes: Vec<Cause>) -> Vec<String> {
+    fn fields(causes: Causes) -> Vec<String> {
         causes
+            .0
             .into_iter()
             .map(|c| format!("{}: {}", c.field, c.message))
             .collect()

@@ -5,17 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
-use crate::api::status::Cause;
-use crate::objects::object::{at, list, text};
+use crate::api::status::Causes;
+use crate::objects::object::{at, entries, list, number, text};
 use crate::objects::quantity;
 
-/// Validates a pod.
-pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
+pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let volumes = volumes(spec, causes);
     let containers = list(spec, &["containers"]);
     if containers.is_empty() {
-        causes.push(Cause::required("spec.containers", ""));
+        causes.required("spec.containers", "");
     }
     let mut seen = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
@@ -23,80 +22,59 @@ pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
         self::container(container, &path, &volumes, &mut seen, causes);
         if container.get("restartPolicy").is_some() {
             let detail = "may not be set for non-init containers";
-            causes.push(Cause::forbidden(format!("{path}.restartPolicy"), detail));
+            causes.forbidden(format!("{path}.restartPolicy"), detail);
         }
     }
     for (i, container) in list(spec, &["initContainers"]).iter().enumerate() {
         let path = format!("spec.initContainers[{i}]");
         self::container(container, &path, &volumes, &mut seen, causes);
     }
-    one_of(
-        spec,
-        "restartPolicy",
-        "spec.restartPolicy",
-        &["Always", "OnFailure", "Never"],
-        causes,
-    );
-    one_of(
-        spec,
-        "dnsPolicy",
-        "spec.dnsPolicy",
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        causes,
-    );
+    let policies = ["Always", "OnFailure", "Never"];
+    causes.one_of(spec, "spec.restartPolicy", &policies);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    causes.one_of(spec, "spec.dnsPolicy", &policies);
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
-    let words = [
-        ("serviceAccountName", Form::Subdomain),
-        ("nodeName", Form::Subdomain),
-    ];
-    names_of(spec, &words, causes);
+    check_names(
+        spec,
+        &["serviceAccountName", "nodeName"],
+        names::subdomain,
+        causes,
+    );
     if let Some(seconds) = spec.get("activeDeadlineSeconds")
         && !seconds
             .as_i64()
             .is_some_and(|s| (1..=i64::from(i32::MAX)).contains(&s))
     {
-        causes.push(Cause::invalid(
+        causes.invalid(
             "spec.activeDeadlineSeconds",
             seconds,
             "must be between 1 and 2147483647, inclusive",
-        ));
+        );
     }
-    let words = [("hostname", Form::Label), ("subdomain", Form::Label)];
-    names_of(spec, &words, causes);
+    check_names(spec, &["hostname", "subdomain"], names::label, causes);
     tolerations(spec, causes);
-    names_of(spec, &[("priorityClassName", Form::Subdomain)], causes);
-    one_of(
-        spec,
-        "preemptionPolicy",
-        "spec.preemptionPolicy",
-        &["PreemptLowerPriority", "Never"],
-        causes,
-    );
+    check_names(spec, &["priorityClassName"], names::subdomain, causes);
+    let policies = ["PreemptLowerPriority", "Never"];
+    causes.one_of(spec, "spec.preemptionPolicy", &policies);
 }
 
-/// The required form of a name.
-#[derive(Clone, Copy)]
-enum Form {
-    Label,
-    Subdomain,
-}
-
-fn names_of(spec: &Value, fields: &[(&str, Form)], causes: &mut Vec<Cause>) {
-    for (field, form) in fields {
+fn check_names(
+    spec: &Value,
+    fields: &[&str],
+    validate: fn(&str) -> Result<(), &'static str>,
+    causes: &mut Causes,
+) {
+    for field in fields {
         let value = text(spec, &[field]);
-        let found = match form {
-            Form::Label => names::label(value),
-            Form::Subdomain => names::subdomain(value),
-        };
-        if let Err(why) = found
+        if let Err(why) = validate(value)
             && !value.is_empty()
         {
-            causes.push(Cause::invalid(format!("spec.{field}"), &value.into(), why));
+            causes.invalid(format!("spec.{field}"), value, why);
         }
     }
 }
 
-fn tolerations(spec: &Value, causes: &mut Vec<Cause>) {
+fn tolerations(spec: &Value, causes: &mut Causes) {
     for (i, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
         let path = format!("spec.tolerations[{i}]");
         let of = |field: &str| text(toleration, &[field]);
@@ -104,89 +82,61 @@ fn tolerations(spec: &Value, causes: &mut Vec<Cause>) {
         if let Err(why) = names::qualified(key)
             && !key.is_empty()
         {
-            causes.push(Cause::invalid(format!("{path}.key"), &key.into(), why));
+            causes.invalid(format!("{path}.key"), key, why);
         }
         if key.is_empty() && operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            causes.push(Cause::invalid(
-                format!("{path}.operator"),
-                &operator.into(),
-                detail,
-            ));
+            causes.invalid(format!("{path}.operator"), operator, detail);
         }
         if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            causes.push(Cause::invalid(
-                format!("{path}.effect"),
-                &effect.into(),
-                detail,
-            ));
+            causes.invalid(format!("{path}.effect"), effect, detail);
         }
         let field = format!("{path}.operator");
         match (operator, names::label_value(value)) {
-            ("" | "Equal", Err(why)) => causes.push(Cause::invalid(field, &value.into(), why)),
+            ("" | "Equal", Err(why)) => causes.invalid(field, value, why),
             ("Exists", _) if !value.is_empty() => {
                 let detail = "value must be empty when `operator` is 'Exists'";
-                causes.push(Cause::invalid(field, &value.into(), detail));
+                causes.invalid(field, value, detail);
             }
             ("" | "Equal" | "Exists", _) => {}
-            _ => causes.push(Cause::not_supported(
-                field,
-                &operator.into(),
-                &["Equal", "Exists"],
-            )),
+            _ => causes.not_supported(field, operator, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
-            one_of(
-                toleration,
-                "effect",
-                &format!("{path}.effect"),
-                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
-                causes,
-            );
+            let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            causes.one_of(toleration, format!("{path}.effect"), &effects);
         }
-    }
-}
-
-fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mut Vec<Cause>) {
-    if let Some(value) = object.get(field)
-        && !allowed.contains(&value.as_str().unwrap_or_default())
-    {
-        causes.push(Cause::not_supported(path, value, allowed));
     }
 }
 
 /// Validates a name that must be unique among its siblings.
-fn own_name<'a>(
+fn unique_name<'a>(
     named: &'a Value,
     path: &str,
     seen: &mut BTreeSet<&'a str>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let name = text(named, &["name"]);
     let field = format!("{path}.name");
     if name.is_empty() {
-        causes.push(Cause::required(field, ""));
+        causes.required(field, "");
     } else if let Err(why) = names::label(name) {
-        causes.push(Cause::invalid(field, &name.into(), why));
+        causes.invalid(field, name, why);
     } else if !seen.insert(name) {
-        causes.push(Cause::duplicate(field, &name.into()));
+        causes.duplicate(field, name);
     }
 }
 
-fn volumes<'a>(spec: &'a Value, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
+fn volumes<'a>(spec: &'a Value, causes: &mut Causes) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
-        own_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
+        unique_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
         let sources = volume
             .as_object()
             .map_or(0, |fields| fields.len().saturating_sub(1));
         if sources > 1 {
             let field = format!("spec.volumes[{i}]");
-            causes.push(Cause::forbidden(
-                field,
-                "may not specify more than 1 volume type",
-            ));
+            causes.forbidden(field, "may not specify more than 1 volume type");
         }
     }
     seen
@@ -197,28 +147,18 @@ fn container<'a>(
     path: &str,
     volumes: &BTreeSet<&str>,
     seen: &mut BTreeSet<&'a str>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
-    own_name(container, path, seen, causes);
+    unique_name(container, path, seen, causes);
     let image = text(container, &["image"]);
     if image.is_empty() {
-        causes.push(Cause::required(format!("{path}.image"), ""));
+        causes.required(format!("{path}.image"), "");
     } else if image.trim() != image {
         let detail = "must not have leading or trailing whitespace";
-        causes.push(Cause::invalid(
-            format!("{path}.image"),
-            &image.into(),
-            detail,
-        ));
+        causes.invalid(format!("{path}.image"), image, detail);
     }
-    let field = format!("{path}.imagePullPolicy");
-    one_of(
-        container,
-        "imagePullPolicy",
-        &field,
-        &["Always", "IfNotPresent", "Never"],
-        causes,
-    );
+    let policies = ["Always", "IfNotPresent", "Never"];
+    causes.one_of(container, format!("{path}.imagePullPolicy"), &policies);
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
         environment(variable, &format!("{path}.env[{i}]"), causes);
     }
@@ -227,28 +167,23 @@ fn container<'a>(
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let name = text(mount, &["name"]);
         let at = text(mount, &["mountPath"]);
+        let field = format!("{path}.volumeMounts[{i}].name");
         if name.is_empty() {
-            causes.push(Cause::required(
-                format!("{path}.volumeMounts[{i}].name"),
-                "",
-            ));
+            causes.required(field, "");
         } else if !volumes.contains(name) {
-            causes.push(Cause::not_found(
-                format!("{path}.volumeMounts[{i}].name"),
-                &name.into(),
-            ));
+            causes.not_found(field, name);
         }
         let field = format!("{path}.volumeMounts[{i}].mountPath");
         if at.is_empty() {
-            causes.push(Cause::required(field, ""));
+            causes.required(field, "");
         } else if !paths.insert(at) {
-            causes.push(Cause::invalid(field, &at.into(), "must be unique"));
+            causes.invalid(field, at, "must be unique");
         }
     }
     resources(container, path, causes);
 }
 
-fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn ports(container: &Value, path: &str, causes: &mut Causes) {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
     let mut seen = BTreeSet::new();
     for (i, port) in list(container, &["ports"]).iter().enumerate() {
@@ -261,82 +196,58 @@ fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
         };
         if !wrong.is_empty() {
             for why in wrong {
-                causes.push(Cause::invalid(format!("{path}.name"), &name.into(), why));
+                causes.invalid(format!("{path}.name"), name, why);
             }
         } else if !name.is_empty() && !seen.insert(name) {
-            causes.push(Cause::duplicate(format!("{path}.name"), &name.into()));
+            causes.duplicate(format!("{path}.name"), name);
         }
-        let number = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+        let number = |field: &str| number(port, &[field]).unwrap_or(0);
         if number("containerPort") == 0 {
-            causes.push(Cause::required(format!("{path}.containerPort"), ""));
+            causes.required(format!("{path}.containerPort"), "");
         }
         for field in ["containerPort", "hostPort"] {
             let number = number(field);
             if number != 0 && !(1..=65_535).contains(&number) {
-                causes.push(Cause::invalid(
-                    format!("{path}.{field}"),
-                    &number.into(),
-                    RANGE,
-                ));
+                causes.invalid(format!("{path}.{field}"), number, RANGE);
             }
         }
-        one_of(
-            port,
-            "protocol",
-            &format!("{path}.protocol"),
-            &["SCTP", "TCP", "UDP"],
-            causes,
-        );
+        causes.one_of(port, format!("{path}.protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
-fn environment(variable: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn environment(variable: &Value, path: &str, causes: &mut Causes) {
     let name = text(variable, &["name"]);
     if name.is_empty() {
-        causes.push(Cause::required(format!("{path}.name"), ""));
+        causes.required(format!("{path}.name"), "");
     } else if !name
         .bytes()
         .all(|b| (b' '..=b'~').contains(&b) && b != b'=')
     {
         let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-        causes.push(Cause::invalid(format!("{path}.name"), &name.into(), detail));
+        causes.invalid(format!("{path}.name"), name, detail);
     }
     if let Some(source) = variable.get("valueFrom") {
         let field = format!("{path}.valueFrom");
-        match source.as_object().map_or(0, serde_json::Map::len) {
+        let detail = match source.as_object().map_or(0, serde_json::Map::len) {
             0 => {
-                let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`";
-                causes.push(Cause::invalid(field, &"".into(), detail));
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
             }
-            1 if text(variable, &["value"]).is_empty() => {}
-            1 => {
-                let detail = "may not be specified when `value` is not empty";
-                causes.push(Cause::invalid(field, &"".into(), detail));
-            }
-            _ => {
-                let detail = "may not have more than one field specified at a time";
-                causes.push(Cause::invalid(field, &"".into(), detail));
-            }
-        }
+            1 if text(variable, &["value"]).is_empty() => return,
+            1 => "may not be specified when `value` is not empty",
+            _ => "may not have more than one field specified at a time",
+        };
+        causes.invalid(field, "", detail);
     }
 }
 
-fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn resources(container: &Value, path: &str, causes: &mut Causes) {
     for kind in ["limits", "requests"] {
-        for (name, amount) in at(container, &["resources", kind])
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, amount) in entries(container, &["resources", kind]) {
             let field = format!("{path}.resources.{kind}[{name}]");
             match quantity::parse(amount.as_str().unwrap_or_default()) {
-                None => causes.push(Cause::invalid(field, amount, "must be a quantity")),
+                None => causes.invalid(field, amount, "must be a quantity"),
                 Some(amount_in_nano) if amount_in_nano < 0 => {
-                    causes.push(Cause::invalid(
-                        field,
-                        amount,
-                        "must be greater than or equal to 0",
-                    ));
+                    causes.invalid(field, amount, "must be greater than or equal to 0");
                 }
                 Some(requested) if kind == "requests" => {
                     let limit =
@@ -346,11 +257,7 @@ fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
                     {
                         let detail =
                             format!("must be less than or equal to {name} limit of {limit}");
-                        causes.push(Cause::invalid(
-                            format!("{path}.resources.requests"),
-                            amount,
-                            &detail,
-                        ));
+                        causes.invalid(format!("{path}.resources.requests"), amount, &detail);
                     }
                 }
                 Some(_) => {}

@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::validate_meta::IMMUTABLE;
-use crate::api::status::Cause;
-use crate::objects::object::{at, list, set, text, unset};
+use crate::api::status::Causes;
+use crate::objects::object::{at, list, number, set, text, unset};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
      tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Validates an update of a pod's spec.
-pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Causes) {
     let none = Value::Null;
     let (before, after) = (
         old.get("spec").unwrap_or(&none),
@@ -23,7 +23,7 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     for kind in ["containers", "initContainers"] {
         if list(before, &[kind]).len() != list(after, &[kind]).len() {
             let detail = "pod updates may not add or remove containers";
-            causes.push(Cause::forbidden(format!("spec.{kind}"), detail));
+            causes.forbidden(format!("spec.{kind}"), detail);
             return;
         }
     }
@@ -66,28 +66,28 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     }
     if as_before != *before {
         let detail = format!("{MAY_CHANGE}\n{}", differences(before, &as_before));
-        causes.push(Cause::forbidden("spec", &detail));
+        causes.forbidden("spec", &detail);
     }
 }
 
 /// The deadline may be set and shortened.
-fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
+fn deadline(before: &Value, after: &Value, causes: &mut Causes) -> bool {
     const FIELD: &str = "spec.activeDeadlineSeconds";
-    let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
+    let seconds = |spec: &Value| number(spec, &["activeDeadlineSeconds"]);
     match (seconds(before), seconds(after)) {
         (_, Some(new)) if !(0..=i64::from(i32::MAX)).contains(&new) => {
             let detail = "must be between 0 and 2147483647, inclusive";
-            causes.push(Cause::invalid(FIELD, &new.into(), detail));
+            causes.invalid(FIELD, new, detail);
             false
         }
         (Some(old), Some(new)) if old < new => {
             let detail = "must be less than or equal to previous value";
-            causes.push(Cause::invalid(FIELD, &new.into(), detail));
+            causes.invalid(FIELD, new, detail);
             false
         }
         (Some(_), None) => {
             let detail = "must not update from a positive integer to nil value";
-            causes.push(Cause::invalid(FIELD, &Value::Null, detail));
+            causes.invalid(FIELD, &Value::Null, detail);
             true
         }
         _ => true,
@@ -95,7 +95,7 @@ fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
 }
 
 /// Scheduling gates may only be removed.
-fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
+fn gates(before: &Value, after: &Value, causes: &mut Causes) -> bool {
     let olds = list(before, &["schedulingGates"]);
     for (at, gate) in list(after, &["schedulingGates"]).iter().enumerate() {
         if !olds.contains(gate) {
@@ -103,7 +103,7 @@ fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
             let field = format!("spec.schedulingGates[{at}].name");
-            causes.push(Cause::forbidden(field, &detail));
+            causes.forbidden(field, &detail);
             return false;
         }
     }
@@ -111,7 +111,7 @@ fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
 }
 
 /// Tolerations may be added, and their durations changed.
-fn tolerations(before: &Value, after: &Value, causes: &mut Vec<Cause>) {
+fn tolerations(before: &Value, after: &Value, causes: &mut Causes) {
     let timeless = |toleration: &Value| {
         let mut toleration = toleration.clone();
         unset(&mut toleration, &["tolerationSeconds"]);
@@ -121,7 +121,7 @@ fn tolerations(before: &Value, after: &Value, causes: &mut Vec<Cause>) {
     let kept = |toleration: &Value| now.contains(&timeless(toleration));
     if !list(before, &["tolerations"]).iter().all(kept) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
-        causes.push(Cause::forbidden("spec.tolerations", detail));
+        causes.forbidden("spec.tolerations", detail);
     }
 }
 
@@ -154,14 +154,10 @@ fn differences(before: &Value, after: &Value) -> String {
 }
 
 /// Validates an update of a pod's status: a container that has terminated for good must not run again.
-pub(crate) fn status(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+pub(crate) fn status(old: &Value, new: &Value, causes: &mut Causes) {
     let quality = |pod: &Value| text(pod, &["status", "qosClass"]).to_owned();
     if quality(old) != quality(new) {
-        causes.push(Cause::invalid(
-            "status.qosClass",
-            &quality(new).into(),
-            IMMUTABLE,
-        ));
+        causes.invalid("status.qosClass", quality(new), IMMUTABLE);
     }
     let policy = text(old, &["spec", "restartPolicy"]);
     for kind in ["containerStatuses", "initContainerStatuses"] {
@@ -172,7 +168,7 @@ pub(crate) fn status(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
             let Some(ended) = at(before, &["state", "terminated"]) else {
                 continue;
             };
-            let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(0);
+            let code = number(ended, &["exitCode"]).unwrap_or(0);
             if code != 0 && policy == "OnFailure" {
                 continue;
             }
@@ -180,10 +176,10 @@ pub(crate) fn status(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
                 if after.get("name") == before.get("name")
                     && at(after, &["state", "terminated"]).is_none()
                 {
-                    causes.push(Cause::forbidden(
+                    causes.forbidden(
                         format!("status.{kind}[{i}].state"),
                         "may not be transitioned to non-terminated state",
-                    ));
+                    );
                 }
             }
         }
@@ -196,13 +192,14 @@ mod tests {
     use serde_json::json;
 
     fn wrong(before: Value, after: Value) -> Vec<String> {
-        let mut causes = Vec::new();
+        let mut causes = Causes::default();
         spec(
             &json!({"spec": before}),
             &json!({"spec": after}),
             &mut causes,
         );
         let each = causes
+            .0
             .into_iter()
             .map(|c| format!("{}: {}", c.field, c.message));
         each.collect()

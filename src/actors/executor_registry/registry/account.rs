@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::super::rate::Used;
 use super::ConnId;
 use crate::model::{PodUid, ProfileName, Tick};
 use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor};
@@ -26,6 +27,10 @@ pub struct Account {
     pub is_exiting: bool,
     /// Whether it is leaving, so that it is not given up any more.
     pub is_going: bool,
+    /// Whether it has asked to be decommissioned, which is done once.
+    pub(super) has_asked_to_go: bool,
+    /// Of the rate of its messages.
+    pub(super) messages: Used,
     /// The next check; never later than the time at which the executor would have to be given up.
     pub(super) due: Option<Tick>,
 }

@@ -9,7 +9,7 @@ use crate::model::{Entry, ExecutorId, PodUid, Snapshot};
 use boatswain_agent::protocol::{Register, ToExecutor};
 
 /// The identity that a token proves (spec B-5, O-50).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proof {
     Executor(ExecutorId),
     Pod { name: Arc<str>, uid: PodUid },

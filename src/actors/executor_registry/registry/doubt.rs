@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use crate::model::Tick;
 
-/// The fewest silent executors that are a mass loss.
+/// The fewest silent executors that are a mass loss where others are heard.
 const MASS: usize = 3;
+/// A fleet of at most this many cannot tell a broken path from a hung executor.
+const FEW: usize = 2;
+/// The longest doubt about so few, as a multiple of the heartbeat timeout.
+const LONGEST: u32 = 10;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -127,7 +131,11 @@ impl Doubt {
             WhyDoubt::MassLoss { .. } => !self.is_mass(look),
         };
         let heard = (look.last_sign).is_some_and(|sign| now.since(sign) <= self.patience.interval);
-        let long_enough = now.since(since) >= self.patience.timeout && heard;
+        let lasted = now.since(since);
+        let long_enough = match heard {
+            true => lasted >= self.patience.timeout,
+            false => look.of <= FEW && lasted >= self.patience.timeout * LONGEST,
+        };
         if !over && !long_enough {
             return None;
         }
@@ -160,7 +168,8 @@ impl Doubt {
 
     fn is_mass(&self, look: Look) -> bool {
         let share = self.patience.mass_loss as usize;
-        look.silent >= MASS && look.silent * 100 > share * look.of
+        let too_many = look.silent >= MASS && look.silent * 100 > share * look.of;
+        too_many || look.silent * 2 > look.of
     }
 }
 
@@ -202,10 +211,14 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn a_percentage_of_the_fleet_is_a_mass_loss_from_three_executors_on() {
+    fn a_percentage_from_three_executors_on_or_more_than_half_of_the_fleet_is_a_mass_loss() {
         for (gone, of, mass) in [
-            (1, 1, false),
-            (2, 2, false),
+            (0, 0, false),
+            (1, 1, true),
+            (1, 2, false),
+            (2, 2, true),
+            (2, 3, true),
+            (2, 4, false),
             (3, 3, true),
             (3, 14, true),
             (3, 15, false),

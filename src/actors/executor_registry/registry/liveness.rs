@@ -152,10 +152,13 @@ impl Registry {
         if self.doubt.current().is_some() || turned == Some(Turn::Recovered) {
             return;
         }
-        if let Some(snapshot) = snapshot {
-            for silent in silent.iter().filter(|silent| silent.at <= now) {
-                self.over(silent, snapshot, now, effects);
-            }
+        let Some(snapshot) = snapshot else { return };
+        let mut begun: Vec<Tick> = silent.iter().map(|silent| silent.since).collect();
+        begun.extend(self.given_up_since);
+        begun.sort_unstable();
+        for silent in silent.iter().filter(|silent| silent.at <= now) {
+            let alone = self.fell_silent_alone(silent.since, &begun);
+            self.over(silent, alone, snapshot, now, effects);
         }
     }
 
@@ -203,6 +206,15 @@ impl Registry {
         silent
     }
 
+    /// Executors that fall silent within one interval of each other have more in common than a fault
+    /// of one of them: the path to the driver (spec B-13).
+    fn fell_silent_alone(&self, since: Tick, begun: &[Tick]) -> bool {
+        let reach = self.settings.heartbeat_interval + LOOK;
+        let from = begun.partition_point(|other| *other + reach < since);
+        let to = begun.partition_point(|other| *other <= since + reach);
+        to - from <= 1
+    }
+
     fn put_off(&mut self, id: ExecutorId, to: Option<Tick>) {
         self.due.extend(to.map(|to| (to, id)));
         if let Some(account) = self.accounts.get_mut(&id) {
@@ -213,7 +225,14 @@ impl Registry {
     }
 
     /// Gives up an executor if one of its limits has passed.
-    fn over(&mut self, silent: &Silent, snapshot: &Snapshot, now: Tick, effects: &mut Vec<Effect>) {
+    fn over(
+        &mut self,
+        silent: &Silent,
+        alone: bool,
+        snapshot: &Snapshot,
+        now: Tick,
+        effects: &mut Vec<Effect>,
+    ) {
         let Silent {
             id,
             lost,
@@ -231,10 +250,15 @@ impl Registry {
             let listed = (snapshot.full_list.as_ref()).is_some_and(|list| list.asked >= since);
             until <= now && listed
         });
-        let why = if self.awaited.contains_key(&id) {
-            if class != Some(Class::Running) {
-                return;
-            }
+        let must_register = self.awaited.contains_key(&id);
+        if must_register && class != Some(Class::Running) {
+            return;
+        }
+        let is_over = must_register || unexplained || too_long <= now;
+        let suspected = since < self.doubt.grace_from || !(alone || must_register);
+        let why = if is_over && suspected {
+            Why::Unreachable(now.since(since))
+        } else if must_register {
             Why::RegistrationTimeout(now.since(since))
         } else if unexplained {
             Why::Disconnected
@@ -243,6 +267,7 @@ impl Registry {
         } else {
             return;
         };
+        self.given_up_since = Some(since);
         self.stop_waiting_for(id);
         self.is_going(id);
         effects.push(Effect::Retire(id, why));

@@ -9,6 +9,7 @@
 //! | register, by request | account, asking | the older session is superseded; asking | a newer session | enabled; asking |
 //! | anything else, newest session | – | sign of life | sign of life | sign of life, by request: enabled |
 //! | anything else, older session | "register" | "superseded" | "superseded" | "superseded" |
+//! | any message, more often than the rate allows | – | refused | refused | refused |
 //! | its connection ends | – | lost: disabled | – | – |
 //! | an older connection ends | – | nothing | nothing | nothing |
 //! | its pod has ended, or is another | – | ordered to exit; no account | no account | no account |
@@ -24,6 +25,7 @@ mod doubt;
 pub mod fuzzing;
 mod ledger;
 mod liveness;
+mod openings;
 mod registration;
 mod step;
 
@@ -35,12 +37,14 @@ pub use admission::Proof;
 pub use doubt::WhyDoubt;
 pub use step::SessionStep;
 
+use super::rate::Rate;
 use crate::model::executor::Why;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
 
 use account::Standing;
 use doubt::{Doubt, Patience};
+use openings::Openings;
 
 /// The number that ExecutorRegistry gave a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,8 +87,17 @@ pub struct Settings {
     pub graces: BTreeMap<ProfileName, Duration>,
 }
 
+/// The most messages of an executor at once.
+const BURST: u32 = 20;
+
+/// After that many, one each quarter of a heartbeat's interval, or more often (spec O-56).
+const MESSAGE: Duration = Duration::from_secs(1);
+
 /// Kubernetes' default termination grace.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
+
+/// The code of the answer to a message that exceeds an executor's rate (spec O-56).
+pub const TOO_MANY: &str = "too-many-messages";
 
 /// The session numbers of an incarnation start at this multiple, so that none is used twice.
 const SESSIONS: u64 = 1_000_000_000;
@@ -118,6 +131,9 @@ pub struct Registry {
     registered: BTreeMap<ProfileName, u32>,
     /// The executor and session that last used each connection that has registered.
     connections: BTreeMap<ConnId, (ExecutorId, u64)>,
+    openings: Openings,
+    /// How often each executor may send a message.
+    rate: Rate,
     /// The orders of executors that have not ended.
     orders: BTreeMap<ExecutorId, Standing>,
     /// Running executors that have not registered, with their next check (spec A-52).
@@ -126,6 +142,8 @@ pub struct Registry {
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
     last_sign: Option<Tick>,
+    /// When the silence of the executor that was given up last began.
+    given_up_since: Option<Tick>,
     sessions: u64,
 }
 
@@ -137,17 +155,24 @@ impl Registry {
             mass_loss: settings.mass_loss,
             look: LOOK,
         };
+        let rate = Rate {
+            burst: BURST,
+            interval: MESSAGE.min(settings.heartbeat_interval / 4),
+        };
         Self {
             sessions: settings.incarnation.0.saturating_mul(SESSIONS),
             settings,
             accounts: BTreeMap::new(),
             registered: BTreeMap::new(),
             connections: BTreeMap::new(),
+            openings: Openings::default(),
+            rate,
             orders: BTreeMap::new(),
             awaited: BTreeMap::new(),
             due: BTreeSet::new(),
             doubt: Doubt::new(patience),
             last_sign: None,
+            given_up_since: None,
         }
     }
 
@@ -209,6 +234,10 @@ impl Registry {
         let Some(account) = self.accounts.get_mut(&id) else {
             return vec![ToExecutor::Register];
         };
+        if self.rate.take(&mut account.messages, now).is_err() {
+            let message = "messages come too fast: this one was ignored";
+            return vec![ToExecutor::problem(TOO_MANY, message)];
+        }
         match message {
             FromExecutor::Heartbeat(heartbeat) => {
                 let slots = account.about.slots;
@@ -233,9 +262,12 @@ impl Registry {
                     }
                 }
             }
+            FromExecutor::DecommissionMe(_) if account.has_asked_to_go => {}
             FromExecutor::DecommissionMe(ask) => {
+                account.has_asked_to_go = true;
                 effects.push(Effect::AsksToGo(id, ask.why.clone()));
             }
+            FromExecutor::Exiting(_) if account.is_exiting => {}
             FromExecutor::Exiting(exiting) => {
                 let (code, why) = (exiting.code, exiting.why.clone());
                 account.is_exiting = true;
@@ -310,6 +342,7 @@ impl Registry {
 
     /// Handles the end of a connection. A connection that never registered is ignored.
     pub fn lost(&mut self, connection: ConnId, now: Tick, effects: &mut Vec<Effect>) {
+        self.openings.close(connection);
         let Some((id, _)) = self.connections.remove(&connection) else {
             return;
         };

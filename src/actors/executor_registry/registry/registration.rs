@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::super::rate::Used;
 use super::account::{Account, Reach, Standing};
 use super::admission::{self, Proof};
 use super::{Effect, Registry, SessionStep, Via};
-use crate::model::{Entry, Snapshot, Tick};
+use crate::model::{Entry, ExecutorId, PodUid, Snapshot, Tick};
 use boatswain_agent::protocol::{Register, Registered, ToExecutor};
 
 impl Registry {
@@ -29,14 +30,10 @@ impl Registry {
             Ok(admitted) => admitted,
             Err(refused) => return vec![refused],
         };
-        let before = self.accounts.remove(&id);
-        if let Some(before) = before.as_ref().filter(|before| before.uid != uid) {
-            // No pod is bound yet, so either may be the right one; the first stays until then.
-            let message = format!("executor {id} has registered from another pod");
-            let before = before.clone();
-            self.accounts.insert(id, before);
-            return vec![ToExecutor::refused("another-pod", message)];
-        }
+        let (before, messages) = match self.earlier(id, &uid, now) {
+            Ok(earlier) => earlier,
+            Err(refused) => return vec![refused],
+        };
         self.sessions += 1;
         let session = self.sessions;
         let profile = entry.profile.clone();
@@ -48,6 +45,7 @@ impl Registry {
         }
         let reach = match via {
             Via::Connection(connection) => {
+                self.openings.close(connection);
                 self.connections.insert(connection, (id, session));
                 Reach::Connected(connection)
             }
@@ -64,6 +62,8 @@ impl Registry {
             busy_slots: busy_slots.filter(|busy| *busy <= register.slots),
             metrics: BTreeMap::new(),
             is_exiting: false,
+            has_asked_to_go: before.as_ref().is_some_and(|before| before.has_asked_to_go),
+            messages,
             is_going: entry.leaving.is_some(),
             due: before.as_ref().and_then(|before| before.due),
         };
@@ -101,6 +101,36 @@ impl Registry {
         // Includes an order that was given before it registered (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));
         answer
+    }
+}
+
+impl Registry {
+    /// Takes out the account that a registration continues, and what is used of its rate.
+    fn earlier(
+        &mut self,
+        id: ExecutorId,
+        uid: &PodUid,
+        now: Tick,
+    ) -> Result<(Option<Account>, Used), ToExecutor> {
+        let Some(before) = self.accounts.get(&id) else {
+            return Ok((None, Used::default()));
+        };
+        if before.uid != *uid {
+            // No pod is bound yet, so either may be the right one; the first stays until then.
+            let message = format!("executor {id} has registered from another pod");
+            return Err(ToExecutor::refused("another-pod", message));
+        }
+        let mut messages = before.messages;
+        self.rate.take(&mut messages, now).map_err(later)?;
+        Ok((self.accounts.remove(&id), messages))
+    }
+}
+
+/// Asks for another registration after this time.
+fn later(wait: Duration) -> ToExecutor {
+    let millis = wait.as_millis().max(1);
+    ToExecutor::Later {
+        in_ms: u64::try_from(millis).unwrap_or(u64::MAX),
     }
 }
 

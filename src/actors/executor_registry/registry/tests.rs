@@ -11,6 +11,7 @@ use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};
 mod liveness;
 mod orders;
 mod properties;
+mod rates;
 
 const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;
@@ -456,9 +457,6 @@ fn requests_for_decommissioning_and_reports_of_an_exit_are_passed_on() {
         why: why.clone(),
     });
     assert_eq!(world.say(1, conn(1), &ask), [ToExecutor::Ack]);
-    assert_eq!(world.take(), [Effect::AsksToGo(id(1), why.clone())]);
-    // Its preStop hook does not know the session.
-    assert_eq!(world.say(1, Via::Request, &ask), [ToExecutor::Ack]);
     assert_eq!(world.take(), [Effect::AsksToGo(id(1), why)]);
     let (code, why) = (3, "no work".to_owned());
     let exiting = Exiting {
@@ -470,6 +468,17 @@ fn requests_for_decommissioning_and_reports_of_an_exit_are_passed_on() {
     assert_eq!(world.take(), [told(1, SessionStep::Exiting { code, why })]);
     world.loses(1);
     assert_eq!(world.take(), [], "it has said so");
+}
+
+// spec: B-30
+#[test]
+fn a_pre_stop_hook_asks_without_knowing_the_session() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    world.take();
+    let ask = FromExecutor::DecommissionMe(AskToGo::default());
+    assert_eq!(world.say(1, Via::Request, &ask), [ToExecutor::Ack]);
+    assert_eq!(world.take(), [Effect::AsksToGo(id(1), String::new())]);
 }
 
 fn drain(seconds: u64) -> Order {

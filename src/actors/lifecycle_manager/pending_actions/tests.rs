@@ -12,7 +12,7 @@ use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, Found, News, Outcome};
-use crate::model::pod::{Claim, Disruption, Sighting};
+use crate::model::pod::{Disruption, PodIdentity, Sighting};
 use crate::model::{Incarnation, Pod};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id, running, terminating};
 

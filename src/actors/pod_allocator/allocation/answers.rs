@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::{Allocation, over};
 use crate::actors::pod_allocator::decision::{Answer, Notice};
 use crate::actors::pod_allocator::pace::{Health, Turn};
-use crate::actors::pod_allocator::refusal::{Hold, Kind};
+use crate::actors::pod_allocator::refusal::{Kind, RefusalPause};
 use crate::model::{LossReason, Now, ProfileName, Tick};
 
 impl Allocation {
@@ -40,33 +40,33 @@ impl Allocation {
         match answer {
             Answer::Created => {
                 self.had_an_executor = true;
-                let over = |hold: &Hold| hold.is_answer_to_the_try(sent);
-                if self.holds.get(profile).is_some_and(over)
-                    && let Some(hold) = self.holds.remove(profile)
+                let over = |pause: &RefusalPause| pause.is_answer_to_the_try(sent);
+                if self.refusal_pauses.get(profile).is_some_and(over)
+                    && let Some(pause) = self.refusal_pauses.remove(profile)
                 {
                     said.push(Notice::HoldEnded {
                         profile: profile.clone(),
-                        after: now.since(hold.since),
+                        after: now.since(pause.since),
                     });
                 }
             }
             Answer::Refused(kind, why) => {
                 let (kind, why) = (*kind, Arc::clone(why));
                 if kind.is_fatal_at_start() && !self.had_an_executor {
-                    if let Some(hold) = self.holds.get_mut(profile) {
-                        hold.try_over(sent);
+                    if let Some(pause) = self.refusal_pauses.get_mut(profile) {
+                        pause.try_over(sent);
                     }
                     said.push(Notice::Fatal { kind, why });
                     return said;
                 }
-                let (another, counts) = match self.holds.get_mut(profile) {
-                    Some(hold) => {
-                        let is_new = hold.is_answer_to_the_try(sent);
-                        (hold.again(kind, Arc::clone(&why), sent, now), is_new)
+                let (another, counts) = match self.refusal_pauses.get_mut(profile) {
+                    Some(pause) => {
+                        let is_new = pause.is_answer_to_the_try(sent);
+                        (pause.again(kind, Arc::clone(&why), sent, now), is_new)
                     }
                     None => {
-                        let hold = Hold::begin(kind, Arc::clone(&why), now);
-                        self.holds.insert(profile.clone(), hold);
+                        let pause = RefusalPause::begin(kind, Arc::clone(&why), now);
+                        self.refusal_pauses.insert(profile.clone(), pause);
                         (true, true)
                     }
                 };
@@ -75,18 +75,18 @@ impl Allocation {
                     let spent = self.failures.refused(profile, &reason, wall);
                     said.extend(spent.map(over));
                 }
-                if another && let Some(hold) = self.holds.get(profile) {
+                if another && let Some(pause) = self.refusal_pauses.get(profile) {
                     said.push(Notice::HoldBegan {
                         profile: profile.clone(),
                         kind,
                         why,
-                        wait: now.until(hold.until),
+                        wait: now.until(pause.until),
                     });
                 }
             }
             Answer::NameTaken | Answer::Trouble(..) => {
-                if let Some(hold) = self.holds.get_mut(profile) {
-                    hold.try_over(sent);
+                if let Some(pause) = self.refusal_pauses.get_mut(profile) {
+                    pause.try_over(sent);
                 }
             }
         }

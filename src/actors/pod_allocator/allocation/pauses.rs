@@ -21,13 +21,13 @@ impl Allocation {
 
     /// A refusal matters only while executors are missing or a test request is in flight.
     fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
-        let hold = self.holds.get(profile);
-        if let Some(hold) = hold.filter(|hold| lacks || hold.is_trying()) {
+        let pause = self.refusal_pauses.get(profile);
+        if let Some(pause) = pause.filter(|pause| lacks || pause.is_trying()) {
             return Some(Pause {
-                cause: Cause::Refused(hold.kind),
-                why: Arc::clone(&hold.why),
-                since: hold.since,
-                until: (!hold.is_trying()).then_some(hold.until),
+                cause: Cause::Refused(pause.kind),
+                why: Arc::clone(&pause.why),
+                since: pause.since,
+                until: (!pause.is_trying()).then_some(pause.until),
             });
         }
         let looping = self

@@ -14,9 +14,9 @@ impl Allocation {
             latest,
             settings: &self.settings,
             crash_loops: &self.crash_loops,
-            holds: &self.holds,
+            refusal_pauses: &self.refusal_pauses,
             gangs: &self.gangs,
-            doubts: &self.doubts,
+            repeatable: &self.repeatable,
             server_back: self.server_back,
             now,
         };
@@ -83,14 +83,14 @@ impl Allocation {
             repeats,
             new,
         } = demand;
-        if let Some(hold) = self.holds.get_mut(&profile)
+        if let Some(pause) = self.refusal_pauses.get_mut(&profile)
             && (!repeats.is_empty() || new > 0)
         {
-            hold.try_one(now);
+            pause.try_one(now);
         }
         for id in repeats {
             self.pace.sent();
-            self.doubts.remove(&id);
+            self.repeatable.remove(&id);
             let profile = profile.clone();
             decision.actions.push(Action::Repeat { id, profile });
         }

@@ -59,7 +59,7 @@ pub struct Claims {
     /// The claims that this round's snapshots mention.
     mentioned: BTreeSet<Arc<str>>,
     /// Claims of orphan pods; when they become free is unknown (spec E-3).
-    haunted: BTreeSet<Arc<str>>,
+    orphans: BTreeSet<Arc<str>>,
     listing: Option<Listing>,
     /// Whether a list is in flight.
     asked: bool,
@@ -100,7 +100,7 @@ impl Claims {
             unread: BTreeSet::new(),
             given: BTreeMap::new(),
             mentioned: BTreeSet::new(),
-            haunted: BTreeSet::new(),
+            orphans: BTreeSet::new(),
             listing: None,
             asked: false,
             first_seen: BTreeMap::new(),
@@ -117,7 +117,7 @@ impl Claims {
         self.now = now;
         self.pool = Pool::default();
         self.mentioned.clear();
-        self.haunted.clear();
+        self.orphans.clear();
         if !self.are_there() {
             return;
         }
@@ -135,7 +135,7 @@ impl Claims {
         let claims = orphans
             .filter_map(|orphan| orphan.claims.as_deref())
             .flatten();
-        (self.haunted).extend(claims.map(|claim| Arc::clone(&claim.name)));
+        (self.orphans).extend(claims.map(|claim| Arc::clone(&claim.name)));
     }
 
     /// An executor has changed, or has left the ledger (`None`).
@@ -287,8 +287,8 @@ impl Claims {
         let listed = self.listing.iter().flat_map(|listing| &listing.claims);
         for claim in listed {
             let gets_lost = claim.spent || claim.of_a_pod || claim.record != latest.record;
-            let haunted = self.haunted.contains(&claim.name);
-            if !claim.ours || gets_lost || claim.record.is_none() || haunted {
+            let orphans = self.orphans.contains(&claim.name);
+            if !claim.ours || gets_lost || claim.record.is_none() || orphans {
                 continue;
             }
             let name = &claim.name;

@@ -96,8 +96,9 @@ impl Window {
         while self.count > most
             && let Some(oldest) = self.groups.front_mut()
         {
-            self.count -= 1;
-            oldest.count -= 1;
+            let surplus = oldest.count.min(self.count - most);
+            self.count -= surplus;
+            oldest.count -= surplus;
             if oldest.count == 0 {
                 self.groups.pop_front();
             }
@@ -161,6 +162,16 @@ mod tests {
         let mut counts = |millis| window.count(now(millis).tick);
         assert_eq!((counts(1_999), counts(2_000), counts(2_499)), (3, 2, 2));
         assert_eq!((counts(2_500), counts(3_998), counts(3_999)), (1, 1, 0));
+    }
+
+    // spec: O-30, L-32
+    #[test]
+    fn absurd_counts_of_an_earlier_incarnation_cost_no_time() {
+        let saved = vec![(0, u32::MAX), (1, 0), (2, u32::MAX)];
+        let mut window = Window::resume(Duration::from_secs(10), &saved, now(1_000));
+        window.add(now(1_000));
+        window.keep_newest(3);
+        assert_eq!(window.count(now(1_000).tick), 3);
     }
 
     // spec: L-30

@@ -3,7 +3,7 @@ use crate::actors::pod_allocator::failures;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
-use crate::model::pod::{Claim, Phase, Restarts, Scheduling, Termination};
+use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
 use crate::model::{Epoch, LossClass};
 use crate::testing::{Scenario, at, id};
 
@@ -208,7 +208,9 @@ fn an_unassigned_pod_gets_the_next_id_and_does_not_count_before() {
     let now = world.scenario.now().tick;
     world.scaling.written("a-default", Ok(seen(3)), now);
     let profile = Some("default".into());
-    world.pod(3, |pod| pod.claim = Claim::UnassignedPod { profile });
+    world.pod(3, |pod| {
+        pod.identity = PodIdentity::UnassignedPod { profile }
+    });
     assert_eq!(world.scenario.current().counts(&"default".into()).live(), 2);
     let actions = world.decide();
     let [
@@ -232,7 +234,9 @@ fn an_unassigned_pod_gets_the_next_id_and_does_not_count_before() {
 fn an_id_whose_pod_is_gone_is_ended_once_no_call_can_assign_it() {
     let mut world = World::running(SetKind::StatefulSet, 1);
     let profile = Some("default".into());
-    world.pod(9, |pod| pod.claim = Claim::UnassignedPod { profile });
+    world.pod(9, |pod| {
+        pod.identity = PodIdentity::UnassignedPod { profile }
+    });
     let taken = world.decide();
     assert!(matches!(taken[..], [Action::Number { .. }]), "{taken:?}");
     let now = world.scenario.now().tick;
@@ -371,7 +375,7 @@ fn restarts_of_a_pod_before_it_got_its_id_are_not_counted_for_its_executor() {
         move |pod: &mut Pod| {
             restarted(count, 3)(pod);
             let profile = Some("default".into());
-            pod.claim = Claim::UnassignedPod { profile };
+            pod.identity = PodIdentity::UnassignedPod { profile };
         }
     };
     world.pod(2, unassigned(2));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::executor::{Gone, How, HowGone, Leaving, Why};
 use crate::model::ids::id_in_pod_name;
-use crate::model::pod::{Claim, DrainedFor, Draining, Phase, Unreadable};
+use crate::model::pod::{DrainedFor, Draining, Phase, PodIdentity, Unreadable};
 use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
@@ -34,11 +34,11 @@ fn inherited(mark: &Draining, now: Now) -> Leaving {
 impl Ledger {
     /// Binds a pod in the first list (spec O-31). Returns whether it was adopted.
     pub(super) fn adopt(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) -> bool {
-        let Claim::Executor {
+        let PodIdentity::Executor {
             id,
             profile,
             incarnation,
-        } = &pod.claim
+        } = &pod.identity
         else {
             return false;
         };
@@ -78,16 +78,16 @@ impl Ledger {
             return false;
         };
         let named = match self.current.of_sets {
-            true => part.claim.as_ref().and_then(Claim::executor),
+            true => part.identity.as_ref().and_then(PodIdentity::executor),
             false => id_in_pod_name(&self.identity.prefix, name),
         };
         let Some(id) = named else {
-            if self.current.of_sets && part.claim.is_none() {
+            if self.current.of_sets && part.identity.is_none() {
                 self.note_unread(part, draft);
             }
             return false;
         };
-        let named = || Claim::Executor {
+        let named = || PodIdentity::Executor {
             id,
             profile: None,
             incarnation: None,
@@ -96,7 +96,7 @@ impl Ledger {
             uid: uid.clone(),
             name: Arc::clone(name),
             version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
-            claim: part.claim.clone().unwrap_or_else(named),
+            identity: part.identity.clone().unwrap_or_else(named),
             phase: Phase::unreadable(),
             ..Pod::blank()
         };
@@ -110,7 +110,7 @@ impl Ledger {
     /// Adopts a pod of the first list that becomes readable only now.
     pub(super) fn read_at_last(&mut self, part: &Unreadable, now: Now, draft: &mut Draft) -> bool {
         let adopted = self.adopt_unreadable(part, now, draft);
-        if let (false, Some(_), Some(uid)) = (adopted, &part.claim, &part.uid) {
+        if let (false, Some(_), Some(uid)) = (adopted, &part.identity, &part.uid) {
             self.drop_unassigned(uid, draft);
         }
         adopted

@@ -112,7 +112,7 @@ impl Ledger {
         }
         if full {
             if polled {
-                self.doubt_absent(&present, &ticket, &version, draft);
+                self.suspect_absence(&present, &ticket, &version, draft);
             }
             self.judge_absent(&present, &ticket, &version, now, draft);
             self.forget_tombstones(&ticket);
@@ -152,7 +152,7 @@ impl Ledger {
                     let before = reading.polled.then(|| self.held(pod));
                     self.sight(pod, authority, reading.may_be_orphan, now, draft);
                     if let Some(watched) = before {
-                        self.doubt_sight(pod, watched, draft);
+                        self.suspect_sighting(pod, watched, draft);
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Checks for drift after a poll showed an executor's pod (spec P-4).
-    fn doubt_sight(&mut self, pod: &Pod, watched: Option<ResourceVersion>, draft: &mut Draft) {
+    fn suspect_sighting(&mut self, pod: &Pod, watched: Option<ResourceVersion>, draft: &mut Draft) {
         let polled = self.held(pod);
         if polled.as_ref() != Some(&pod.version) || polled <= watched {
             return;
@@ -187,7 +187,7 @@ impl Ledger {
     }
 
     /// Checks for drift if a poll lacks pods whose end the watch has not shown (spec P-4).
-    fn doubt_absent(
+    fn suspect_absence(
         &mut self,
         present: &Present,
         ticket: &ListTicket,
@@ -210,7 +210,7 @@ impl Ledger {
             // These are known to be missing.
             .filter(|bound| bound.absent.is_none())
             // The watch does not show pods without our labels.
-            .filter(|bound| bound.pod.claim.executor().is_some())
+            .filter(|bound| bound.pod.identity.executor().is_some())
             .map(|bound| Contradiction {
                 name: Arc::clone(&bound.pod.name),
                 uid: bound.pod.uid.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::ids;
 use crate::model::news::{Found, Outcome};
-use crate::model::pod::{Claim, Phase, Sighting, Unreadable};
+use crate::model::pod::{Phase, PodIdentity, Sighting, Unreadable};
 use crate::model::{Entry, ExecutorId, Now, Pod, ResourceVersion, State, Tick};
 
 use super::super::table::{Authority, EntryNews};
@@ -42,7 +42,7 @@ impl Ledger {
         let state = self.current.entry(id).map(|entry| &entry.state);
         let request = match state {
             Some(State::Sent(request)) => *request,
-            Some(State::Unknown(doubt)) => doubt.request,
+            Some(State::Unknown(unanswered)) => unanswered.request,
             Some(State::Gone(gone)) if gone.bound.is_none() => {
                 return self.created_too_late(id, sighting, draft);
             }
@@ -70,12 +70,12 @@ impl Ledger {
 
     /// Whether a pod with the requested name is the requested one without its labels, which a
     /// webhook may have removed: the record that owns it is this application's (spec E-1, K-2).
-    fn was_asked_for(&self, entry: &Entry, pod: &Pod) -> bool {
+    fn was_requested(&self, entry: &Entry, pod: &Pod) -> bool {
         let record = self.current.record.as_ref();
         entry.incarnation == self.identity.incarnation
             && matches!(
-                pod.claim,
-                Claim::Foreign { .. } | Claim::Unrecognised { .. }
+                pod.identity,
+                PodIdentity::Foreign { .. } | PodIdentity::Unrecognised { .. }
             )
             && record.is_some_and(|record| pod.owner.as_ref() == Some(record))
     }
@@ -91,7 +91,7 @@ impl Ledger {
             }
         };
         if let Some(pod) = pod.filter(|pod| !self.tombstones.contains_key(&pod.uid)) {
-            self.haunt(&pod, Authority::Event, draft);
+            self.note_orphan(&pod, Authority::Event, draft);
         }
     }
 
@@ -101,7 +101,7 @@ impl Ledger {
             uid: part.uid.clone()?,
             name: ids::pod_name(&self.identity.prefix, id).into(),
             version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
-            claim: Claim::Executor {
+            identity: PodIdentity::Executor {
                 id,
                 profile: None,
                 incarnation: Some(self.identity.incarnation),
@@ -139,7 +139,7 @@ impl Ledger {
                     Some(uid) => *uid == pod.uid,
                     None => {
                         self.awaits(pod).is_some_and(|entry| entry.id == id)
-                            || self.was_asked_for(&entry, pod)
+                            || self.was_requested(&entry, pod)
                     }
                 };
                 if its_own {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::model::ids::{self, ExecutorId};
 use crate::model::news::ListTicket;
-use crate::model::pod::{Claim, Unreadable};
+use crate::model::pod::{PodIdentity, Unreadable};
 use crate::model::snapshot::UnassignedPod;
 use crate::model::{Entry, Now, Pod, PodUid, ResourceVersion, Snapshot};
 use crate::planted::{self, Planted};
@@ -60,12 +60,12 @@ impl Ledger {
             }
             self.drop_unassigned(&pod.uid, draft);
         }
-        match &pod.claim {
-            Claim::UnassignedPod { profile } => {
+        match &pod.identity {
+            PodIdentity::UnassignedPod { profile } => {
                 self.note_unassigned(pod, profile.clone(), draft);
                 true
             }
-            Claim::Executor {
+            PodIdentity::Executor {
                 id, incarnation, ..
             } => {
                 let younger = incarnation.is_some_and(|other| other > self.identity.incarnation);
@@ -76,7 +76,7 @@ impl Ledger {
                 self.bind_named(pod, now, draft);
                 true
             }
-            Claim::Unrecognised { .. } | Claim::Foreign { .. } => {
+            PodIdentity::Unrecognised { .. } | PodIdentity::Foreign { .. } => {
                 self.drop_unassigned(&pod.uid, draft);
                 false
             }
@@ -141,11 +141,11 @@ impl Ledger {
 
     /// Binds a pod that has an executor label by now.
     fn bind_named(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) {
-        let Claim::Executor {
+        let PodIdentity::Executor {
             id,
             profile,
             incarnation,
-        } = &pod.claim
+        } = &pod.identity
         else {
             return;
         };

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::model::pod::{Claim, Sighting, Unreadable};
+use crate::model::pod::{PodIdentity, Sighting, Unreadable};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
 use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
-use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
+use super::{Draft, Ledger, MAX_REMEMBERED_UNRECOGNISED, Note};
 
 impl Ledger {
     pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
@@ -19,9 +19,9 @@ impl Ledger {
 
     /// The entry without a pod that may be bound to this one (spec E-1).
     pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
-        let Claim::Executor {
+        let PodIdentity::Executor {
             id, incarnation, ..
-        } = &pod.claim
+        } = &pod.identity
         else {
             return None;
         };
@@ -78,20 +78,24 @@ impl Ledger {
         if self.current.of_sets && self.sight_of_set(pod, may_be_orphan, now, draft) {
             return;
         }
-        match &pod.claim {
-            Claim::Foreign { .. } => self.drop_orphan(&pod.uid, draft),
+        match &pod.identity {
+            PodIdentity::Foreign { .. } => self.drop_orphan(&pod.uid, draft),
             // Only sets make such pods, and those were handled above.
-            Claim::UnassignedPod { .. } => {}
-            Claim::Unrecognised { why } => self.meet_unrecognised(pod, why, draft),
-            Claim::Executor {
+            PodIdentity::UnassignedPod { .. } => {}
+            PodIdentity::Unrecognised { why } => self.meet_unrecognised(pod, why, draft),
+            PodIdentity::Executor {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
-            Claim::Executor { .. } if may_be_orphan && planted::is(Planted::EndedResurrected) => {
+            PodIdentity::Executor { .. }
+                if may_be_orphan && planted::is(Planted::EndedResurrected) =>
+            {
                 self.adopt(pod, now, draft);
             }
-            Claim::Executor { .. } if may_be_orphan => self.haunt(pod, authority, draft),
-            Claim::Executor { .. } => {
+            PodIdentity::Executor { .. } if may_be_orphan => {
+                self.note_orphan(pod, authority, draft)
+            }
+            PodIdentity::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
                 draft.notes.push(note);
             }
@@ -100,7 +104,7 @@ impl Ledger {
 
     pub(super) fn meet_unrecognised(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
         self.drop_orphan(&pod.uid, draft);
-        let room = self.unrecognised.len() < MAX_REMEMBERED_STRANGERS;
+        let room = self.unrecognised.len() < MAX_REMEMBERED_UNRECOGNISED;
         if room && self.unrecognised.insert(pod.uid.clone()) {
             draft
                 .notes
@@ -112,7 +116,7 @@ impl Ledger {
     /// until the record shows which driver is current (spec W-7, I-10).
     fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
         self.drop_orphan(&pod.uid, draft);
-        let room = self.unrecognised.len() < MAX_REMEMBERED_STRANGERS;
+        let room = self.unrecognised.len() < MAX_REMEMBERED_UNRECOGNISED;
         if room && self.unrecognised.insert(pod.uid.clone()) {
             draft.notes.push(Note::Younger(Arc::clone(pod)));
             draft.other |= self.current.record.take().is_some();
@@ -133,7 +137,12 @@ impl Ledger {
         }
     }
 
-    pub(super) fn haunt(&mut self, pod: &Arc<Pod>, authority: Authority<'_>, draft: &mut Draft) {
+    pub(super) fn note_orphan(
+        &mut self,
+        pod: &Arc<Pod>,
+        authority: Authority<'_>,
+        draft: &mut Draft,
+    ) {
         let known = self.current.orphans.get(&pod.uid);
         let held = known.filter(|orphan| orphan.epoch == self.current.epoch);
         // As for executors, a full list that is as new as the held version and shows an older one
@@ -173,7 +182,7 @@ impl Ledger {
         }
         draft.notes.push(Note::Unreadable(part.clone()));
         let Some(name) = &part.name else { return };
-        let claimed = part.claim.as_ref().and_then(Claim::executor);
+        let claimed = part.identity.as_ref().and_then(PodIdentity::executor);
         let Some(id) = self.id_of(name, part.uid.as_ref()).or(claimed) else {
             return;
         };

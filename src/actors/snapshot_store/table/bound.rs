@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::executor::{Absence, Bound, Gone, How, HowGone, Leaving, Why};
-use crate::model::pod::{Claim, Phase};
+use crate::model::pod::{Phase, PodIdentity};
 use crate::model::{Entry, Epoch, Pod, PodState, ProfileName, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
@@ -101,10 +101,10 @@ fn sighted(
 
 /// The profile, if the labels were unreadable at adoption and are readable now.
 fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName> {
-    let Claim::Executor { profile: None, .. } = &bound.pod.claim else {
+    let PodIdentity::Executor { profile: None, .. } = &bound.pod.identity else {
         return None;
     };
-    let Claim::Executor { profile, .. } = &pod.claim else {
+    let PodIdentity::Executor { profile, .. } = &pod.identity else {
         return None;
     };
     let learns = entry.adopted && bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable();
@@ -157,7 +157,7 @@ fn found_relabelled(
     }
     let mut found = with_state(entry, State::Bound(after));
     found.leaving.get_or_insert_with(|| Leaving {
-        why: Why::Mislabelled(missing_label(&pod.claim)),
+        why: Why::Mislabelled(missing_label(&pod.identity)),
         how: How::Delete,
         since: at.now,
     });
@@ -216,7 +216,7 @@ fn absence_at(as_of: &ResourceVersion, at: &At) -> Absence {
 }
 
 fn is_its_own(entry: &Entry, pod: &Pod) -> bool {
-    pod.claim.executor() == Some(entry.id)
+    pod.identity.executor() == Some(entry.id)
 }
 
 fn is_known_mislabelled(entry: &Entry) -> bool {
@@ -287,10 +287,12 @@ fn still_absent(
     (!later && !newer && absence.epoch == epoch).then(|| absence.clone())
 }
 
-fn missing_label(claim: &Claim) -> Arc<str> {
-    match claim {
-        Claim::Foreign { label } => Arc::clone(label),
-        Claim::Unrecognised { why } => Arc::clone(why),
-        Claim::Executor { .. } | Claim::UnassignedPod { .. } => Arc::from("executor id"),
+fn missing_label(identity: &PodIdentity) -> Arc<str> {
+    match identity {
+        PodIdentity::Foreign { label } => Arc::clone(label),
+        PodIdentity::Unrecognised { why } => Arc::clone(why),
+        PodIdentity::Executor { .. } | PodIdentity::UnassignedPod { .. } => {
+            Arc::from("executor id")
+        }
     }
 }

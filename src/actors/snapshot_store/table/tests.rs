@@ -1,5 +1,5 @@
 use crate::model::executor::Class;
-use crate::model::pod::{Claim, Deletion, Phase, tests::pending};
+use crate::model::pod::{Deletion, Phase, PodIdentity, tests::pending};
 use crate::model::{Incarnation, ProfileName};
 
 use super::*;
@@ -94,7 +94,7 @@ fn pod(state: &str, version: u64) -> Arc<Pod> {
 
 fn relabelled(state: &str, version: u64) -> Arc<Pod> {
     let mut pod = Pod::clone(&pod(state, version));
-    pod.claim = Claim::Foreign {
+    pod.identity = PodIdentity::Foreign {
         label: Arc::from("role"),
     };
     Arc::new(pod)
@@ -111,7 +111,7 @@ fn entry_in(column: &str) -> Entry {
         return entry;
     }
     if column == "Unknown" {
-        entry.state = State::Unknown(Doubt {
+        entry.state = State::Unknown(Unanswered {
             request,
             since: at(11),
             repeats: 0,
@@ -149,8 +149,8 @@ fn entry_in(column: &str) -> Entry {
 fn name_of(state: &State) -> &'static str {
     match state {
         State::Sent(_) => "Sent",
-        State::Unknown(doubt) if doubt.in_flight => "in flight",
-        State::Unknown(doubt) if doubt.look_up => "to look up",
+        State::Unknown(unanswered) if unanswered.in_flight => "in flight",
+        State::Unknown(unanswered) if unanswered.look_up => "to look up",
         State::Unknown(_) => "Unknown",
         State::Bound(bound) if bound.absent.is_some() => "Absent",
         State::Bound(bound) => match bound.pod.state() {

@@ -44,18 +44,18 @@ fn found_executors_are_bound_missing_ones_are_lost_and_other_reserved_ids_have_e
 #[test]
 fn a_pod_that_is_unreadable_at_the_start_is_adopted_as_odd_and_not_lost() {
     let of_spot = |mut pod: Pod| {
-        if let Claim::Executor { profile, .. } = &mut pod.claim {
+        if let PodIdentity::Executor { profile, .. } = &mut pod.identity {
             *profile = Some("spot".into());
         }
         pod
     };
     let labels_too = Unreadable {
-        claim: None,
+        identity: None,
         version: None,
         ..unreadable(&inherited(5, "u5", 20))
     };
     let unrecognised = Unreadable {
-        claim: Some(relabelled(inherited(6, "u6", 20)).claim),
+        identity: Some(relabelled(inherited(6, "u6", 20)).identity),
         ..unreadable(&inherited(6, "u6", 20))
     };
     let mut store = successor();

@@ -71,7 +71,7 @@ fn nothing_else_binds() {
 fn an_unrecognised_pod_is_logged_once_and_never_counted_or_touched() {
     let mut store = Store::new();
     let mut unrecognised = running(1, "s", 20);
-    unrecognised.claim = Claim::Unrecognised {
+    unrecognised.identity = PodIdentity::Unrecognised {
         why: "executor id -1".into(),
     };
     let warnings = |applied: &Applied| {
@@ -92,7 +92,7 @@ fn ten_thousand_unrecognised_pods_cost_no_more_than_a_thousand() {
     let mut warnings = 0;
     for n in 0..10_000 {
         let mut unrecognised = running(1, &format!("s{n}"), 20 + n);
-        unrecognised.claim = Claim::Unrecognised { why: "x".into() };
+        unrecognised.identity = PodIdentity::Unrecognised { why: "x".into() };
         warnings += store.seen(unrecognised).notes.len();
     }
     assert_eq!(warnings, 1_000);
@@ -213,7 +213,7 @@ fn a_relabelled_pod_is_live_until_a_look_up_shows_its_owner() {
     store.look_up(1, found(relabelled(running(1, "u1", 30))));
     assert_eq!(store.state(1), "Leaving");
     assert_eq!(
-        store.entry(1).pod().unwrap().claim.executor(),
+        store.entry(1).pod().unwrap().identity.executor(),
         None,
         "its newest labels are kept"
     );

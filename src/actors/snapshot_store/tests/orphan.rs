@@ -157,7 +157,7 @@ fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
     let mut store = Store::new();
     store.request(1);
     let mut unsigned = pod(1, "u1", 20);
-    unsigned.claim = Claim::Executor {
+    unsigned.identity = PodIdentity::Executor {
         id: id(1),
         profile: None,
         incarnation: None,
@@ -200,7 +200,7 @@ fn news_older_than_the_last_full_list_makes_no_orphan() {
 fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_record_is_read_again() {
     let mut store = Store::new();
     let mut younger = pod(7, "theirs", 40);
-    younger.claim = Claim::Executor {
+    younger.identity = PodIdentity::Executor {
         id: ExecutorId::new(7).unwrap(),
         profile: Some("default".into()),
         incarnation: Some(Incarnation(u64::MAX)),
@@ -227,7 +227,7 @@ fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_reco
 fn a_later_incarnations_pod_is_no_orphan_to_a_driver_that_has_not_read_the_new_record() {
     let mut store = Store::new();
     let mut younger = running(2_001, "younger", 40);
-    younger.claim = Claim::Executor {
+    younger.identity = PodIdentity::Executor {
         id: id(2_001),
         profile: None,
         incarnation: Some(Incarnation(INCARNATION.0 + 1)),

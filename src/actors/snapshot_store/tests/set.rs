@@ -29,7 +29,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
 /// A pod with unreadable labels, or with nothing readable but name, uid and version.
 fn unlabelled(pod: &Pod) -> Sighting {
     Sighting::Unreadable(Unreadable {
-        claim: None,
+        identity: None,
         ..unreadable(pod)
     })
 }
@@ -93,7 +93,7 @@ fn a_pod_that_turns_out_to_be_foreign_or_to_have_no_id_delays_no_report() {
     store.tell(News::Seen { pod, epoch });
     assert_eq!((store.state(5), store.state(6)), ("–", "–"));
     store.seen(Pod {
-        claim: Claim::UnassignedPod { profile: None },
+        identity: PodIdentity::UnassignedPod { profile: None },
         version: 60.into(),
         ..new
     });

@@ -132,8 +132,7 @@ impl World {
     fn repeat(&mut self, a: usize, b: usize) {
         let id = 1 + a as u64 % self.next_id;
         let entry = self.store.snapshot().entry(super::id(id)).cloned();
-        let idle =
-            |entry: Arc<Entry>| matches!(&entry.state, State::Unknown(doubt) if !doubt.in_flight);
+        let idle = |entry: Arc<Entry>| matches!(&entry.state, State::Unknown(unanswered) if !unanswered.in_flight);
         if !entry.is_some_and(idle) {
             return;
         }
@@ -208,10 +207,10 @@ impl World {
             };
             (true, after.clone(), relabelled(after))
         } else {
-            let claim = super::pod(id, "", 0).claim;
+            let identity = super::pod(id, "", 0).identity;
             let after = Pod {
                 version,
-                claim,
+                identity,
                 ..before
             };
             (false, after.clone(), after)
@@ -364,7 +363,9 @@ impl World {
         for entry in entries {
             match &entry.state {
                 State::Sent(_) => _ = self.store.broke(entry.id.get()),
-                State::Unknown(doubt) if doubt.in_flight => _ = self.store.broke(entry.id.get()),
+                State::Unknown(unanswered) if unanswered.in_flight => {
+                    _ = self.store.broke(entry.id.get())
+                }
                 _ => {}
             }
         }
@@ -439,7 +440,7 @@ fn is_missed(entry: &Entry) -> bool {
 }
 
 fn is_ours(pod: &Pod) -> bool {
-    pod.claim.executor().is_some()
+    pod.identity.executor().is_some()
 }
 
 fn pick<T>(from: &[T], index: usize) -> Option<&T> {

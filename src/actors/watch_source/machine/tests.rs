@@ -293,7 +293,7 @@ fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
         name: None,
         uid: None,
         version: Some(17.into()),
-        claim: None,
+        identity: None,
         error: Arc::from("spec: a number"),
     });
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::kubernetes::labels::DELETION_COST;
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::{ProfileSpec, WatchLine};
-use crate::model::pod::Claim;
+use crate::model::pod::PodIdentity;
 use crate::model::{ExecutorId, Incarnation, Pod};
 use devcluster::{self, DevCluster, Options};
 
@@ -57,8 +57,8 @@ async fn a_requested_pod_is_ours_in_the_response_in_a_look_up_and_in_a_list() {
     let (_cluster, calls) = cluster();
     let created = pod(calls.create_pod(&executor(1)).await.unwrap());
     assert_eq!(
-        created.claim,
-        Claim::Executor {
+        created.identity,
+        PodIdentity::Executor {
             id: ExecutorId::FIRST,
             profile: Some("default".into()),
             incarnation: Some(Incarnation(3)),
@@ -112,7 +112,7 @@ async fn a_patch_returns_the_changed_pod_or_none_if_it_is_gone() {
         .unwrap()
         .unwrap());
     assert!(
-        matches!(&patched.claim, Claim::Foreign { label } if &**label == "boatswain.dev/inactive")
+        matches!(&patched.identity, PodIdentity::Foreign { label } if &**label == "boatswain.dev/inactive")
     );
     let listed = calls.list_pods(&ListQuery::default()).await.unwrap();
     assert!(listed.items.is_empty(), "neither source reads it again");

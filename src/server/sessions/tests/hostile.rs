@@ -104,22 +104,78 @@ async fn a_session_that_does_not_register_is_closed() {
 
 // spec: O-50
 #[actix::test]
-async fn a_thousand_silent_sessions_leave_room_again_once_they_are_closed() {
-    let driver = Driver::with_room(2, 1_001).await;
-    let mut bystander = driver.registered(2).await;
+async fn silent_sessions_leave_room_again_once_they_are_closed() {
+    let driver = Driver::with_room(8, 7).await;
+    let mut bystander = driver.registered(8).await;
     let mut silent = Vec::new();
-    for _ in 0..1_000 {
-        silent.push(driver.socket(1).await);
+    for n in 1..=6 {
+        silent.push(driver.socket(n).await);
     }
     assert!(
-        driver.socket_with(&driver.token(1)).await.is_err(),
-        "the house is full"
+        driver.socket_with(&driver.token(7)).await.is_err(),
+        "no room is left"
     );
     still_works(&mut bystander).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    drop(silent);
     still_works(&mut bystander).await;
-    driver.registered(1).await;
+    driver.registered(7).await;
+}
+
+// spec: O-55
+#[actix::test]
+async fn of_an_executors_unregistered_connections_only_the_newest_stays() {
+    let driver = Driver::with_room(2, 8).await;
+    let mut bystander = driver.registered(2).await;
+    let mut registered = driver.registered(1).await;
+    let mut last = driver.socket(1).await;
+    for _ in 0..1_000 {
+        let newer = driver.socket(1).await;
+        let mut older = std::mem::replace(&mut last, newer);
+        assert_eq!(
+            hear(&mut older).await,
+            json!({"close": 1000, "why": "the session is over"})
+        );
+    }
+    still_works(&mut registered).await;
+    still_works(&mut bystander).await;
+    let answer = ask(&mut last, &registration(1)).await;
+    assert_eq!(answer["type"], "registered");
+    assert_eq!(hear(&mut registered).await["type"], "superseded");
+}
+
+// spec: O-56
+#[actix::test]
+async fn an_executor_that_sends_without_end_is_read_slowly() {
+    let driver = Driver::with(2).await;
+    let mut bystander = driver.registered(2).await;
+    let mut eager = driver.registered(1).await;
+    let began = tokio::time::Instant::now();
+    for _ in 0..400 {
+        ask(&mut eager, &json!({"type": "dance"})).await;
+    }
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(10), "{took:?}");
+    still_works(&mut bystander).await;
+}
+
+// spec: O-56
+#[actix::test]
+async fn an_executor_that_posts_without_end_is_refused_with_429() {
+    let driver = Driver::with(1).await;
+    let token = driver.token(1);
+    let (_, answer) = driver.post(&token, registration(1).to_string()).await;
+    let session = &answer["messages"][0]["session"];
+    let beat = json!({"type": "heartbeat", "session": session, "busy_slots": 0}).to_string();
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        let (status, answer) = driver.post(&token, beat.clone()).await;
+        statuses.push((status.as_u16(), answer["code"].clone()));
+    }
+    assert_eq!(statuses[0], (200, Value::Null));
+    assert_eq!(statuses[39], (429, json!("too-many-messages")));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (status, _) = driver.post(&token, beat).await;
+    assert_eq!(status, StatusCode::OK);
 }
 
 // spec: O-50

@@ -1,6 +1,10 @@
 //! Tests of service account tokens, and of the keys that a cluster publishes.
 
+use axum::extract::Request as Call;
+use axum::middleware::{Next, from_fn};
 use http_body_util::BodyExt as _;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::*;
 use crate::actors::executor_registry::registry::Proof;
@@ -98,4 +102,83 @@ async fn without_keys_an_executor_is_deferred() {
     let keys = TokenKeys::new(calls, Clock::system(), AUDIENCE.to_owned());
     let access = Access::Kubernetes(keys.start());
     assert_eq!(access.prove(&token).await, Err(Denied::NoKeys));
+}
+
+/// The keys of a cluster whose documents take as long as the channel says, how often they were fetched, and that
+/// channel.
+fn slow_access(cluster: &Cluster) -> (Access, watch::Receiver<u32>, watch::Sender<Duration>) {
+    let (slowness, delay) = watch::channel(Duration::ZERO);
+    let (fetches, fetched) = watch::channel(0);
+    let fetches = Arc::new(fetches);
+    let slowly = from_fn(move |call: Call, next: Next| {
+        let (delay, fetches) = (*delay.borrow(), Arc::clone(&fetches));
+        async move {
+            if call.uri().path().ends_with("openid-configuration") {
+                fetches.send_modify(|count| *count += 1);
+                tokio::time::sleep(delay).await;
+            }
+            next.run(call).await
+        }
+    });
+    let router = cluster.0.router().layer(slowly);
+    let calls = calls_to(Clients::in_process(router, "default"));
+    let keys = TokenKeys::new(calls, Clock::system(), AUDIENCE.to_owned());
+    (Access::Kubernetes(keys.start()), fetched, slowness)
+}
+
+// spec: O-54
+#[actix::test]
+async fn a_known_key_never_waits_for_the_fetch_that_an_invented_one_caused() {
+    tokio::time::pause();
+    let (cluster, other) = (Cluster::start(), Cluster::start());
+    let (access, _, slowness) = slow_access(&cluster);
+    let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
+    let (forged, _) = other.token("a-exec-1", AUDIENCE).await;
+    assert!(access.prove(&token).await.is_ok());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    slowness.send_replace(Duration::from_secs(9));
+    let (fetching, forger) = (access.clone(), forged.clone());
+    let waiting = tokio::spawn(async move { fetching.prove(&forger).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let began = Instant::now();
+    assert!(access.prove(&token).await.is_ok());
+    assert!(began.elapsed() < Duration::from_millis(10), "{began:?}");
+    // What waits for the fetch waits for a bounded time, and is to come again.
+    assert_eq!(waiting.await.unwrap(), Err(Denied::NoKeys));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+// spec: O-54
+#[actix::test]
+async fn keys_are_fetched_one_at_a_time_and_rarely_whatever_is_invented() {
+    tokio::time::pause();
+    let (cluster, other) = (Cluster::start(), Cluster::start());
+    let (access, fetched, slowness) = slow_access(&cluster);
+    let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
+    let (forged, _) = other.token("a-exec-1", AUDIENCE).await;
+    slowness.send_replace(Duration::from_secs(8));
+    for _ in 0..90 {
+        let (access, forged) = (access.clone(), forged.clone());
+        tokio::spawn(async move { access.prove(&forged).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    // Each takes 8 s, and the next begins 10 s after the end of the last one.
+    assert_eq!(*fetched.borrow(), 5);
+    let began = Instant::now();
+    assert!(access.prove(&token).await.is_ok());
+    assert!(began.elapsed() < Duration::from_millis(10));
+}
+
+// spec: O-54
+#[actix::test]
+async fn a_new_key_is_known_once_the_fetch_that_is_under_way_has_ended() {
+    tokio::time::pause();
+    let cluster = Cluster::start();
+    let (access, fetched, slowness) = slow_access(&cluster);
+    slowness.send_replace(Duration::from_secs(1));
+    let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
+    let proofs = (0..10).map(|_| access.prove(&token));
+    let proofs = futures::future::join_all(proofs).await;
+    assert!(proofs.iter().all(Result::is_ok), "{proofs:?}");
+    assert_eq!(*fetched.borrow(), 1);
 }

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{NOTHING, age, or_nothing};
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{
+    at, condition, entries, is_true, list, number, strings, text, text_or,
+};
 use crate::objects::resource::Resource;
 
 pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -44,21 +46,21 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
 fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
     let count = |path: &[&str]| at(set, path).and_then(Value::as_u64).unwrap_or(0);
     let wanted = count(&["spec", "replicas"]);
-    let told = |field: &str| count(&["status", field]);
-    let ready = format!("{}/{wanted}", told("readyReplicas"));
+    let status = |field: &str| count(&["status", field]);
+    let ready = format!("{}/{wanted}", status("readyReplicas"));
     let mut cells = match resource {
         Resource::Deployments => vec![
             name,
             ready.into(),
-            told("updatedReplicas").into(),
-            told("availableReplicas").into(),
+            status("updatedReplicas").into(),
+            status("availableReplicas").into(),
             age,
         ],
         Resource::ReplicaSets => vec![
             name,
             wanted.into(),
-            told("replicas").into(),
-            told("readyReplicas").into(),
+            status("replicas").into(),
+            status("readyReplicas").into(),
             age,
         ],
         _ => vec![name, ready.into(), age],
@@ -91,17 +93,12 @@ fn labels(object: &Value, path: &[&str]) -> String {
 
 fn service(service: &Value, name: Value, age: Value) -> Vec<Value> {
     let kind = text(service, &["spec", "type"]);
-    let own = list(service, &["spec", "externalIPs"])
-        .iter()
-        .filter_map(Value::as_str);
+    let own = strings(service, &["spec", "externalIPs"]);
     let outside = match kind {
         "ClusterIP" | "NodePort" => join(own),
         "LoadBalancer" => {
             let balancer = list(service, &["status", "loadBalancer", "ingress"]).iter();
-            let addresses = balancer.map(|i| match text(i, &["ip"]) {
-                "" => text(i, &["hostname"]),
-                ip => ip,
-            });
+            let addresses = balancer.map(|i| text_or(i, &["ip"], text(i, &["hostname"])));
             let all: Vec<&str> = addresses.chain(own).collect();
             if all.is_empty() {
                 "<pending>".to_owned()
@@ -115,7 +112,7 @@ fn service(service: &Value, name: Value, age: Value) -> Vec<Value> {
     let ports: Vec<String> = list(service, &["spec", "ports"])
         .iter()
         .map(|port| {
-            let number = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+            let number = |field: &str| number(port, &[field]).unwrap_or(0);
             let protocol = text(port, &["protocol"]);
             match number("nodePort") {
                 0 => format!("{}/{protocol}", number("port")),
@@ -152,10 +149,11 @@ fn claim(claim: &Value, name: Value, age: Value) -> Vec<Value> {
         text => text.to_owned(),
     };
     let annotation = "volume.beta.kubernetes.io/storage-class";
-    let class = match text(claim, &["metadata", "annotations", annotation]) {
-        "" => text(claim, &["spec", "storageClassName"]),
-        class => class,
-    };
+    let class = text_or(
+        claim,
+        &["metadata", "annotations", annotation],
+        text(claim, &["spec", "storageClassName"]),
+    );
     vec![
         name,
         phase.into(),
@@ -185,51 +183,40 @@ fn access_modes(modes: &[Value]) -> String {
 fn event(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     let since = |path: &[&str]| super::age::since(text(event, path), now);
     let is = |path: &[&str]| !text(event, path).is_empty();
-    let first = if is(&["firstTimestamp"]) {
-        since(&["firstTimestamp"])
-    } else {
-        since(&["eventTime"])
+    let first = match is(&["firstTimestamp"]) {
+        true => since(&["firstTimestamp"]),
+        false => since(&["eventTime"]),
     };
-    let number = |path: &[&str]| at(event, path).and_then(Value::as_i64);
-    let (last, count) = if event.get("series").is_some() {
-        (
-            since(&["series", "lastObservedTime"]),
-            number(&["series", "count"]).unwrap_or(0),
-        )
+    let (last, count) = if let Some(series) = event.get("series") {
+        let count = number(series, &["count"]).unwrap_or(0);
+        (since(&["series", "lastObservedTime"]), count)
     } else {
-        let last = if is(&["lastTimestamp"]) {
-            since(&["lastTimestamp"])
-        } else {
-            first.clone()
+        let last = match is(&["lastTimestamp"]) {
+            true => since(&["lastTimestamp"]),
+            false => first.clone(),
         };
-        (last, number(&["count"]).filter(|c| *c != 0).unwrap_or(1))
+        (
+            last,
+            number(event, &["count"]).filter(|c| *c != 0).unwrap_or(1),
+        )
     };
     let about = text(event, &["involvedObject", "kind"]).to_lowercase();
     let about = match text(event, &["involvedObject", "name"]) {
         "" => about,
         named => format!("{about}/{named}"),
     };
-    let source = match (
-        text(event, &["source", "component"]),
-        text(event, &["source", "host"]),
-    ) {
-        ("", _) => match (
-            text(event, &["reportingComponent"]),
-            text(event, &["reportingInstance"]),
-        ) {
-            (component, "") => component.to_owned(),
-            (component, instance) => format!("{component}, {instance}"),
-        },
-        (component, "") => component.to_owned(),
-        (component, host) => format!("{component}, {host}"),
+    let source = match text(event, &["source", "component"]) {
+        "" => [&["reportingComponent"][..], &["reportingInstance"]],
+        _ => [&["source", "component"][..], &["source", "host"]],
     };
+    let source = source.map(|path| text(event, path)).join(", ");
     vec![
         last.into(),
         text(event, &["type"]).into(),
         text(event, &["reason"]).into(),
         about.into(),
         text(event, &["involvedObject", "fieldPath"]).into(),
-        source.into(),
+        source.trim_end_matches(", ").into(),
         text(event, &["message"]).trim().into(),
         first.into(),
         count.into(),
@@ -238,22 +225,16 @@ fn event(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn node(node: &Value, name: Value, age: Value) -> Vec<Value> {
-    let ready = list(node, &["status", "conditions"])
-        .iter()
-        .find(|c| text(c, &["type"]) == "Ready");
-    let mut status = match ready.map(|c| text(c, &["status"])) {
-        Some("True") => "Ready",
-        Some(_) => "NotReady",
-        None => "Unknown",
+    let mut status = match condition(node, "Ready") {
+        "True" => "Ready",
+        "" => "Unknown",
+        _ => "NotReady",
     }
     .to_owned();
-    if at(node, &["spec", "unschedulable"]) == Some(&Value::Bool(true)) {
+    if is_true(node, &["spec", "unschedulable"]) {
         status.push_str(",SchedulingDisabled");
     }
-    let mut roles: Vec<&str> = at(node, &["metadata", "labels"])
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
+    let mut roles: Vec<&str> = entries(node, &["metadata", "labels"])
         .filter_map(|(key, value)| match key.as_str() {
             "kubernetes.io/role" => value.as_str().filter(|v| !v.is_empty()),
             key => key
@@ -268,10 +249,7 @@ fn node(node: &Value, name: Value, age: Value) -> Vec<Value> {
             .find(|a| text(a, &["type"]) == kind);
         found.map_or(NOTHING, |a| text(a, &["address"]))
     };
-    let info = |field: &str| match text(node, &["status", "nodeInfo", field]) {
-        "" => "<unknown>",
-        text => text,
-    };
+    let info = |field: &str| text_or(node, &["status", "nodeInfo", field], "<unknown>");
     vec![
         name,
         status.into(),

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::objects::object::text;
 use crate::objects::resource::Resource;
 
-/// A column definition.
 #[derive(Debug)]
 pub struct Column {
     name: &'static str,
@@ -86,7 +85,6 @@ pub fn columns(resource: Resource) -> Vec<Value> {
     columns.iter().map(Column::to_value).collect()
 }
 
-/// The cells of an object.
 pub fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     match resource {
         Resource::Pods => pods::cells(object, now),
@@ -94,7 +92,6 @@ pub fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
-/// The conditions of a row.
 pub fn conditions(resource: Resource, object: &Value) -> Option<Value> {
     if resource != Resource::Pods {
         return None;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, age, or_nothing};
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, condition, is_true, list, number, text};
 
 pub(super) const COLUMNS: [Column; 9] = [
     NAME,
@@ -61,10 +61,7 @@ struct Count {
 
 impl Count {
     fn restarted(&mut self, container: &Value) {
-        self.restarts += container
-            .get("restartCount")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
+        self.restarts += number(container, &["restartCount"]).unwrap_or(0);
         let ended = text(container, &["lastState", "terminated", "finishedAt"]);
         self.last = self.last.max(ended.parse().ok());
     }
@@ -79,7 +76,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         .collect();
     let total = spec("containers").len() + sidecars.len();
     let mut count = Count::default();
-    let word = word(pod, &sidecars, &mut count);
+    let status = status(pod, &sidecars, &mut count);
     let restarts = match count.last.filter(|_| count.restarts != 0) {
         Some(last) => format!(
             "{} ({} ago)",
@@ -91,7 +88,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         text(pod, &["metadata", "name"]).into(),
         format!("{}/{total}", count.ready).into(),
-        word.into(),
+        status.into(),
         restarts.into(),
         age(pod, now).into(),
         or_nothing(address(pod)).into(),
@@ -121,14 +118,12 @@ fn readiness_gates(pod: &Value) -> Value {
 }
 
 fn has_condition(pod: &Value, kind: &str) -> bool {
-    list(pod, &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == kind && text(c, &["status"]) == "True")
+    condition(pod, kind) == "True"
 }
 
 /// The reason why a container terminated, or else its exit code or signal.
 fn ending(terminated: &Value) -> String {
-    let number = |field: &str| terminated.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let number = |field: &str| number(terminated, &[field]).unwrap_or(0);
     match (text(terminated, &["reason"]), number("signal")) {
         ("", 0) => format!("ExitCode:{}", number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -137,37 +132,37 @@ fn ending(terminated: &Value) -> String {
 }
 
 /// The one-word status of a pod. Which containers count towards readiness and restarts depends on the pod's progress.
-fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
+fn status(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     let phase = text(pod, &["status", "phase"]);
     let reason = text(pod, &["status", "reason"]);
-    let mut word = if reason.is_empty() { phase } else { reason }.to_owned();
+    let mut status = if reason.is_empty() { phase } else { reason }.to_owned();
     let gated = |c: &Value| {
         text(c, &["type"]) == "PodScheduled" && text(c, &["reason"]) == "SchedulingGated"
     };
     if list(pod, &["status", "conditions"]).iter().any(gated) {
-        word = "SchedulingGated".to_owned();
+        status = "SchedulingGated".to_owned();
     }
     let mut of_sidecars = Count::default();
-    let initializing = init_word(pod, sidecars, count, &mut of_sidecars);
+    let initializing = init_status(pod, sidecars, count, &mut of_sidecars);
     if let Some(initializing) = &initializing {
-        word.clone_from(initializing);
+        status.clone_from(initializing);
     }
     if initializing.is_none() || has_condition(pod, "Initialized") {
         (count.restarts, count.last) = (of_sidecars.restarts, of_sidecars.last);
-        main_word(pod, &mut word, count);
+        main_status(pod, &mut status, count);
     }
     if at(pod, &["metadata", "deletionTimestamp"]).is_none() {
-        return word;
+        return status;
     }
     match (reason, phase) {
         ("NodeLost", _) => "Unknown".to_owned(),
-        (_, "Succeeded" | "Failed") => word,
+        (_, "Succeeded" | "Failed") => status,
         _ => "Terminating".to_owned(),
     }
 }
 
 /// The status while the init containers are not complete.
-fn init_word(
+fn init_status(
     pod: &Value,
     sidecars: &[&str],
     count: &mut Count,
@@ -184,9 +179,9 @@ fn init_word(
             of_sidecars.restarted(container);
         }
         let terminated = at(container, &["state", "terminated"]);
-        let is = |field: &str| container.get(field) == Some(&Value::Bool(true));
+        let is = |field: &str| is_true(container, &[field]);
         match terminated {
-            Some(t) if t.get("exitCode").and_then(Value::as_i64).unwrap_or(0) == 0 => continue,
+            Some(t) if number(t, &["exitCode"]).unwrap_or(0) == 0 => continue,
             _ if is_sidecar && is("started") => {
                 count.ready += usize::from(is("ready"));
                 continue;
@@ -204,25 +199,23 @@ fn init_word(
 }
 
 /// The first container that waits or has terminated determines the status, unless another one still runs.
-fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
+fn main_status(pod: &Value, status: &mut String, count: &mut Count) {
     let mut runs = false;
     for container in list(pod, &["status", "containerStatuses"]).iter().rev() {
         count.restarted(container);
         let waiting = text(container, &["state", "waiting", "reason"]);
         if !waiting.is_empty() {
-            waiting.clone_into(word);
+            waiting.clone_into(status);
         } else if let Some(terminated) = at(container, &["state", "terminated"]) {
-            *word = ending(terminated);
-        } else if container.get("ready") == Some(&Value::Bool(true))
-            && at(container, &["state", "running"]).is_some()
-        {
+            *status = ending(terminated);
+        } else if is_true(container, &["ready"]) && at(container, &["state", "running"]).is_some() {
             runs = true;
             count.ready += 1;
         }
     }
-    if word == "Completed" && runs {
+    if status == "Completed" && runs {
         let ready = has_condition(pod, "Ready");
-        *word = if ready { "Running" } else { "NotReady" }.to_owned();
+        *status = if ready { "Running" } else { "NotReady" }.to_owned();
     }
 }
 
@@ -251,7 +244,7 @@ mod tests {
         })
     }
 
-    fn word(pod: &Value) -> String {
+    fn status(pod: &Value) -> String {
         shown(pod)[1].clone()
     }
 
@@ -284,7 +277,7 @@ mod tests {
             (ended(json!({"exitCode": 3})), "ExitCode:3"),
             (ended(json!({"exitCode": 137, "signal": 9})), "Signal:9"),
         ] {
-            assert_eq!(word(&pod), wanted, "{pod}");
+            assert_eq!(status(&pod), wanted, "{pod}");
         }
     }
 
@@ -299,22 +292,22 @@ mod tests {
         );
         assert_eq!(shown(&pod), ["1/2", "NotReady", "0"]);
         pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        assert_eq!(word(&pod), "Running");
+        assert_eq!(status(&pod), "Running");
     }
 
     #[test]
     fn a_deleted_pod_is_terminating_until_its_containers_have_terminated() {
         let mut running = pod("Running", &[json!({"running": {}})]);
         running["metadata"]["deletionTimestamp"] = json!(NOW);
-        assert_eq!(word(&running), "Terminating");
+        assert_eq!(status(&running), "Terminating");
         running["status"]["reason"] = json!("NodeLost");
-        assert_eq!(word(&running), "Unknown");
+        assert_eq!(status(&running), "Unknown");
         let mut failed = pod(
             "Failed",
             &[json!({"terminated": {"exitCode": 1, "reason": "Error"}})],
         );
         failed["metadata"]["deletionTimestamp"] = json!(NOW);
-        assert_eq!(word(&failed), "Error");
+        assert_eq!(status(&failed), "Error");
     }
 
     #[test]
@@ -327,7 +320,7 @@ mod tests {
             let statuses = states.iter().map(|s| json!({"name": "i", "state": s}));
             pod["spec"]["initContainers"] = json!([{"name": "i"}, {"name": "j"}]);
             pod["status"]["initContainerStatuses"] = statuses.collect();
-            word(&pod)
+            status(&pod)
         };
         let done = json!({"terminated": {"exitCode": 0}});
         assert_eq!(init(&[json!({"running": {}})]), "Init:0/2");
@@ -380,10 +373,10 @@ mod tests {
     fn the_reason_of_a_pod_precedes_its_phase() {
         let mut evicted = pod("Failed", &[]);
         evicted["status"]["reason"] = json!("Evicted");
-        assert_eq!(word(&evicted), "Evicted");
+        assert_eq!(status(&evicted), "Evicted");
         let mut gated = pod("Pending", &[]);
         gated["status"]["conditions"] =
             json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
-        assert_eq!(word(&gated), "SchedulingGated");
+        assert_eq!(status(&gated), "SchedulingGated");
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{BACK_OFF_AFTER, Node, Step};
 use crate::changes::write::Write;
 use crate::node::fault_injection::Fault;
-use crate::node::report::{Container, Ending, Report, evicted};
+use crate::node::report::{Container, Report, Termination, evicted};
 use crate::node::restart::Restarts;
 use crate::node::{bind, containers, register, remove, volumes};
 use crate::objects::object::{Object, text};
@@ -40,11 +40,7 @@ impl Due<'_> {
     }
 
     fn report(&self, status: Value) -> Write {
-        Write::Report {
-            key: self.pod.key().clone(),
-            uid: self.pod.uid().to_owned(),
-            status,
-        }
+        Write::report(self.pod, status)
     }
 
     fn runs(&self) -> bool {
@@ -53,7 +49,6 @@ impl Due<'_> {
 }
 
 impl Node {
-    /// The writes of a step, one after the other.
     pub(super) fn step(&mut self, uid: &str, step: Step) -> Option<Vec<Write>> {
         let known = self.pods.get_mut(uid)?;
         known.next = None;
@@ -69,17 +64,17 @@ impl Node {
             Step::Restart => {
                 known.restarts.begin();
                 let started = *known.started.get_or_insert(due.now);
-                self.runs_again(&due, Container::Running(due.now), started)
+                self.report_running(&due, Container::Running(due.now), started)
             }
-            Step::Affirm => {
+            Step::ReportReady => {
                 let started = known.started.unwrap_or(due.now);
-                self.runs_again(&due, Container::Running(started), started)
+                self.report_running(&due, Container::Running(started), started)
             }
-            Step::Suffer(fault) => due.runs().then(|| self.suffer(&due, fault)).flatten(),
+            Step::Fail(fault) => due.runs().then(|| self.fail(&due, fault)).flatten(),
             Step::Stop => {
                 let started = known.started.filter(|_| due.runs());
                 let ended = started.map(|started| {
-                    let ending = Ending::exit(143, started, due.now);
+                    let ending = Termination::exit(143, started, due.now);
                     due.report(due.status_of_all(Container::Ended(ending), started))
                 });
                 let removed = remove(&known.key, uid);
@@ -90,8 +85,8 @@ impl Node {
 
     /// What cannot be bound is considered again when the node takes pods again, or when a claim is made.
     fn bind(&mut self, state: &State, due: &Due<'_>) -> Vec<Write> {
-        let refused = if register::takes_pods(state, &self.options.name) {
-            volumes::lacks(state, due.pod)
+        let refused = if register::is_schedulable(state, &self.options.name) {
+            volumes::missing_claim(state, due.pod)
         } else {
             Some(register::CORDONED.to_owned())
         };
@@ -99,7 +94,7 @@ impl Node {
             return vec![bind(due.pod, &self.options.name)];
         };
         self.pods.remove(due.pod.uid());
-        let refusal = register::refuse(due.pod, &why, due.now);
+        let refusal = register::mark_unschedulable(due.pod, &why, due.now);
         refusal.into_iter().collect()
     }
 
@@ -121,33 +116,33 @@ impl Node {
             due.status(&containers, due.now)
         } else {
             known.started = Some(due.now);
-            self.plan_trouble(uid);
+            self.plan_failure(uid);
             due.status_of_all(Container::Running(due.now), due.now)
         };
         Some(vec![due.report(status)])
     }
 
     /// Says that the pod's containers run, as often as they were restarted.
-    fn runs_again(
+    fn report_running(
         &mut self,
         due: &Due<'_>,
         container: Container,
         started: Timestamp,
     ) -> Option<Vec<Write>> {
         let mut status = due.status_of_all(container, started);
-        self.pods.get(due.pod.uid())?.restarts.tell(&mut status);
-        self.plan_trouble(due.pod.uid());
+        self.pods.get(due.pod.uid())?.restarts.add_to(&mut status);
+        self.plan_failure(due.pod.uid());
         Some(vec![due.report(status)])
     }
 
-    fn suffer(&mut self, due: &Due<'_>, fault: Fault) -> Option<Vec<Write>> {
+    fn fail(&mut self, due: &Due<'_>, fault: Fault) -> Option<Vec<Write>> {
         let known = self.pods.get_mut(due.pod.uid())?;
         let started = known.started.unwrap_or(due.now);
-        let ending = Ending::by(fault, started, due.now);
+        let ending = Termination::by(fault, started, due.now);
         let mut status = due.status_of_all(Container::Ended(ending), started);
         if fault == Fault::Eviction {
             evicted(&mut status, due.now);
-        } else if Restarts::are_wanted(due.pod.value()) {
+        } else if Restarts::are_enabled(due.pod.value()) {
             let wait = known.restarts.ended(&mut status);
             let at = Instant::now() + wait + self.options.start_delay;
             self.plan_step(due.pod.uid(), at, Step::Restart);

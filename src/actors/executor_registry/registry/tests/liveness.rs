@@ -7,6 +7,10 @@ fn timeout(seconds: u64) -> Why {
     Why::HeartbeatTimeout(Duration::from_secs(seconds))
 }
 
+fn unreachable(seconds: u64) -> Why {
+    Why::Unreachable(Duration::from_secs(seconds))
+}
+
 // spec: B-10, B-12
 #[test]
 fn a_silent_executor_is_given_up_once_and_to_the_second() {
@@ -24,33 +28,36 @@ fn a_silent_executor_is_given_up_once_and_to_the_second() {
 // spec: B-10
 #[test]
 fn any_message_is_a_sign_of_life() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(settings(), 2);
     world.registers(1);
+    world.registers(2);
     for _ in 0..5 {
-        world.pass(100, &[]);
+        world.pass(100, &[2]);
         let ask = FromExecutor::DecommissionMe(AskToGo::default());
         world.say(1, conn(1), &ask);
     }
     assert_eq!(world.given_up(), []);
-    world.pass(120, &[]);
+    world.pass(120, &[2]);
     assert_eq!(world.given_up(), [(1, timeout(120))]);
 }
 
 // spec: B-14
 #[test]
 fn a_lost_connection_disables_and_a_new_session_enables() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(settings(), 2);
     world.registers(1);
+    world.registers(2);
+    world.pass(10, &[2]);
     world.take();
     world.loses(1);
     assert_eq!(world.take(), [told(1, SessionStep::Disabled)]);
     assert!(world.registry.account(id(1)).unwrap().is_disabled());
-    world.pass(59, &[]);
-    world.say(1, conn(2), &registration(1));
+    world.pass(59, &[2]);
+    world.say(1, conn(9), &registration(1));
     assert_eq!(world.take(), [told(1, SessionStep::Enabled)]);
     // Also if it continues without a connection.
     world.registry.lost(
-        ConnectionId(2),
+        ConnectionId(9),
         world.scenario.now().tick,
         &mut world.effects,
     );
@@ -62,9 +69,9 @@ fn a_lost_connection_disables_and_a_new_session_enables() {
             told(1, SessionStep::Enabled)
         ]
     );
-    world.pass(100, &[]);
+    world.pass(100, &[2]);
     world.say(1, Via::Request, &heartbeat(Some(session), 0));
-    world.pass(100, &[]);
+    world.pass(100, &[2]);
     assert_eq!(world.given_up(), []);
 }
 
@@ -214,7 +221,62 @@ fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
     world.pass(10 + 119, &[2]);
     assert_eq!(world.given_up(), []);
     world.pass(1, &[2]);
-    assert_eq!(world.given_up(), [(1, timeout(736))]);
+    assert_eq!(world.given_up(), [(1, unreachable(736))]);
+}
+
+// spec: B-13, I-12
+#[test]
+fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
+    for of in [1, 2] {
+        let mut world = World::new(settings(), of);
+        let all: Vec<u64> = (1..=of).collect();
+        for n in &all {
+            world.registers(*n);
+        }
+        for _ in 0..3 {
+            all.iter().for_each(|n| world.loses(*n));
+            world.pass(900, &[]);
+            assert_eq!(world.given_up(), []);
+            for n in &all {
+                world.registers(*n);
+            }
+            world.pass(30, &all);
+            assert_eq!(world.registry.doubt(), None);
+        }
+    }
+}
+
+// spec: B-13
+#[test]
+fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blame() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    world.pass(1_300, &[]);
+    assert_eq!(world.given_up(), []);
+    world.pass(200, &[]);
+    assert!(matches!(
+        world.given_up()[..],
+        [(1, Why::Unreachable(silent))] if silent > Duration::from_secs(1_300)
+    ));
+}
+
+// spec: B-13
+#[test]
+fn executors_that_fall_silent_together_are_given_up_without_blame() {
+    let mut world = World::new(settings(), 20);
+    let all: Vec<u64> = (1..=20).collect();
+    for n in &all {
+        world.registers(*n);
+    }
+    world.pass(60, &all);
+    world.pass(40, &all[2..]);
+    world.pass(100, &all[3..]);
+    assert_eq!(
+        world.given_up(),
+        [(1, unreachable(120)), (2, unreachable(120))]
+    );
+    world.pass(100, &all[3..]);
+    assert_eq!(world.given_up(), [(3, timeout(120))]);
 }
 
 // spec: B-13

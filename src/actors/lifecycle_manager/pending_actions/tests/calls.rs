@@ -328,7 +328,7 @@ fn nothing_is_left_when_every_pod_is_gone_or_being_deleted() {
     assert!(nothing_left(manager.scenario.current()));
     let orphan = Pod {
         uid: "copy".into(),
-        claim: Claim::Executor {
+        identity: PodIdentity::Executor {
             id: id(1),
             profile: None,
             incarnation: Some(Incarnation(0)),

@@ -91,7 +91,7 @@ fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_reported_as_firs
     manager.scenario.goes(1);
     manager.scenario.exits(2, 0);
     let relabelled = Pod {
-        claim: Claim::Foreign {
+        identity: PodIdentity::Foreign {
             label: "app-id".into(),
         },
         ..manager.scenario.pod(2)

@@ -114,7 +114,7 @@ fn an_executor_whose_labels_are_no_longer_ours_is_looked_up_and_then_deleted_by_
     let mut manager = Manager::new();
     manager.start(1);
     let foreign = Pod {
-        claim: Claim::Foreign {
+        identity: PodIdentity::Foreign {
             label: "app-id".into(),
         },
         ..manager.scenario.pod(1)

@@ -80,7 +80,7 @@ fn target_zero_drains_and_touches_no_other_profile() {
 fn executors_of_a_profile_that_is_no_longer_wanted_are_retired() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let mut orphan = scenario.pod(3);
-    orphan.claim = crate::model::pod::Claim::Executor {
+    orphan.identity = crate::model::pod::PodIdentity::Executor {
         id: id(3),
         profile: Some("gone".into()),
         incarnation: None,

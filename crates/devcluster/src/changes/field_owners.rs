@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::managed::{Change, Managed};
-use super::write::{Caller, Moment, Part};
+use super::write::{Caller, Part, WriteContext};
 use crate::objects::object::{Object, set, unset};
 use crate::objects::resource::Resource;
 use crate::objects::schema;
@@ -51,7 +51,6 @@ pub(crate) fn blank(new: &Value) -> Value {
     Value::Object(blank)
 }
 
-/// The managed fields of a stored object.
 pub(crate) fn of(object: &Object) -> Managed {
     object
         .managed_fields()
@@ -99,12 +98,12 @@ pub(crate) fn track(
     part: Part,
     old: Option<&Object>,
     new: &mut Value,
-    moment: &Moment<'_>,
+    context: &WriteContext<'_>,
 ) {
     let given = unset(new, &MANAGED);
     // Writes from inside the cluster are not tracked, nor are previous owners updated: for a kubelet's status report
     // that would cost more than the report itself.
-    let Some(caller) = moment.caller else {
+    let Some(caller) = context.caller else {
         return;
     };
     let known = || old.map(of).unwrap_or_default();
@@ -117,7 +116,7 @@ pub(crate) fn track(
     };
     // Without earlier managed fields, tracking starts with the first apply.
     if old.is_none() || !managed.is_empty() {
-        let now = super::write::seconds(moment.now);
+        let now = super::write::seconds(context.now);
         let change = change(resource, part, caller, &now);
         match old {
             Some(old) => managed.update(&change, old.value(), new),

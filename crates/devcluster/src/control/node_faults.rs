@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::DevCluster;
-use crate::node::fault_injection::{Fault, Injected, Levers, Standing};
+use crate::node::fault_injection::{Fault, FaultInjector, NodeFaults, NodeState};
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
@@ -22,7 +22,6 @@ pub enum NodeRequest {
     },
     /// The node reports again.
     Ready(Option<String>),
-    /// The node is deleted.
     Gone(Option<String>),
     /// The node cannot pull an image.
     ImageMissing {
@@ -34,7 +33,10 @@ pub enum NodeRequest {
     /// OOM-kills a pod's containers.
     OutOfMemory(PodName),
     /// A pod's containers exit.
-    Crash { pod: PodName, code: u8 },
+    Crash {
+        pod: PodName,
+        code: u8,
+    },
     /// Evicts a pod because the node is low on resources.
     Evict(PodName),
 }
@@ -47,66 +49,72 @@ pub struct PodName {
 }
 
 /// Injects a fault into the node, or returns why it cannot.
-pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(), String> {
-    let Some(levers) = &cluster.levers else {
+pub(crate) async fn inject(cluster: &DevCluster, request: NodeRequest) -> Result<(), String> {
+    let Some(fault_injector) = &cluster.fault_injector else {
         return Err("the cluster has no node: it was started with `--node none`".to_owned());
     };
-    let stand = |name: Option<String>, standing: Standing| {
-        if let Some(name) = name.filter(|name| name != levers.name()) {
+    let set_state = |name: Option<String>, node_state: NodeState| {
+        if let Some(name) = name.filter(|name| name != fault_injector.name()) {
             return Err(format!(
                 "there is no node {name}: the only one is {}",
-                levers.name()
+                fault_injector.name()
             ));
         }
-        levers.change(|injected| injected.standing = standing);
+        fault_injector.change(|injected| injected.node_state = node_state);
         Ok(())
     };
     match request {
         NodeRequest::NotReady { name, evict_after } => {
-            if levers.injected().standing == Standing::Gone {
+            if fault_injector.injected().node_state == NodeState::Gone {
                 return Err(format!(
                     "the node {} is gone: `ctl node ready` brings it back first",
-                    levers.name()
+                    fault_injector.name()
                 ));
             }
-            stand(name, Standing::NotReady { evict_after })
+            set_state(name, NodeState::NotReady { evict_after })
         }
-        NodeRequest::Ready(name) => stand(name, Standing::Up),
-        NodeRequest::Gone(name) => stand(name, Standing::Gone),
+        NodeRequest::Ready(name) => set_state(name, NodeState::Up),
+        NodeRequest::Gone(name) => set_state(name, NodeState::Gone),
         NodeRequest::ImageMissing { image, off: false } => {
-            levers.change(|injected| {
+            fault_injector.change(|injected| {
                 injected.missing_images.insert(image);
             });
             Ok(())
         }
         NodeRequest::ImageMissing { image, off: true } => {
-            if !levers.injected().missing_images.contains(&image) {
+            if !fault_injector.injected().missing_images.contains(&image) {
                 return Err(format!(
                     "the image {image} is not missing: `ctl status` names those that are"
                 ));
             }
-            levers.change(|injected| {
+            fault_injector.change(|injected| {
                 injected.missing_images.remove(&image);
             });
             Ok(())
         }
-        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Fault::OutOfMemory).await,
-        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Fault::Crash(code)).await,
-        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Fault::Eviction).await,
+        NodeRequest::OutOfMemory(pod) => {
+            inject_into_pod(cluster, fault_injector, &pod, Fault::OutOfMemory).await
+        }
+        NodeRequest::Crash { pod, code } => {
+            inject_into_pod(cluster, fault_injector, &pod, Fault::Crash(code)).await
+        }
+        NodeRequest::Evict(pod) => {
+            inject_into_pod(cluster, fault_injector, &pod, Fault::Eviction).await
+        }
     }
 }
 
-async fn strike(
+async fn inject_into_pod(
     cluster: &DevCluster,
-    levers: &Levers,
+    fault_injector: &FaultInjector,
     pod: &PodName,
     fault: Fault,
 ) -> Result<(), String> {
     let PodName { namespace, name } = pod;
-    if levers.injected().standing != Standing::Up {
+    if fault_injector.injected().node_state != NodeState::Up {
         return Err(format!(
-            "the node {} would not tell of it: `ctl node ready` brings it back first",
-            levers.name()
+            "the node {} does not report: `ctl node ready` brings it back first",
+            fault_injector.name()
         ));
     }
     let state = cluster.state().await;
@@ -117,42 +125,42 @@ async fn strike(
                 "there is no pod {name} in the namespace {namespace}: `--namespace` names another"
             )
         })?;
-    if text(found.value(), &["spec", "nodeName"]) != levers.name() {
+    if text(found.value(), &["spec", "nodeName"]) != fault_injector.name() {
         return Err(format!(
             "the pod {name} is not on the node {}",
-            levers.name()
+            fault_injector.name()
         ));
     }
     let phase = text(found.value(), &["status", "phase"]);
     if phase != "Running" {
         return Err(format!("the pod {name} does not run: it is {phase}"));
     }
-    levers.strike(found.uid().to_owned(), fault).await;
+    fault_injector.inject(found.uid().to_owned(), fault).await;
     Ok(())
 }
 
 /// Ends all lasting faults of the node.
-pub(crate) fn relieve(cluster: &DevCluster) {
-    if let Some(levers) = &cluster.levers {
-        levers.change(|injected| *injected = Injected::default());
+pub(crate) fn clear_faults(cluster: &DevCluster) {
+    if let Some(fault_injector) = &cluster.fault_injector {
+        fault_injector.change(|injected| *injected = NodeFaults::default());
     }
 }
 
 /// The active faults of the node, one line each.
 pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
-    let Some(levers) = &cluster.levers else {
+    let Some(fault_injector) = &cluster.fault_injector else {
         return Vec::new();
     };
-    let Injected {
-        standing,
+    let NodeFaults {
+        node_state,
         missing_images,
-    } = levers.injected();
-    let name = levers.name();
-    let standing = match standing {
-        Standing::Up => None,
-        Standing::Gone => Some(format!("the node {name} is gone")),
-        Standing::NotReady { evict_after: None } => Some(format!("the node {name} is not ready")),
-        Standing::NotReady {
+    } = fault_injector.injected();
+    let name = fault_injector.name();
+    let node_state = match node_state {
+        NodeState::Up => None,
+        NodeState::Gone => Some(format!("the node {name} is gone")),
+        NodeState::NotReady { evict_after: None } => Some(format!("the node {name} is not ready")),
+        NodeState::NotReady {
             evict_after: Some(after),
         } => Some(format!(
             "the node {name} is not ready: pods are evicted after {} at the latest",
@@ -162,5 +170,5 @@ pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
     let images = missing_images
         .into_iter()
         .map(|image| format!("the image {image} is missing"));
-    standing.into_iter().chain(images).collect()
+    node_state.into_iter().chain(images).collect()
 }

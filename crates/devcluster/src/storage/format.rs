@@ -13,7 +13,7 @@
 
 use serde_json::{Value, json};
 
-use super::store::{Event, EventKind, Forgotten, State};
+use super::store::{Compacted, Event, EventKind, State};
 use crate::objects::object::{Key, Object, set, text};
 use crate::objects::resource::Resource;
 
@@ -29,7 +29,6 @@ pub enum Unusable {
         "it has format {0}, and this program reads format {FORMAT} only: start with another file"
     )]
     Format(u64),
-    /// A line has invalid content.
     #[error(
         "line {line}: {why}: the file was changed or is damaged; put back a copy, or start with another file"
     )]
@@ -40,7 +39,6 @@ pub enum Unusable {
     },
 }
 
-/// The content of a file.
 #[derive(Debug)]
 pub struct Loaded {
     pub state: State,
@@ -60,7 +58,7 @@ pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
     let mut lines = bytes[..length].split_inclusive(|b| *b == b'\n').enumerate();
     let (_, head) = lines.next().ok_or(Unusable::Foreign)?;
     let (compacted, key) = begin(head)?;
-    let mut state = State::forgetful(log_limit, compacted);
+    let mut state = State::compacted_at(log_limit, compacted);
     for (index, line) in lines {
         apply(&mut state, line).map_err(|why| Unusable::Damaged {
             line: index + 1,
@@ -134,7 +132,7 @@ fn version_of(object: &Value) -> Result<u64, String> {
 }
 
 /// Encodes a whole state and the signing key as a file.
-pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
+pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Compacted> {
     let compacted = state.compacted();
     let mut head = json!({"devcluster": "state", "format": FORMAT, "compacted": compacted});
     if let Some(key) = key {
@@ -149,7 +147,7 @@ pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
 }
 
 /// Appends the writes after a version; an error if that version is compacted.
-pub fn append_since(out: &mut Vec<u8>, state: &State, mut version: u64) -> Result<(), Forgotten> {
+pub fn append_since(out: &mut Vec<u8>, state: &State, mut version: u64) -> Result<(), Compacted> {
     while let Some(event) = state.event_after(version)? {
         version = event.object().resource_version();
         append_event(out, event);

@@ -5,24 +5,24 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::data::{self, Unusable};
+use super::format::{self, Unusable};
 use super::server::Published;
-use super::store::{Forgotten, State};
+use super::store::{Compacted, State};
 use crate::access::signing::Keys;
 
 /// A file shorter than this, in bytes, is not rewritten, however much of it is history.
-const SHORT: u64 = 16 * 1024 * 1024;
+const MIN_REWRITE_SIZE: u64 = 16 * 1024 * 1024;
 
 /// Why the state cannot be persisted.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep the cluster's state in {path}", path = .path.display())]
-pub struct KeepError {
+pub struct DataFileError {
     path: PathBuf,
-    source: Why,
+    source: Reason,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Why {
+enum Reason {
     #[error("another cluster uses this file")]
     InUse,
     #[error(transparent)]
@@ -33,9 +33,8 @@ enum Why {
     Cancelled,
 }
 
-/// The open data file.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct DataFile {
     path: PathBuf,
     /// Locked while it is open.
     file: File,
@@ -45,34 +44,34 @@ pub struct Keeper {
     /// The file's length when it was last rewritten, in bytes.
     whole: u64,
     /// A file shorter than this, in bytes, is not rewritten because of its length.
-    short: u64,
+    min_rewrite_size: u64,
     keys: Keys,
 }
 
-impl Keeper {
+impl DataFile {
     /// Opens a data file and decodes its state, or creates the file. Only its owner can access it, because it contains
     /// all secrets of the cluster.
     ///
     /// # Errors
     ///
     /// If the file cannot be read or written, is in use by another cluster, or was not written by this program.
-    pub fn open(path: &Path, log_limit: usize) -> Result<(Self, Option<State>), KeepError> {
-        let failed = |source| KeepError {
+    pub fn open(path: &Path, log_limit: usize) -> Result<(Self, Option<State>), DataFileError> {
+        let failed = |source| DataFileError {
             path: path.to_owned(),
             source,
         };
         let opened = open(path, log_limit).map_err(failed)?;
         let (file, state, bytes, keys) = opened;
-        let keeper = Self {
+        let data_file = Self {
             path: path.to_owned(),
             file,
             kept: (state.as_ref().map_or(0, State::resource_version), 0),
             bytes,
             whole: bytes,
-            short: SHORT,
+            min_rewrite_size: MIN_REWRITE_SIZE,
             keys,
         };
-        Ok((keeper, state))
+        Ok((data_file, state))
     }
 
     /// The key that signs the tokens of service accounts. It is stored in the file.
@@ -81,45 +80,45 @@ impl Keeper {
     }
 
     /// Appends the writes that are not in the file yet.
-    pub(crate) async fn keep(self, now: &Published) -> Result<Self, KeepError> {
+    pub(crate) async fn save(self, now: &Published) -> Result<Self, DataFileError> {
         let now = (now.state.clone(), now.resets);
         if self.kept == (now.0.resource_version(), now.1) && self.bytes > 0 {
             return Ok(self);
         }
         let path = self.path.clone();
         let kept = tokio::task::spawn_blocking(move || self.write(&now.0, now.1)).await;
-        kept.unwrap_or(Err(Why::Cancelled))
-            .map_err(|source| KeepError { path, source })
+        kept.unwrap_or(Err(Reason::Cancelled))
+            .map_err(|source| DataFileError { path, source })
     }
 
-    fn write(mut self, state: &State, life: u64) -> Result<Self, Why> {
+    fn write(mut self, state: &State, resets: u64) -> Result<Self, Reason> {
         let mut news = Vec::new();
         let (version, known) = self.kept;
-        let appended = if known == life && self.bytes > 0 {
-            data::append_since(&mut news, state, version)
+        let appended = if known == resets && self.bytes > 0 {
+            format::append_since(&mut news, state, version)
         } else {
-            Err(Forgotten)
+            Err(Compacted)
         };
         let grown = self.bytes + news.len() as u64;
-        if appended.is_err() || (grown > self.short && grown > 2 * self.whole) {
+        if appended.is_err() || (grown > self.min_rewrite_size && grown > 2 * self.whole) {
             self.replace(state)?;
         } else if !news.is_empty() {
             self.file.write_all(&news)?;
             self.bytes = grown;
         }
-        self.kept = (state.resource_version(), life);
+        self.kept = (state.resource_version(), resets);
         Ok(self)
     }
 
     /// Rewrites the file: writes the whole state to a new file and renames that over the old one.
-    fn replace(&mut self, state: &State) -> Result<(), Why> {
+    fn replace(&mut self, state: &State) -> Result<(), Reason> {
         let mut beside = self.path.clone().into_os_string();
         beside.push(".new");
         let mut file = options().truncate(true).open(&beside)?;
         lock(&file)?;
         // The log holds everything since the compacted version.
-        let whole = data::whole(state, self.keys.to_keep().as_deref())
-            .map_err(|Forgotten| io::Error::other("history is missing"))?;
+        let whole = format::whole(state, self.keys.to_text().as_deref())
+            .map_err(|Compacted| io::Error::other("history is missing"))?;
         file.write_all(&whole)?;
         file.sync_all()?;
         std::fs::rename(&beside, &self.path)?;
@@ -136,15 +135,15 @@ fn options() -> OpenOptions {
     options
 }
 
-fn lock(file: &File) -> Result<(), Why> {
+fn lock(file: &File) -> Result<(), Reason> {
     file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Why::InUse,
-        TryLockError::Error(error) => Why::Io(error),
+        TryLockError::WouldBlock => Reason::InUse,
+        TryLockError::Error(error) => Reason::Io(error),
     })
 }
 
 /// Opens and locks the file. Returns it, its state, the length of that, and the signing key.
-fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys), Why> {
+fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys), Reason> {
     let mut file = options().open(path)?;
     lock(&file)?;
     let mut bytes = Vec::new();
@@ -152,7 +151,7 @@ fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys
     if bytes.is_empty() {
         return Ok((file, None, 0, Keys::generate()));
     }
-    let loaded = data::load(&bytes, log_limit)?;
+    let loaded = format::load(&bytes, log_limit)?;
     let length = loaded.length as u64;
     if loaded.length < bytes.len() {
         tracing::warn!(
@@ -162,7 +161,7 @@ fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys
         file.set_len(length)?;
     }
     file.seek(SeekFrom::End(0))?;
-    Ok(match loaded.key.as_deref().and_then(Keys::kept) {
+    Ok(match loaded.key.as_deref().and_then(Keys::from_text) {
         Some(keys) => (file, Some(loaded.state), length, keys),
         // Length 0 makes the file be rewritten, with the key.
         None => (file, Some(loaded.state), 0, Keys::generate()),
@@ -182,8 +181,8 @@ mod tests {
     fn the_file_size_is_bounded_by_the_state_and_not_by_history() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data");
-        let (mut keeper, state) = Keeper::open(&path, 10).unwrap();
-        keeper.short = 0;
+        let (mut data_file, state) = DataFile::open(&path, 10).unwrap();
+        data_file.min_rewrite_size = 0;
         assert!(state.is_none());
         let mut state = State::new(10);
         let mut longest = 0;
@@ -196,18 +195,18 @@ mod tests {
                 "data": {"n": n.to_string()},
             });
             state.put(key, map).unwrap();
-            keeper = keeper.write(&state, 0).unwrap();
+            data_file = data_file.write(&state, 0).unwrap();
             longest = longest.max(std::fs::metadata(&path).unwrap().len());
         }
         assert!(
             longest < 50 * 200,
             "{longest} bytes for one object and ten writes of it"
         );
-        let keys = keeper.keys().clone();
-        drop(keeper);
-        let key = keys.to_keep();
-        let (keeper, kept) = Keeper::open(&path, 10).unwrap();
-        assert_eq!((keeper.keys().to_keep(), key.is_some()), (key, true));
+        let keys = data_file.keys().clone();
+        drop(data_file);
+        let key = keys.to_text();
+        let (data_file, kept) = DataFile::open(&path, 10).unwrap();
+        assert_eq!((data_file.keys().to_text(), key.is_some()), (key, true));
         let kept = kept.unwrap();
         assert_eq!(kept.resource_version(), state.resource_version());
         assert_eq!(kept.compacted(), state.compacted());

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::follow::{Follower, News};
+use super::follow::{Follower, Update};
 use super::server::Store;
 use super::store::{Event, State};
 use crate::objects::object::Key;
 
 /// Follows the event log, and remembers when objects are due for a check.
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct WorkQueue {
     follower: Follower,
     later: BTreeSet<(Instant, Key)>,
 }
 
-impl Looks {
+impl WorkQueue {
     pub(crate) fn new(store: &Store) -> Self {
         Self {
             follower: Follower::new(store),
@@ -26,28 +26,28 @@ impl Looks {
         }
     }
 
-    /// The objects to check next: those that `concerned` derives from new events or, after a reset, all objects that
+    /// The objects to check next: those that `affected` derives from new events or, after a reset, all objects that
     /// are `ours`. Empty if only the time of a later check has come; `None` once the cluster stops.
     pub(crate) async fn next(
         &mut self,
         ours: impl Fn(&Key) -> bool,
-        concerned: impl Fn(&State, &Event, &mut BTreeSet<Key>),
+        affected: impl Fn(&State, &Event, &mut BTreeSet<Key>),
     ) -> Option<BTreeSet<Key>> {
         let next = self.later.first().map(|(at, _)| *at);
-        let news = tokio::select! {
+        let update = tokio::select! {
             biased;
-            news = self.follower.next() => Some(news?),
+            update = self.follower.next() => Some(update?),
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => None,
         };
         let mut keys = BTreeSet::new();
-        match news {
-            Some(News::StartOver(state)) => {
+        match update {
+            Some(Update::Reset(state)) => {
                 let all = state.objects().keys();
                 keys.extend(all.filter(|key| ours(key)).cloned());
             }
-            Some(News::Events(events, state)) => {
+            Some(Update::Events(events, state)) => {
                 for event in events {
-                    concerned(&state, &event, &mut keys);
+                    affected(&state, &event, &mut keys);
                 }
             }
             None => {}
@@ -55,7 +55,6 @@ impl Looks {
         Some(keys)
     }
 
-    /// Schedules a check of an object.
     pub(crate) fn later(&mut self, key: Key, wait: Duration) {
         self.later.insert((Instant::now() + wait, key));
     }

@@ -1,0 +1,120 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use rand::SeedableRng;
+use tempfile::NamedTempFile;
+use tokio::time::Instant;
+use tower::service_fn;
+
+use super::*;
+use crate::kubernetes::Clients;
+use crate::testing::calls_to;
+
+/// Clients whose calls are answered with this code.
+fn answering(code: StatusCode) -> Clients {
+    let service = service_fn(move |_: Request<Body>| async move {
+        let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no","details":{"kind":"pods","name":"a-exec-1"}}"#;
+        let mut answer = Response::new(axum::body::Body::from(body));
+        *answer.status_mut() = code;
+        Ok::<_, std::io::Error>(answer)
+    });
+    Clients::in_process(service, "default")
+}
+
+/// Clients that are accepted if this file says `new`. They read it only when they are made.
+fn clients(file: &Path, files: &[PathBuf]) -> Clients {
+    let code = match fs::read_to_string(file).unwrap().as_str() {
+        "new" => StatusCode::NOT_FOUND,
+        _ => StatusCode::UNAUTHORIZED,
+    };
+    let (path, paths) = (file.to_owned(), files.to_vec());
+    Clients {
+        renew: Some(Arc::new(move || {
+            let clients = clients(&path, &paths);
+            async move { Ok(clients) }.boxed()
+        })),
+        files: files.to_vec(),
+        ..answering(code)
+    }
+}
+
+/// Makes a call every `pause` with old credentials, which are rotated 15 s after the first refusal. Returns how long
+/// after the rotation the first call is accepted.
+async fn accepted_after(file: &NamedTempFile, files: &[PathBuf], pause: Duration) -> Duration {
+    fs::write(file.path(), "old").unwrap();
+    let calls = calls_to(clients(file.path(), files));
+    let rng = StdRng::seed_from_u64(1);
+    let credentials = Credentials::new(calls.clone(), Clock::system(), rng).start();
+    let calls = calls.observed(Arc::new(move |call| credentials.do_send(call)));
+    let rotated = Instant::now() + Duration::from_secs(15);
+    loop {
+        let copy = calls.clone();
+        match copy.get_pod("a-exec-1").await {
+            Ok(_) => return rotated.elapsed(),
+            Err(failure) => assert_eq!(failure.kind, Kind::Credentials),
+        }
+        assert!(rotated.elapsed() < Duration::from_secs(600), "never read");
+        let next = Instant::now() + pause;
+        if Instant::now() < rotated && rotated <= next {
+            tokio::time::sleep_until(rotated).await;
+            fs::write(file.path(), "new").unwrap();
+        }
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+fn paused(test: impl Future<Output = ()>) {
+    actix::System::with_tokio_rt(|| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().start_paused(true).build().unwrap()
+    })
+    .block_on(test);
+}
+
+// spec: A-22
+#[test]
+fn credentials_rotated_after_the_first_refusal_are_read_within_the_backoff() {
+    paused(async {
+        let file = NamedTempFile::new().unwrap();
+        let after = accepted_after(&file, &[], Duration::from_secs(1)).await;
+        assert!(after <= Duration::from_secs(32), "{after:?}");
+    });
+}
+
+// spec: A-22
+#[test]
+fn a_changed_file_is_read_within_a_second_while_calls_are_refused() {
+    paused(async {
+        let file = NamedTempFile::new().unwrap();
+        let files = [file.path().to_owned()];
+        // Calls are rare: without the file's state, two of them would be needed to end the backoff.
+        let after = accepted_after(&file, &files, Duration::from_secs(9)).await;
+        assert!(after <= Duration::from_secs(9), "{after:?}");
+    });
+}
+
+// spec: A-22
+#[tokio::test(start_paused = true)]
+async fn all_copies_of_the_calls_use_the_reloaded_credentials() {
+    let mut clients = answering(StatusCode::UNAUTHORIZED);
+    let good = answering(StatusCode::NOT_FOUND);
+    clients.renew = Some(Arc::new(move || {
+        let good = good.clone();
+        async move { Ok(good) }.boxed()
+    }));
+    let calls = calls_to(clients);
+    let copy = calls.clone();
+    let refused = copy.get_pod("a-exec-1").await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Credentials);
+    assert_eq!(calls.renew_credentials().await, Ok(true));
+    assert_eq!(copy.get_pod("a-exec-1").await, Ok(None));
+    assert_eq!(
+        calls.renew_credentials().await,
+        Ok(false),
+        "there is nothing to read"
+    );
+}

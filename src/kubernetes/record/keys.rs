@@ -1,0 +1,71 @@
+//! The keys of a record's ConfigMap, read one by one.
+
+use super::{RecordError, intervals, key};
+use crate::kubernetes::calls::ConfigMap;
+use crate::model::IdSet;
+
+/// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks for each
+/// of them, and one interval can name 2⁶³.
+const MOST_BOUND: u64 = 1_000_000;
+
+pub(super) struct Keys<'a> {
+    pub(super) map: &'a ConfigMap,
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
+        self.map.data.get(key).map(|text| text.trim())
+    }
+
+    pub(super) fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(
+        &self,
+        key: &'static str,
+    ) -> Result<Option<T>, RecordError> {
+        match self.get(key) {
+            None | Some("") => Ok(None),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|why: std::num::ParseIntError| self.unreadable(key, why.to_string())),
+        }
+    }
+
+    pub(super) fn json<T: Default + serde::de::DeserializeOwned>(
+        &self,
+        key: &'static str,
+    ) -> Result<T, RecordError> {
+        match self.get(key) {
+            None | Some("") => Ok(T::default()),
+            Some(text) => {
+                serde_json::from_str(text).map_err(|why| self.unreadable(key, why.to_string()))
+            }
+        }
+    }
+
+    pub(super) fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
+        let text = self.get(key).unwrap_or_default();
+        intervals::parse(text).map_err(|why| self.unreadable(key, why))
+    }
+
+    pub(super) fn bound(&self) -> Result<IdSet, RecordError> {
+        let bound = self.intervals(key::BOUND)?;
+        let count = bound.len();
+        if count > MOST_BOUND {
+            let why = format!("{count} executors, allowed are {MOST_BOUND}");
+            return Err(self.unreadable(key::BOUND, why));
+        }
+        Ok(bound)
+    }
+
+    pub(super) fn missing(&self, key: &'static str) -> RecordError {
+        self.unreadable(key, "missing".to_owned())
+    }
+
+    pub(super) fn unreadable(&self, key: &'static str, why: String) -> RecordError {
+        RecordError::Unreadable {
+            map: self.map.name.clone(),
+            key,
+            why,
+        }
+    }
+}
