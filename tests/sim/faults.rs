@@ -25,7 +25,6 @@ impl World {
             trace_line!("   the server is unreachable");
             return;
         }
-        self.excuse_watch(&fault);
         match fault {
             Fault::Network { conditions, time } => {
                 self.network.shared().conditions = conditions;
@@ -118,6 +117,7 @@ impl World {
             .collect();
         for (_, fault) in due {
             trace_line!("-- {fault:?}");
+            self.excuse_watch(&fault);
             self.inject(fault).await;
         }
     }

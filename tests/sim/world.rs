@@ -155,6 +155,7 @@ impl World {
         for step in self.script.steps.clone() {
             self.run_until(began + step.at).await?;
             trace_line!("-- {:?}", step.fault);
+            self.excuse_watch(&step.fault);
             self.inject(step.fault).await;
             self.step().await?;
         }
