@@ -16,7 +16,7 @@ use super::transport::{
 use crate::kubernetes::pod_template::PodBody;
 use crate::kubernetes::refusal::{Failure, Kind, StatusBody};
 use crate::kubernetes::wire::{ListMetaWire, ListWire, PodWire, Text};
-use crate::model::pod::Sighting;
+use crate::model::pod::{Sighting, Unreadable};
 use crate::model::{PodUid, ResourceVersion};
 use crate::planted::{self, Planted};
 
@@ -187,10 +187,14 @@ impl Calls {
         };
         let place = call.place();
         match self.answer(&self.clients().deletes, call).await {
-            Ok(body) => self
-                .read_deleted(&body)
-                .map(Deleted::Accepted)
-                .map_err(|why| garbage(&place, &why)),
+            Ok(body) => match self.read_deleted(&body) {
+                Ok(Some(Sighting::Unreadable(pod))) if lost_the_race(&pod, uid) => {
+                    Ok(Deleted::NothingThere)
+                }
+                read => read
+                    .map(Deleted::Accepted)
+                    .map_err(|why| garbage(&place, &why)),
+            },
             Err(rejection) if is_missing(&rejection, PODS, name) || is_another(&rejection) => {
                 Ok(Deleted::NothingThere)
             }
@@ -264,6 +268,12 @@ impl Calls {
         segments.extend(name);
         path(&segments)
     }
+}
+
+/// A delete that loses against the pod's removal is answered with the pod as it was handed to storage, without a version:
+/// it is gone.
+fn lost_the_race(pod: &Unreadable, uid: &PodUid) -> bool {
+    pod.version.is_none() && pod.uid.as_ref() == Some(uid)
 }
 
 fn page_of(

@@ -343,6 +343,34 @@ async fn a_pod_is_gone_only_if_the_api_server_reports_it_for_this_pod() {
     }
 }
 
+// spec: L-11
+#[tokio::test]
+async fn a_delete_that_loses_against_the_removal_counts_as_gone() {
+    let answer = |version: &str, uid: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "etl-exec-42", "uid": uid, "resourceVersion": version},
+        })
+        .to_string()
+    };
+    let uid = uid();
+    let delete = async |body: String| {
+        always(200, body)
+            .delete_pod("etl-exec-42", &uid, None)
+            .await
+    };
+    let mut lost: Value = serde_json::from_str(&answer("7", uid.as_str())).unwrap();
+    lost["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    assert_eq!(delete(lost.to_string()).await, Ok(Deleted::NothingThere));
+    for body in [answer("7", uid.as_str()), answer("", "another")] {
+        let answered = delete(body.clone()).await;
+        assert!(matches!(answered, Ok(Deleted::Accepted(Some(_)))), "{body}");
+    }
+}
+
 // spec: E-10, L-11
 #[tokio::test]
 async fn a_delete_that_hits_a_different_uid_counts_as_gone() {
