@@ -63,7 +63,7 @@ impl Listener {
         };
         if config.one_port() {
             let server = None;
-            tracing::info!(%address, "sessions are served where the api is");
+            tracing::info!(%address, "executors' sessions share the port of the API");
             return Ok(Some(Self {
                 address,
                 server,
