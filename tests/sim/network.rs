@@ -186,7 +186,8 @@ impl Network {
         if kind == RequestKind::Watch {
             if path.ends_with("/pods") && !streamed {
                 let mut shared = self.shared();
-                shared.watch_opened.insert(self.driver, Instant::now());
+                let opened = (Instant::now(), shared.watches + 1);
+                shared.watch_opened.insert(self.driver, opened);
             }
             return self.inject_into_watch(response, number, streamed);
         }

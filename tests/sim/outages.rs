@@ -30,7 +30,7 @@ impl World {
         let now = Instant::now();
         let before = self.outage_ended.replace(now);
         let recent = before.is_some_and(|before| now - before < REPORT_GAP);
-        // Without refused connections a driver that makes no call does not notice the outage.
+        // A driver that makes no call notices the outage only by a watch that ends.
         let noticed = outage == Some(Outage::Refusing);
         let faultless = self.network.shared().conditions.is_faultless();
         if recent || !noticed || !faultless || !self.script.config.watch.enabled {
@@ -46,6 +46,7 @@ impl World {
         self.outage_check = self
             .youngest()
             .filter(|driver| alone && self.checks.last_ledger(*driver).is_some())
+            .filter(|driver| self.network.shared().has_working_watch(*driver))
             .map(|driver| OutageCheck { ended: now, driver });
     }
 
@@ -70,6 +71,7 @@ impl World {
             return Ok(());
         };
         let opened = self.network.shared().watch_opened.get(&driver).copied();
+        let opened = opened.map(|(at, _)| at);
         let runs = (self.drivers.borrow().iter())
             .any(|one| one.number == driver && one.is_alive() && !one.paused);
         if !runs || self.youngest() != Some(driver) || opened >= Some(ended) {

@@ -37,8 +37,8 @@ pub struct Shared {
     pub(super) states: VecDeque<State>,
     /// Writes carried out for drivers since the world last looked.
     pub completed_writes: Vec<CompletedWrite>,
-    /// When each driver last opened a watch on the executors' pods.
-    pub watch_opened: BTreeMap<usize, Instant>,
+    /// When each driver last opened a watch on the executors' pods, and the number of that watch.
+    pub watch_opened: BTreeMap<usize, (Instant, u64)>,
     /// A driver is killed after this many more requests were carried out.
     pub kill_countdown: Option<u32>,
     /// The driver that has reached that request.
@@ -75,6 +75,13 @@ impl Shared {
             kill_countdown: None,
             killed: None,
         }
+    }
+
+    /// Whether the driver's watch on the executors' pods is not silent and not about to break.
+    pub fn has_working_watch(&self, driver: usize) -> bool {
+        let disturbed_up_to = self.silenced_up_to.max(self.broken_up_to);
+        let opened = self.watch_opened.get(&driver);
+        opened.is_some_and(|(_, number)| *number > disturbed_up_to)
     }
 
     /// Keeps every open watch open, but silent.
