@@ -24,7 +24,7 @@ impl Cluster {
                 let clients = Clients::in_process(cluster.router(), namespace);
                 Ok((Self::Embedded(cluster), clients))
             }
-            ClusterMode::Kubernetes => match access(config).connect(calls_at_once(config)).await {
+            ClusterMode::Kubernetes => match access(config).connect(call_limits(config)).await {
                 Ok(clients) => Ok((Self::Kubernetes, clients)),
                 Err(error) => {
                     tracing::error!(
@@ -45,12 +45,12 @@ impl Cluster {
     }
 }
 
-/// How many calls to the API server are made at a time.
-pub(super) fn calls_at_once(config: &Config) -> Limits {
+pub(super) fn call_limits(config: &Config) -> Limits {
     let most = 2 * config.allocation.max_in_flight as usize;
     Limits {
         creates: most,
         deletes: most,
+        connect_timeout: config.cluster.connect_timeout,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::server::limits::Limits;
 use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
-use super::cluster::calls_at_once;
+use super::cluster::call_limits;
 use super::succession::Application;
 
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ impl Listener {
 
 /// How many connections are accepted, beside as many calls to the API server as are made at a time.
 pub(super) fn limits(config: &Config) -> Limits {
-    let calls = calls_at_once(config);
+    let calls = call_limits(config);
     Limits::of_process(calls.creates.saturating_add(calls.deletes))
 }
 

@@ -26,9 +26,6 @@ use crate::secret::file_state;
 
 pub use crate::secret::FileState;
 
-/// The connect timeout. It counts towards the request's own timeout.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How long reloading the credentials may take. A credential plugin may ask its provider over the network.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -48,13 +45,15 @@ pub enum Access {
     },
 }
 
-/// The maximum number of concurrent requests per client.
+/// The limits of a client's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Creates. A value below the allocator's in-flight limit makes requests wait here while their timeout runs.
+    /// Concurrent creates. A value below the allocator's in-flight limit makes requests wait here while their timeout runs.
     pub creates: usize,
-    /// Deletes, gets and patches. It must not be below the delete queue's in-flight limit.
+    /// Concurrent deletes, gets and patches. It must not be below the delete queue's in-flight limit.
     pub deletes: usize,
+    /// How long opening a connection may take. It counts towards the request's own timeout.
+    pub connect_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -63,6 +62,7 @@ impl Default for Limits {
         Self {
             creates: 64,
             deletes: 64,
+            connect_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -103,7 +103,7 @@ impl Access {
         let mut config = self.config().await?;
         // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
         config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.connect_timeout = Some(limits.connect_timeout);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
         let (access, server) = (self.clone(), config.cluster_url.to_string());
         let renew: Renew =

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod keys;
 mod source;
 mod table;
 mod tokens;
@@ -35,6 +36,24 @@ fn the_crates_depend_on_no_crate_of_this_workspace() {
     // The same check finds the driver's dependencies.
     let driver = dependencies_here(&root().join("Cargo.toml"));
     assert!(driver.contains("devcluster") && driver.contains("boatswain-agent"));
+}
+
+// spec: C-1
+#[test]
+fn each_key_of_the_configuration_is_read() {
+    let src = root().join("src");
+    let keys = keys::declared(&src.join("config"));
+    assert!(keys.len() > 150, "{keys:?}");
+    let mut text = String::new();
+    for entry in fs::read_dir(&src).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("config") {
+            text.extend(keys::sources(&path));
+        }
+    }
+    let unread: Vec<_> = keys.iter().filter(|key| !keys::reads(&text, key)).collect();
+    assert!(unread.is_empty(), "nothing reads {unread:?}");
+    assert!(!keys::reads(&text, "no_such_key"));
 }
 
 /// The dependencies of a package, of any kind, that are crates of this workspace.
