@@ -53,8 +53,9 @@ fn rotate(user: impl Fn(&Path) -> String, write: impl Fn(&Path, &str)) {
     cluster.api.delete_pod("t-exec-3", super::api::Grace::Own);
     driver.end_of(3);
     assert_eq!(before.intersection(&cluster.settles(5)).count(), 4);
-    let log = driver.log();
-    assert_eq!((log.count(REFUSED), log.count(ACCEPTED)), (1, 1));
+    // A credential plugin runs once for each client. If the token changes in between, one more refusal follows, and one
+    // more reload, but nothing is said about it.
+    assert_eq!(driver.log().count(REFUSED), 1);
     assert!(!driver.stderr().contains("a-new-token"));
 }
 
