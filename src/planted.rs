@@ -45,6 +45,8 @@ faults! {
     LeavingCounts,
     /// The ledger does not remember that an end was reported (spec L-1).
     ReportedTwice,
+    /// An end is reported before the record contains it (spec L-1).
+    ReportedUnrecorded,
     /// Merging waiting changes keeps only those of the latest snapshot (spec S-23).
     MergedEndLost,
     /// The watch ignores deletions (spec W-1).

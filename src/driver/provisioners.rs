@@ -109,6 +109,6 @@ pub(super) fn scaling(
         let hash = sets.hash(profile)?.to_owned();
         Some((profile.clone(), hash))
     });
-    let failures = Failures::resume(failures, &record.failures, now);
+    let failures = Failures::resume(failures, &record.failures, now).catch_up(&record.ends, now);
     Scaling::new(settings, hashes.collect(), record.reserved, failures)
 }

@@ -119,6 +119,8 @@ pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
         reserved: record.reserved,
         ended: record.ended.clone(),
         bound: record.bound.clone(),
+        reported: record.reported.clone(),
+        ends: record.ends.clone(),
     })
 }
 
@@ -232,6 +234,7 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
         reserved: record.reserved,
         backoffs: kept_backoffs(record, now),
         failures: record.failures.clone(),
+        ends: record.ends.clone(),
         made: record.made(),
     }
 }

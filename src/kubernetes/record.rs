@@ -17,6 +17,7 @@ use super::pod_template::recommended_labels;
 use super::refusal::clean;
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
 use keys::Keys;
 
@@ -29,6 +30,12 @@ const MOST_BYTES: usize = 1024 * 1024;
 
 /// The longest text of a key that is one text, in bytes.
 const LONGEST_TEXT: usize = 4 * 1024;
+
+/// The most ends that a record keeps.
+pub const MOST_ENDS: usize = 100;
+
+/// The longest text in a recorded end, in bytes.
+const LONGEST_END_TEXT: usize = 256;
 
 /// The longest id of an application, in characters: it is a label's value.
 const LONGEST_APP_ID: usize = 63;
@@ -59,6 +66,10 @@ pub struct Record {
     pub ended: IdSet,
     /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-1).
     pub bound: IdSet,
+    /// Those of the bound ids whose end is reported, or is about to be (spec L-1).
+    pub reported: IdSet,
+    /// The last ends, the oldest first.
+    pub ends: Vec<RecordedEnd>,
     /// The crash-loop backoffs (spec A-30).
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
     /// The failures that are still counted (spec L-30).
@@ -171,6 +182,8 @@ mod key {
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
+    pub(super) const REPORTED: &str = "reported";
+    pub(super) const ENDS: &str = "ends";
     pub(super) const BACKOFFS: &str = "backoffs";
     pub(super) const FAILURES: &str = "failures";
     pub(super) const COUNTED: &str = "failures-counted";
@@ -228,6 +241,8 @@ impl Record {
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
+            reported: IdSet::new(),
+            ends: Vec::new(),
             backoffs: BTreeMap::new(),
             failures: KeptFailures::default(),
             made: Some(0),
@@ -250,6 +265,26 @@ impl Record {
         for text in texts.into_iter().flatten() {
             *text = Arc::from(clean(text, LONGEST_TEXT).trim());
         }
+    }
+
+    /// Adds an end, as reported from now on (spec L-1).
+    pub fn add_end(&mut self, mut end: RecordedEnd) {
+        let texts = [Some(&mut end.why), end.pod.as_mut(), end.node.as_mut()];
+        for text in texts.into_iter().flatten() {
+            *text = Arc::from(clean(text, LONGEST_END_TEXT).trim());
+        }
+        self.reported.insert(end.executor);
+        self.ends.push(end);
+        let surplus = self.ends.len().saturating_sub(MOST_ENDS);
+        self.ends.drain(..surplus);
+    }
+
+    /// Replaces the failures. Those of the recorded ends that they include are counted.
+    pub fn set_failures(&mut self, failures: KeptFailures) {
+        for end in &mut self.ends {
+            end.counted |= failures.counted.contains(end.executor);
+        }
+        self.failures = failures;
     }
 
     pub fn highest_id(&self) -> Option<ExecutorId> {
@@ -312,6 +347,12 @@ impl Record {
         put(key::TARGETS, json!(self.targets).to_string());
         put(key::ENDED, intervals::text(&self.ended));
         put(key::BOUND, intervals::text(&self.bound));
+        if !self.reported.is_empty() {
+            put(key::REPORTED, intervals::text(&self.reported));
+        }
+        if !self.ends.is_empty() {
+            put(key::ENDS, json!(self.ends).to_string());
+        }
         put(key::BACKOFFS, json!(self.backoffs).to_string());
         if !self.profiles.is_empty() {
             put(key::PROFILES, json!(self.profiles).to_string());
@@ -395,6 +436,8 @@ impl Record {
             reserved,
             ended: keys.intervals(key::ENDED)?,
             bound: keys.bound()?,
+            reported: keys.intervals(key::REPORTED)?,
+            ends: Vec::new(),
             backoffs: keys.json(key::BACKOFFS)?,
             failures: KeptFailures {
                 counted: keys.intervals(key::COUNTED)?,
@@ -405,6 +448,9 @@ impl Record {
             finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
         };
         record.shorten();
+        let reported = record.reported.clone();
+        keys.ends()?.into_iter().for_each(|end| record.add_end(end));
+        record.reported = reported;
         Ok(record)
     }
 

@@ -14,6 +14,7 @@ pub mod pod;
 pub mod quantity;
 pub mod reason;
 pub mod reasoning;
+pub mod recorded_end;
 pub mod snapshot;
 pub mod version;
 

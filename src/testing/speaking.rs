@@ -138,6 +138,7 @@ pub(crate) fn backend(
     .start();
     history_context.run(EventHistory::new(event_history::Wiring {
         incarnation: Incarnation(1),
+        past: Vec::new(),
         sessions: registry.clone().recipient(),
         store: store.clone(),
         clock,

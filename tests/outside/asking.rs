@@ -10,14 +10,14 @@ use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, until};
 
-struct Asked {
-    driver: Driver,
+pub struct Asked {
+    pub driver: Driver,
     server: String,
     tokens: PathBuf,
 }
 
 impl Asked {
-    fn start(cluster: &Cluster, executors: usize) -> Self {
+    pub fn start(cluster: &Cluster, executors: usize) -> Self {
         let tokens = cluster.directory.path().join("api-token");
         let file = format!("api.token_file={}", tokens.display());
         let mut driver = Driver::start(cluster, executors, &["api.listen=127.0.0.1:0", &file]);
@@ -29,14 +29,14 @@ impl Asked {
         }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Output {
+    pub fn ask(&self, arguments: &[&str]) -> Output {
         let mut command = boatswain();
         command.args(arguments).arg("--server").arg(&self.server);
         command.arg("--token-file").arg(&self.tokens);
         command.output().unwrap()
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()

@@ -1,14 +1,25 @@
 //! Tests a driver that ends, and its successor.
 
+use std::collections::BTreeSet;
+
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::api::Grace;
+use super::asking::Asked;
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::process::until;
 
 const MANY: usize = 50;
+
+/// Waits until the record names the executors: the successor then misses those that end.
+fn records_all(cluster: &Cluster) {
+    until("the record names the executors", || {
+        let record = cluster.api.config_map(RECORD)?;
+        (record["data"]["bound"] == "1-50").then_some(())
+    });
+}
 
 /// Starts a successor and checks that it adopts everything unchanged.
 fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
@@ -68,10 +79,7 @@ fn ends_while_no_driver_runs_are_reported_by_the_next_one() {
     };
     let mut first = Driver::start(&cluster, MANY, &[]);
     cluster.converges(MANY);
-    until("the record names the executors", || {
-        let record = cluster.api.config_map(RECORD)?;
-        (record["data"]["bound"] == "1-50").then_some(())
-    });
+    records_all(&cluster);
     first.kill();
     cluster.api.delete_pod("t-exec-7", Grace::Force);
     cluster
@@ -82,6 +90,36 @@ fn ends_while_no_driver_runs_are_reported_by_the_next_one() {
     cluster.converges(MANY);
     assert_eq!(end["reason"], "Lost");
     assert_eq!(second.log().count("executor ended"), 1);
+}
+
+// spec: L-1, O-30, B-51
+#[test]
+fn an_end_reported_just_before_a_kill_is_not_reported_again_and_the_successor_shows_it() {
+    let (cluster, victims) = (Cluster::any(), 10..20);
+    let mut first = Asked::start(&cluster, MANY);
+    cluster.converges(MANY);
+    records_all(&cluster);
+    for id in victims.clone() {
+        cluster
+            .api
+            .delete_pod(&format!("t-exec-{id}"), Grace::Force);
+    }
+    first.driver.end_of(12);
+    first.driver.kill();
+    let before = first.driver.log().executors("executor ended");
+    let second = Asked::start(&cluster, MANY);
+    cluster.converges(MANY);
+    let all = until("the other ends are reported", || {
+        let after = second.driver.log().executors("executor ended");
+        let doubles = before.intersection(&after).count();
+        assert_eq!(doubles, 0, "before {before:?}, after {after:?}");
+        let all: BTreeSet<u64> = before.union(&after).copied().collect();
+        victims.clone().all(|id| all.contains(&id)).then_some(all)
+    });
+    assert_eq!(all, victims.collect());
+    let explained = second.json(&["explain", "12"]);
+    assert_eq!(explained["events"][0]["event"], "ended", "{explained}");
+    assert_eq!(explained["events"][0]["reason"], "Deleted", "{explained}");
 }
 
 // spec: O-10, O-31

@@ -91,6 +91,9 @@ pub struct Checks {
     /// Executors that were bound in some version of the record, and those whose end some driver reported.
     recorded: BTreeSet<ExecutorId>,
     reported: BTreeSet<ExecutorId>,
+    /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
+    /// reported: a successor shows the record's ends.
+    recorded_ends: BTreeMap<ExecutorId, usize>,
     /// The assignment of ids to pods, if sets make the pods.
     assigned: Option<sets::AssignedIds>,
 }
@@ -117,6 +120,7 @@ impl Checks {
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
+        self.recorded_ends.clear();
         self.budget.forget_certain_failures();
         // A driver that takes over from now on knows only the new history.
         self.applications += 1;
@@ -254,6 +258,9 @@ impl Checks {
         // overwritten.
         if !self.is_superseded(write.driver) {
             self.recorded.extend(ids(text(&write.sent, "/data/bound")));
+            for id in ids(text(&write.sent, "/data/reported")) {
+                self.recorded_ends.entry(id).or_insert(write.driver);
+            }
         }
         let view = self.drivers.entry(write.driver).or_default();
         if view.incarnation == Some(incarnation) {
@@ -316,6 +323,14 @@ impl Checks {
     pub fn check_reports(&mut self, driver: usize, ends: Vec<Ending>) -> Verdict {
         let view = self.drivers.entry(driver).or_default();
         for ending in ends {
+            if let Some(recorded_by) = self.recorded_ends.get(&ending.entry.id)
+                && *recorded_by < driver
+            {
+                return violated!(
+                    "L-1: d{driver} reported the end of {}, which d{recorded_by} had recorded",
+                    ending.entry.id
+                );
+            }
             self.budget.reported(driver, &ending);
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
@@ -351,6 +366,7 @@ impl Checks {
     pub fn check_all_reported(&self, driver: usize) -> Verdict {
         let unreported = |id: &&ExecutorId| {
             !self.reported.contains(*id)
+                && !self.recorded_ends.contains_key(*id)
                 && self
                     .last_ledger(driver)
                     .is_none_or(|last| last.entry(**id).is_none())

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use boatswain::kubernetes::record::MOST_ENDS;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
@@ -22,6 +23,9 @@ const MAX_RECORD: usize = 1_000;
 
 /// Most bytes of a record for one executor, whose id is in one of the intervals of ended or bound ids.
 const MAX_RECORD_PER_EXECUTOR: usize = 32;
+
+/// Most bytes of a record for the last ends: three texts of at most 256 bytes each, and their keys.
+const MAX_ENDS: usize = MOST_ENDS * 1_000;
 
 /// Most bytes of a record for counted failures, in total and by node, in a run of random size.
 const MAX_FAILURES: usize = 4_000;
@@ -47,7 +51,7 @@ impl World {
         else {
             return Ok(());
         };
-        let (record, failures) = self.record_size().await;
+        let (record, ends, failures) = self.record_size().await;
         trace_line!("d{number} remembers {measures:?}, its record has {record} bytes");
         if Size::is_long() {
             let hours = self.began.elapsed().as_secs_f64() / 3_600.0;
@@ -74,6 +78,7 @@ impl World {
         };
         if intervals > fleet + unassigned_intervals + 1
             || record > max_record
+            || ends > MAX_ENDS
             || failures > max_failures
         {
             return Err(format!(
@@ -85,8 +90,8 @@ impl World {
         Ok(())
     }
 
-    /// Size in bytes of the record without its failure data, and of the failure data.
-    async fn record_size(&self) -> (usize, usize) {
+    /// Size in bytes of the record without its ends and failure data, of the ends, and of the failure data.
+    async fn record_size(&self) -> (usize, usize, usize) {
         let state = self.cluster.state().await;
         let record = (state.config_maps(NAMESPACE))
             .find(|map| text(map, "/metadata/name").ends_with("-app"));
@@ -94,8 +99,10 @@ impl World {
             let part = record.and_then(|map| map.pointer(at));
             part.map_or(0, |part| part.to_string().len())
         };
+        let ends = size("/data/ends");
         let failures = size("/data/failures") + size("/data/failures-counted");
-        (size("/data").saturating_sub(failures), failures)
+        let rest = size("/data").saturating_sub(ends + failures);
+        (rest, ends, failures)
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::model::Ending;
 use crate::model::executor::{Class, HowGone};
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
 /// An event's id. The events of an incarnation are numbered from 1 (spec B-50).
@@ -256,6 +257,21 @@ impl Step {
     /// Whether no step follows.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::NotCreated { .. } | Self::Ended { .. })
+    }
+}
+
+impl From<&RecordedEnd> for Step {
+    fn from(end: &RecordedEnd) -> Self {
+        let reason = end.loss_reason();
+        Self::Ended {
+            reason: reason.class,
+            exit_code: reason.exit_code,
+            failure: reason.failure,
+            by_application: reason.by_application,
+            why: reason.message,
+            pod: end.pod.as_deref().map(str::to_owned),
+            node: end.node.as_deref().map(str::to_owned),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use crate::model::{
     Batch, Ending, Entry, ExecutorId, Incarnation, Now, ProfileName, Snapshot, Tick,
 };
 
+use crate::model::recorded_end::RecordedEnd;
+
 use super::event::{Event, EventId, Step, What};
 
 /// The most events that are kept. A reader that is further behind is informed of that.
@@ -75,6 +77,18 @@ impl History {
     /// The newest snapshot; `None` before adoption.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.seen.as_ref()
+    }
+
+    /// Adds the ends that earlier drivers recorded to the executors' own histories.
+    pub fn with_past(mut self, ends: &[RecordedEnd]) -> Self {
+        for end in ends {
+            let what = What::step(end.executor, &end.profile, Step::from(end));
+            let (id, time) = (self.last(), end.at);
+            let event = Arc::new(Event { id, time, what });
+            self.histories.entry(end.executor).or_default().add(event);
+            self.close(end.executor);
+        }
+        self
     }
 
     /// Processes a batch: O(changes), except for the first one after adoption.

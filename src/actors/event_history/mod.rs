@@ -25,6 +25,7 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
 
 use event::{Step, What};
@@ -47,6 +48,8 @@ pub struct EventHistory {
 
 pub struct Wiring {
     pub incarnation: Incarnation,
+    /// The last ends before this driver's start.
+    pub past: Vec<RecordedEnd>,
     /// Answers with the state of sessions.
     pub sessions: Recipient<GetSessions>,
     pub store: Addr<SnapshotStore>,
@@ -57,7 +60,7 @@ pub struct Wiring {
 impl EventHistory {
     pub fn new(wiring: Wiring) -> Self {
         Self {
-            history: History::new(wiring.incarnation),
+            history: History::new(wiring.incarnation).with_past(&wiring.past),
             waiting: Vec::new(),
             growth: watch::Sender::new(0),
             sessions: wiring.sessions,

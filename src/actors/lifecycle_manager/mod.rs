@@ -1,8 +1,8 @@
 //! LifecycleManager: terminates executors and finds out why they ended.
 //!
 //! [`pending_actions`] decides on each batch; the actor makes the calls and reports their answers
-//! to the store. Only LifecycleManager judges why an executor ended. It reports the reason to the
-//! store, which hands it to the other subscribers (spec L-1). Deletes, labels and look-ups have a
+//! to the store. Only LifecycleManager judges why an executor ended. RecordKeeper reports the reason
+//! to the store, which hands it to the other subscribers (spec L-1). Deletes, labels and look-ups have a
 //! queue apart from creates (spec L-11).
 
 pub mod call_queue;
@@ -18,6 +18,7 @@ use actix::{
 use serde_json::json;
 
 use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::record_keeper::messages::Report;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -47,6 +48,7 @@ pub struct LifecycleManager {
     timing: Timing,
     store: Addr<SnapshotStore>,
     sessions: Recipient<Instruct>,
+    reports: Recipient<Report>,
     drain_label: (String, String),
     /// The epoch of the last batch, to which new calls belong.
     epoch: Epoch,
@@ -66,6 +68,8 @@ pub struct Wiring {
     pub timing: Timing,
     pub store: Addr<SnapshotStore>,
     pub sessions: Recipient<Instruct>,
+    /// Reports ends to the store.
+    pub reports: Recipient<Report>,
     /// The label of draining pods, key and value (spec L-12).
     pub drain_label: (String, String),
 }
@@ -86,6 +90,7 @@ impl LifecycleManager {
             timing: wiring.timing,
             store: wiring.store,
             sessions: wiring.sessions,
+            reports: wiring.reports,
             drain_label: wiring.drain_label,
             epoch: Epoch::default(),
             latest: Snapshot::default(),
@@ -95,12 +100,7 @@ impl LifecycleManager {
 
     fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
         match action {
-            Action::Report(ending) => {
-                say_ended(&ending);
-                let Ending { entry, reason } = ending;
-                let id = entry.id;
-                self.store.do_send(Tell(News::Reported { id, reason }));
-            }
+            Action::Report(ending) => self.reports.do_send(Report(ending)),
             Action::Correct(Ending { entry, reason }) => {
                 let (executor, profile) = (entry.id.get(), entry.profile.as_str());
                 let (class, why) = (reason.class, &*reason.message);
@@ -249,19 +249,6 @@ fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
     pod.map(|pod| News::Seen { pod, epoch })
         .into_iter()
         .collect()
-}
-
-/// Logs an executor's end (spec O-40).
-pub(crate) fn say_ended(ending: &Ending) {
-    let Ending { entry, reason } = ending;
-    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
-    let pod = entry.pod().map_or("", |pod| &*pod.name);
-    let node = reason.evidence.node.as_deref().unwrap_or("");
-    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
-    let failure = reason.failure;
-    tracing::info!(
-        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
-    );
 }
 
 impl Actor for LifecycleManager {

@@ -43,7 +43,7 @@ pub struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Report this end to the log and to the ledger, which hands it to every subscriber (spec L-1).
+    /// Report this end, once (spec L-1).
     Report(Ending),
     /// Log a better reason that is known only after the report (spec L-13).
     Correct(Ending),
@@ -58,6 +58,8 @@ pub struct PendingActions {
     /// Whether the whole first snapshot after adoption was read.
     begun: bool,
     queue: CallQueue,
+    /// Executors whose end is being reported: the ledger does not show it as reported yet.
+    reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
     /// reported reason, and each better one is logged once (spec L-13).
     corrected: BTreeMap<ExecutorId, LossClass>,
@@ -78,6 +80,7 @@ impl PendingActions {
             settings,
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
+            reporting: BTreeSet::new(),
             corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -140,6 +143,7 @@ impl PendingActions {
                 self.report_overdue(entry, now, actions);
             }
             None => {
+                self.reporting.remove(&id);
                 self.corrected.remove(&id);
                 self.instructed.remove(&id);
                 self.terminating.remove(&id);
@@ -212,7 +216,13 @@ impl PendingActions {
         as_it_ended: Option<&Arc<Entry>>,
         actions: &mut Vec<Action>,
     ) {
+        if entry.is_reported() {
+            self.reporting.remove(&entry.id);
+        }
         if entry.has_unreported_end() {
+            if !self.reporting.insert(entry.id) {
+                return;
+            }
             let mut ending = Ending::of(entry);
             if ending.is_vague()
                 && let Some(before) = as_it_ended.map(Ending::of)
@@ -259,7 +269,9 @@ impl PendingActions {
         self.terminating.remove(&entry.id);
         let reason = Arc::new(reason_of_an_overdue(entry, now.since(since)));
         let entry = Arc::clone(entry);
-        actions.push(Action::Report(Ending { entry, reason }));
+        if self.reporting.insert(entry.id) {
+            actions.push(Action::Report(Ending { entry, reason }));
+        }
     }
 
     /// The pending call of an executor, and its earliest time; `None`: at once.

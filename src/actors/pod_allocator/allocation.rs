@@ -70,7 +70,8 @@ impl Allocation {
         least: &BTreeMap<ProfileName, u32>,
         now: Now,
     ) -> Self {
-        let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
+        let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now)
+            .catch_up(&inherited.ends, now);
         let (min_age, server_timeout) = (settings.creation_timeout, settings.server_timeout);
         let claims = Claims::new(settings.claims.clone(), min_age, server_timeout, now);
         let (kept, now) = (&inherited.backoffs, now.tick);

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::keeping::Effect;
-use super::messages::{DeleteRecord, FinishRecord, Flush};
+use super::messages::{DeleteRecord, FinishRecord, Flush, Report};
 use super::{RecordKeeper, Wake};
 use crate::actors::commands::messages::KeepHeld;
 use crate::actors::pod_allocator::crash_loop::Kept;
@@ -21,7 +22,8 @@ use crate::kubernetes::calls::{ConfigMap, ServerIsBack};
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
-use crate::model::{ExecutorId, Now};
+use crate::model::recorded_end::RecordedEnd;
+use crate::model::{Ending, ExecutorId, Now};
 
 impl Actor for RecordKeeper {
     type Context = Context<Self>;
@@ -127,7 +129,22 @@ impl Handler<KeepFailures> for RecordKeeper {
     type Result = ();
 
     fn handle(&mut self, KeepFailures(failures): KeepFailures, ctx: &mut Self::Context) {
-        self.change(|record| record.failures = failures, ctx);
+        let now = self.clock.now().tick;
+        self.keeping.set_failures(failures, now);
+        self.pump(ctx);
+    }
+}
+
+impl Handler<Report> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, Report(ending): Report, ctx: &mut Self::Context) {
+        let now = self.clock.now();
+        let Ending { entry, reason } = &ending;
+        if self.reports.insert(entry.id, Arc::clone(reason), now.tick) {
+            (self.keeping).add_end(RecordedEnd::new(&ending, now.wall), now.tick);
+        }
+        self.pump(ctx);
     }
 }
 

@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordError, RecordPlace};
 use crate::kubernetes::{Failure, Kind};
+use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -19,6 +21,9 @@ use boatswain_agent::backoff::Backoff;
 /// Changes for which no actor waits are collected this long. If they are lost, acting on them twice
 /// does no harm (spec O-30).
 pub const DEBOUNCE: Duration = Duration::from_secs(5);
+
+/// The least time between two writes of ends. Until an end is written it is not reported (spec L-1).
+const ENDS_EVERY: Duration = Duration::from_millis(250);
 
 const RETRY: Backoff = Backoff {
     initial: Duration::from_millis(500),
@@ -82,6 +87,8 @@ pub struct Keeping {
     /// The record must be read before any other call.
     must_read: bool,
     write: Write,
+    /// The next end is written no earlier.
+    ends_not_before: Tick,
     goal: Goal,
     failures: u32,
     troubled: bool,
@@ -107,6 +114,15 @@ impl Write {
         if *self == Self::Nothing {
             *self = Self::At(due);
         }
+    }
+
+    /// Schedules a write for this time at the latest.
+    fn by(&mut self, due: Tick) {
+        *self = match *self {
+            Self::Nothing => Self::At(due),
+            Self::At(earlier) => Self::At(due.min(earlier)),
+            Self::Now => Self::Now,
+        };
     }
 
     fn is_due(self, now: Tick) -> bool {
@@ -138,6 +154,7 @@ impl Keeping {
             epoch: Epoch::default(),
             must_read: false,
             write: Write::Nothing,
+            ends_not_before: Tick::default(),
             goal: Goal::Keep,
             failures: 0,
             troubled: false,
@@ -180,8 +197,34 @@ impl Keeping {
         self.write.is_due(now)
     }
 
-    /// `made`: the number of executors created so far.
-    pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet, made: u64) {
+    /// Adds an end, to be written at once, or soon if ends were written just before.
+    pub fn add_end(&mut self, end: RecordedEnd, now: Tick) {
+        self.wanted.add_end(end);
+        self.write.by(now.max(self.ends_not_before));
+    }
+
+    /// Replaces the failures, to be written as soon as an end.
+    pub fn set_failures(&mut self, failures: KeptFailures, now: Tick) {
+        self.wanted.set_failures(failures);
+        self.wanted.shorten();
+        self.write.by(now.max(self.ends_not_before));
+    }
+
+    /// Whether the written record contains this executor's end.
+    pub fn has_end(&self, id: ExecutorId) -> bool {
+        (self.written.as_ref()).is_some_and(|written| written.reported.contains(id))
+    }
+
+    /// `made`: the number of executors created so far. `waits`: whether an executor's end waits for being written.
+    pub fn set_intervals(
+        &mut self,
+        ended: IdSet,
+        bound: IdSet,
+        made: u64,
+        waits: impl Fn(ExecutorId) -> bool,
+    ) {
+        let open = |id: &ExecutorId| bound.contains(*id) || waits(*id);
+        self.wanted.reported = self.wanted.reported.ids().filter(open).collect();
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
         self.wanted.made = Some(made);
         self.settle();
@@ -274,6 +317,8 @@ impl Keeping {
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {
             let replaces = self.map.as_ref().map(|(uid, version)| (uid, version));
+            self.write = Write::Nothing;
+            self.ends_not_before = now + ENDS_EVERY;
             Op::Replace(self.wanted.to_config_map(&self.place, replaces))
         } else {
             return None;
@@ -342,8 +387,9 @@ impl Keeping {
     }
 
     fn is_due(&self, now: Tick) -> bool {
-        let differs = self.written.as_ref() != Some(&self.wanted);
-        differs && (self.written.is_none() || self.write.is_due(now))
+        // The comparison comes last because it takes the longest.
+        self.written.is_none()
+            || self.write.is_due(now) && self.written.as_ref() != Some(&self.wanted)
     }
 
     fn got(&mut self, map: &ConfigMap, now: Tick) -> Vec<Effect> {

@@ -9,9 +9,11 @@ pub mod keeping;
 pub mod messages;
 pub mod owned_resources;
 pub mod owners;
+mod reports;
 mod watching;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
@@ -32,12 +34,13 @@ use crate::kubernetes::{Calls, Deleted};
 use crate::model::made::Made;
 use crate::model::news::News;
 use crate::model::snapshot::Target;
-use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ProfileName, Snapshot, Tick};
+use crate::model::{Epoch, ExecutorId, IdSet, LossReason, PodUid, ProfileName, Snapshot, Tick};
 
 use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
 use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
+use reports::Reports;
 use watching::Watching;
 
 /// The interval between attempts to change the owner of pods.
@@ -66,6 +69,7 @@ pub struct RecordKeeper {
     /// A record that was seen while some pods have another owner.
     unconfirmed: Option<(PodUid, Epoch)>,
     reservations: Vec<(ExecutorId, oneshot::Sender<ExecutorId>)>,
+    reports: Reports,
     flushes: Vec<oneshot::Sender<()>>,
     deletions: Vec<oneshot::Sender<()>>,
     armed: Option<Tick>,
@@ -110,6 +114,7 @@ impl RecordKeeper {
             stale: false,
             unconfirmed: None,
             reservations: Vec::new(),
+            reports: Reports::default(),
             flushes: Vec::new(),
             deletions: Vec::new(),
             armed: None,
@@ -121,6 +126,8 @@ impl RecordKeeper {
     /// Makes the next call if it is due, and arms a timer for the following one.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
+        let overdue = self.reports.overdue(now.tick);
+        self.report(overdue);
         if self.stale && self.keeping.wants_intervals(now.tick) {
             self.stale = false;
             self.gather();
@@ -135,6 +142,7 @@ impl RecordKeeper {
             self.keeping.next_at(),
             self.owned_resources.next_at(),
             self.watching.next_at(),
+            self.reports.next_at(),
         ]
         .into_iter()
         .flatten()
@@ -150,7 +158,14 @@ impl RecordKeeper {
     /// Writes the ids of the latest snapshot to the record, if all are known.
     fn gather(&mut self) {
         if let Some((ended, bound)) = intervals(&self.latest) {
-            self.keeping.set_intervals(ended, bound, self.made.count());
+            let waits = |id| self.reports.contains(id);
+            (self.keeping).set_intervals(ended, bound, self.made.count(), waits);
+        }
+    }
+
+    fn report(&mut self, ends: Vec<(ExecutorId, Arc<LossReason>)>) {
+        for (id, reason) in ends {
+            self.store.do_send(Tell(News::Reported { id, reason }));
         }
     }
 
@@ -186,6 +201,8 @@ impl RecordKeeper {
         let call = ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
             this.in_flight = None;
             let effects = this.keeping.answered(answer, this.clock.now().tick);
+            let recorded = this.reports.recorded(|id| this.keeping.has_end(id));
+            this.report(recorded);
             this.carry_out(effects);
             this.pump(ctx);
         }));

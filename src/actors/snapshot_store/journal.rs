@@ -1,7 +1,7 @@
 //! Logs the store's changes (spec O-40).
 
 use crate::model::executor::HowGone;
-use crate::model::{Entry, PodState, ResourceVersion, State, Tick};
+use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
 
@@ -23,6 +23,7 @@ impl Journal {
     pub fn note(&mut self, note: &Note, now: Tick) {
         match note {
             Note::Changed(before, after) => changed(before.as_deref(), after, now),
+            Note::Ended(ending) => say_ended(ending),
             Note::Unrecognised(pod, why) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
@@ -90,6 +91,19 @@ fn drift(contradiction: &Contradiction, count: u64) {
     } else {
         tracing::debug!(pod, uid, watched, polled, %at, count, "drift: a poll shows what the watch should have shown");
     }
+}
+
+/// Logs an executor's end (spec O-40).
+pub(crate) fn say_ended(ending: &Ending) {
+    let Ending { entry, reason } = ending;
+    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+    let pod = entry.pod().map_or("", |pod| &*pod.name);
+    let node = reason.evidence.node.as_deref().unwrap_or("");
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
+    let failure = reason.failure;
+    tracing::info!(
+        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
+    );
 }
 
 fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {

@@ -17,6 +17,8 @@ use std::time::Duration;
 use crate::model::executor::Session;
 use crate::model::ids::AppId;
 use crate::model::news::{ListTicket, Listed, News};
+use crate::model::reasoning::reason_of;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::snapshot::{Changes, Target};
 use crate::model::{
     Ending, Entry, Epoch, ExecutorId, IdSet, Incarnation, LossReason, Now, PodUid, ProfileName,
@@ -59,6 +61,18 @@ pub struct Inheritance {
     pub ended: IdSet,
     /// Ids that were bound to a pod and had not ended.
     pub bound: IdSet,
+    /// Those of the bound ids whose end is reported already.
+    pub reported: IdSet,
+    /// The last ends.
+    pub ends: Vec<RecordedEnd>,
+}
+
+impl Inheritance {
+    /// The reason that was reported for an executor; `entry` is what is left of it.
+    fn reason(&self, entry: &Entry) -> LossReason {
+        let recorded = self.ends.iter().rfind(|end| end.executor == entry.id);
+        recorded.map_or_else(|| reason_of(entry), RecordedEnd::loss_reason)
+    }
 }
 
 #[derive(Debug)]
@@ -364,7 +378,9 @@ impl Ledger {
             return;
         };
         let entry = Arc::new(after.clone());
-        draft.ends.push(Ending { entry, reason });
+        let ending = Ending { entry, reason };
+        draft.notes.push(Note::Ended(ending.clone()));
+        draft.ends.push(ending);
         if planted::is(Planted::ReportedTwice) {
             draft.executors.push(id);
         } else {

@@ -11,9 +11,9 @@ use rand::SeedableRng;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::actors::lifecycle_manager::say_ended;
 use crate::actors::pod_allocator::allocation::{Allocation, Inherited};
 use crate::actors::pod_allocator::{meaning, notices};
+use crate::actors::snapshot_store::journal::say_ended;
 use crate::kubernetes::refusal::of_answer;
 use crate::kubernetes::{LabelScheme, PodReader};
 use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};

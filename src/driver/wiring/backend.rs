@@ -52,6 +52,7 @@ pub(super) fn executor_registry(
 pub(super) fn event_history(basis: &Basis<'_>, links: &Links) -> EventHistory {
     EventHistory::new(event_history::Wiring {
         incarnation: basis.application.record.incarnation,
+        past: basis.application.record.ends.clone(),
         sessions: links.registry.clone().recipient(),
         store: links.store.clone(),
         clock: basis.clock,

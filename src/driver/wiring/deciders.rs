@@ -39,6 +39,7 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
         timing: basis.timing,
         store: links.store.clone(),
         sessions: links.registry.clone().recipient(),
+        reports: links.record.clone().recipient(),
         drain_label: settings::label(&config.backend.decommission_label),
     })
 }

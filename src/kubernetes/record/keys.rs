@@ -1,8 +1,11 @@
 //! The keys of a record's ConfigMap, read one by one.
 
+use serde_json::Value;
+
 use super::{RecordError, intervals, key};
 use crate::kubernetes::calls::ConfigMap;
 use crate::model::IdSet;
+use crate::model::recorded_end::RecordedEnd;
 
 /// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks for each
 /// of them, and one interval can name 2⁶³.
@@ -55,6 +58,13 @@ impl<'a> Keys<'a> {
             return Err(self.unreadable(key::BOUND, why));
         }
         Ok(bound)
+    }
+
+    /// The recorded ends, without those that another program has written in another form: they are only shown.
+    pub(super) fn ends(&self) -> Result<Vec<RecordedEnd>, RecordError> {
+        let ends: Vec<Value> = self.json(key::ENDS)?;
+        let read = (ends.into_iter()).filter_map(|end| serde_json::from_value(end).ok());
+        Ok(read.collect())
     }
 
     pub(super) fn missing(&self, key: &'static str) -> RecordError {

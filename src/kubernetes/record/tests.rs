@@ -1,9 +1,24 @@
 //! Writing, reading and succession of the record.
 
 use super::*;
+use crate::model::LossClass;
 
 fn id(number: u64) -> ExecutorId {
     ExecutorId::new(number).unwrap()
+}
+
+fn end(number: u64) -> RecordedEnd {
+    RecordedEnd {
+        executor: id(number),
+        profile: "default".into(),
+        reason: LossClass::OomKilled,
+        exit_code: Some(137),
+        why: "its memory ran out".into(),
+        pod: Some("etl-exec-5".into()),
+        node: Some("node-1".into()),
+        at: "2026-03-01T10:15:30Z".parse().unwrap(),
+        counted: true,
+    }
 }
 
 fn full() -> Record {
@@ -27,6 +42,8 @@ fn full() -> Record {
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),
+        reported: [5].map(id).into_iter().collect(),
+        ends: vec![end(5)],
         backoffs: BTreeMap::from([("big".into(), backoff)]),
         failures: KeptFailures {
             largest: 5,
@@ -308,4 +325,35 @@ fn a_shortened_record_is_read_as_written() {
         again.shorten();
         assert_eq!(again, record);
     }
+}
+
+// spec: O-30
+#[test]
+fn a_record_keeps_the_last_hundred_ends_in_short_and_no_unreadable_one() {
+    let mut record = Record {
+        ends: Vec::new(),
+        reported: IdSet::new(),
+        ..full()
+    };
+    for number in 1..=150 {
+        record.add_end(RecordedEnd {
+            why: "why ".repeat(1_000).into(),
+            ..end(number)
+        });
+    }
+    let kept: Vec<u64> = record.ends.iter().map(|end| end.executor.get()).collect();
+    assert_eq!(kept, (51..=150).collect::<Vec<_>>());
+    assert_eq!(record.reported, (1..=150).map(id).collect());
+    let mut map = stored(&record);
+    let bytes = map.data["ends"].len();
+    assert!(bytes < 50_000, "{bytes}");
+    assert_eq!(Record::read(&map).unwrap(), record);
+
+    let one =
+        r#"{"executor":1,"profile":"p","reason":"Exited","why":"w","at":"2026-03-01T10:15:30Z"}"#;
+    let other = one.replace("Exited", "OfALaterProgram");
+    map.data.insert("ends".into(), format!("[{one},{other},3]"));
+    let read = Record::read(&map).unwrap();
+    assert_eq!(read.ends.len(), 1);
+    assert_eq!(read.reported, record.reported, "as written");
 }

@@ -112,6 +112,7 @@ impl Checks {
         if what != RecordEdit::AddLabel {
             self.budget.forget_certain_failures();
             self.recorded.clear();
+            self.recorded_ends.clear();
         }
     }
 
@@ -131,5 +132,6 @@ impl Checks {
         self.excuses.application_ended.push(Instant::now());
         self.budget.forget_certain_failures();
         self.recorded.clear();
+        self.recorded_ends.clear();
     }
 }

@@ -41,6 +41,8 @@ struct Manager {
     corrected: Vec<(u64, LossClass)>,
     calls: Vec<(Subject, PodCall)>,
     instructed: Vec<Instruct>,
+    /// Whether reports do not reach the ledger, as while the record cannot be written.
+    reports_wait: bool,
 }
 
 /// A call, abbreviated.
@@ -67,6 +69,7 @@ impl Manager {
             corrected: Vec::new(),
             calls: Vec::new(),
             instructed: Vec::new(),
+            reports_wait: false,
         }
     }
 
@@ -79,7 +82,9 @@ impl Manager {
                 Action::Report(Ending { entry, reason }) => {
                     let id = entry.id;
                     self.reported.push((id.get(), reason.class));
-                    self.scenario.tell(News::Reported { id, reason });
+                    if !self.reports_wait {
+                        self.scenario.tell(News::Reported { id, reason });
+                    }
                 }
                 Action::Correct(ending) => self
                     .corrected

@@ -9,6 +9,7 @@ use crate::actors::pod_allocator::pace::Limits;
 use crate::actors::pod_allocator::{claims, failures, gang, victims, waiting};
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
@@ -43,6 +44,7 @@ pub struct Inherited {
     pub reserved: Option<ExecutorId>,
     pub backoffs: BTreeMap<ProfileName, Kept>,
     pub failures: KeptFailures,
+    pub ends: Vec<RecordedEnd>,
     /// How many executors were requested over the application's life.
     pub made: Made,
 }

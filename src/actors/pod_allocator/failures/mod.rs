@@ -4,11 +4,12 @@ pub mod nodes;
 pub mod rules;
 pub mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::failures::{Avoid, KeptFailures};
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Tick};
 use crate::planted::{self, Planted};
 
@@ -75,6 +76,33 @@ impl Failures {
             changed: false,
             settings,
         }
+    }
+
+    /// Counts the ends that an earlier driver recorded and had not counted yet when it was killed. It is unknown which of
+    /// them were early ends of one backoff period, so those of a profile count once (spec A-30).
+    pub fn catch_up(mut self, ends: &[RecordedEnd], now: Now) -> Self {
+        let mut profiles = BTreeSet::new();
+        for end in ends.iter().filter(|end| !end.counted) {
+            let reason = end.loss_reason();
+            let counts = judge(&self.settings.rules, &reason) == Verdict::Count;
+            if !counts || self.counted.contains(end.executor) {
+                continue;
+            }
+            self.counted.insert(end.executor);
+            if let Some(node) = &end.node {
+                self.nodes.failed(node, now);
+            }
+            if profiles.insert(&end.profile) {
+                self.all.add(now);
+                let (class, why) = (reason.class, reason.message);
+                self.last = Some(Arc::from(format!(
+                    "executor {}: {class}: {why}",
+                    end.executor
+                )));
+            }
+            self.changed = true;
+        }
+        self
     }
 
     /// The sum of all targets has changed.

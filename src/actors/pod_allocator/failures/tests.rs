@@ -2,6 +2,7 @@ use super::*;
 use crate::actors::pod_allocator::crash_loop::CrashLoop;
 use crate::model::news::Outcome;
 use crate::model::reason::Evidence;
+use crate::model::recorded_end::RecordedEnd;
 use crate::model::{LossClass, LossReason};
 use crate::testing::Scenario;
 
@@ -157,6 +158,39 @@ fn counts_survive_a_restart_and_an_end_that_is_reported_again_counts_once() {
     let kept = after.keep().unwrap();
     let mut third = Failures::resume(settings(Some(2), 3_600), &kept, now(2_000));
     assert!(third.spent(now(2_000).tick).is_some());
+}
+
+// spec: L-1, L-30, O-30
+#[test]
+fn an_end_that_was_recorded_but_not_counted_before_a_crash_is_counted_by_the_successor_once() {
+    let end = |n, profile: &str, class, counted| RecordedEnd {
+        executor: entry(n).id,
+        profile: profile.into(),
+        reason: class,
+        exit_code: None,
+        why: "why".into(),
+        pod: None,
+        node: None,
+        at: jiff::Timestamp::UNIX_EPOCH,
+        counted,
+    };
+    let ends = [
+        end(1, "a", LossClass::OomKilled, true),
+        end(2, "a", LossClass::OomKilled, false),
+        end(3, "a", LossClass::OomKilled, false),
+        end(4, "b", LossClass::OomKilled, false),
+        end(5, "b", LossClass::NodeLost, false),
+    ];
+    let mut successor = failures(Some(2), 0).catch_up(&ends, now(0));
+    assert_eq!(successor.spent(now(0).tick), None, "one of each profile");
+    let kept = successor.keep().unwrap();
+    assert_eq!(
+        kept.counted,
+        [2, 3, 4].map(|n| entry(n).id).into_iter().collect()
+    );
+    let mut third = Failures::resume(settings(Some(2), 0), &kept, now(1)).catch_up(&ends, now(1));
+    assert_eq!((third.spent(now(1).tick), third.keep()), (None, None));
+    assert!(fail(&mut third, 6, 1).is_some());
 }
 
 // spec: A-30, L-30

@@ -359,3 +359,40 @@ fn a_write_that_was_cancelled_after_an_outage_is_read_before_it_is_repeated() {
     keeping.answered(Answer::Got(Some(found)), at(1));
     assert!(matches!(keeping.next(at(1)), Some(Op::Replace(_))));
 }
+
+// spec: L-1, O-30
+#[test]
+fn an_end_is_written_at_once_and_the_following_ends_together() {
+    let mut scenario = crate::testing::Scenario::new(&[("default", 3)]);
+    let mut end = |n| {
+        let profile = "default".into();
+        scenario.requested(n, crate::model::news::Outcome::Sent { profile });
+        let entry = Arc::clone(scenario.entry(n).unwrap());
+        let reason = Arc::new(crate::model::LossReason::of_a_refusal("why"));
+        let ending = crate::model::Ending { entry, reason };
+        RecordedEnd::new(&ending, jiff::Timestamp::UNIX_EPOCH)
+    };
+    let id = |n| ExecutorId::new(n).unwrap();
+    let mut keeping = keeping(3);
+    keeping.add_end(end(1), at(7));
+    assert!(matches!(keeping.next(at(7)), Some(Op::Replace(_))));
+    assert!(!keeping.has_end(id(1)));
+    keeping.add_end(end(2), at(7));
+    keeping.add_end(end(3), at(7));
+    let mut written = keeping.wanted.clone();
+    keeping.answered(Answer::Written(map(&written, "u1", 11)), at(7));
+    assert!(keeping.has_end(id(1)) && !keeping.has_end(id(2)));
+    assert_eq!(keeping.next(at(7)), None);
+    assert_eq!(keeping.next_at(), Some(at(7) + ENDS_EVERY));
+    assert!(matches!(keeping.next(at(8)), Some(Op::Replace(_))));
+    // The answer is lost, but the write was committed.
+    keeping.answered(broken(Kind::TimedOut), at(8));
+    assert!(!keeping.has_end(id(2)));
+    assert_eq!(keeping.next(at(9)), Some(Op::Get));
+    written = keeping.wanted.clone();
+    keeping.answered(Answer::Got(Some(map(&written, "u1", 12))), at(9));
+    assert!(keeping.has_end(id(2)) && keeping.has_end(id(3)));
+    let gone = |_| false;
+    keeping.set_intervals(IdSet::new(), IdSet::from_iter([id(3)]), 3, gone);
+    assert_eq!(keeping.wanted.reported, IdSet::from_iter([id(3)]));
+}

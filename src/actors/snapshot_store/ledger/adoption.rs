@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::{Gone, How, HowGone, Leaving, Why};
+use crate::model::executor::{Class, Gone, How, HowGone, Leaving, Why};
 use crate::model::ids::id_in_pod_name;
 use crate::model::pod::{DrainedFor, Draining, Phase, PodIdentity, Unreadable};
 use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, State};
@@ -61,6 +61,12 @@ impl Ledger {
         let at = self.at(now, epoch);
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
             bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
+            if self.inheritance.reported.contains(*id) {
+                if !bound.has_ended() && bound.class() != Class::Terminating {
+                    return false;
+                }
+                bound.end = Some(Arc::new(self.inheritance.reason(&bound)));
+            }
             self.put(None, bound, draft);
         }
         true
@@ -155,6 +161,7 @@ impl Ledger {
                 MAX_LOST
             })
             .filter(|id| self.current.entry(*id).is_none() && !self.current.ended.contains(*id))
+            .filter(|id| !self.inheritance.reported.contains(*id))
             .collect();
         for id in &missing {
             let profile = self.identity.default_profile.clone();

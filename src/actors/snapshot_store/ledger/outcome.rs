@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::drift::Contradiction;
 use crate::model::pod::Unreadable;
-use crate::model::{Entry, Epoch, ExecutorId, Pod, ResourceVersion, Snapshot};
+use crate::model::{Ending, Entry, Epoch, ExecutorId, Pod, ResourceVersion, Snapshot};
 
 /// The result of news.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub struct Applied {
 pub enum Note {
     /// Before and after.
     Changed(Option<Arc<Entry>>, Arc<Entry>),
+    /// An end is reported.
+    Ended(Ending),
     Unrecognised(Arc<Pod>, Arc<str>),
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.

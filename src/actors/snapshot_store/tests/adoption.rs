@@ -9,6 +9,7 @@ fn successor() -> Store {
         reserved: Some(id(20)),
         ended: ids(1..=3),
         bound: ids(4..=6),
+        ..Inheritance::default()
     })
 }
 
@@ -189,6 +190,35 @@ fn finished_and_terminating_executors_are_adopted_so_that_their_ends_are_reporte
     );
     assert!(store.entry(4).has_unreported_end());
     assert_eq!(store.entry(6).profile, profile());
+}
+
+// spec: L-1, O-31
+#[test]
+fn an_end_that_was_reported_before_is_not_reported_again() {
+    let mut store = Store::before_adoption(Inheritance {
+        bound: ids(4..=8),
+        reported: ids(5..=8),
+        ..Inheritance::default()
+    });
+    store.quorum_list(
+        50,
+        vec![
+            of_predecessor(failed(4, "u4", 20)),
+            of_predecessor(failed(5, "u5", 21)),
+            terminating(inherited(6, "u6", 22)),
+            inherited(7, "u7", 23),
+        ],
+    );
+    assert!(store.entry(4).has_unreported_end());
+    // Its pod is still there, to be deleted or kept.
+    assert!(store.entry(5).has_ended() && store.entry(5).is_reported());
+    assert!(store.entry(6).is_reported());
+    // It ended for its application, so its pod must go.
+    assert_eq!(
+        (store.state(7), store.orphans()),
+        ("ended", vec!["u7".to_owned()])
+    );
+    assert_eq!(store.state(8), "ended");
 }
 
 // spec: O-31, I-11

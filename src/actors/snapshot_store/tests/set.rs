@@ -9,6 +9,7 @@ fn successor(unread: &[Pod]) -> Store {
         reserved: Some(id(20)),
         ended: ids(1..=3),
         bound: ids(4..=6),
+        ..Inheritance::default()
     });
     let mut store = Store {
         ledger: store.ledger.of_sets(),

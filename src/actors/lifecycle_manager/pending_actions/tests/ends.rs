@@ -160,3 +160,19 @@ fn the_best_reason_in_a_batch_is_reported() {
     assert_eq!(manager.reported, [(1, LossClass::Preempted)]);
     assert!(manager.corrected.is_empty());
 }
+
+// spec: L-1, L-2
+#[test]
+fn an_end_that_is_not_yet_reported_is_reported_once_and_its_pod_is_left() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.reports_wait = true;
+    manager.scenario.exits(1, 3);
+    assert_eq!(manager.rounds(), []);
+    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
+    manager.scenario.goes(1);
+    assert_eq!(manager.rounds(), []);
+    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
+    assert!(manager.scenario.entry(1).is_some(), "until it is reported");
+    assert!(manager.corrected.is_empty());
+}
