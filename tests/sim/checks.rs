@@ -94,9 +94,14 @@ pub struct Checks {
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
     recorded_ends: BTreeMap<ExecutorId, usize>,
+    /// When each driver sent the last write of the record that succeeded.
+    record_sent: BTreeMap<usize, Instant>,
     /// The assignment of ids to pods, if sets make the pods.
     assigned: Option<sets::AssignedIds>,
 }
+
+/// A driver waits at least this long for the record before it reports an end that is not in it (spec L-1).
+const LEAST_PATIENCE: Duration = Duration::from_secs(4);
 
 /// The result of a check: the error names the violated rule.
 pub type Verdict = Result<(), String>;
@@ -121,6 +126,7 @@ impl Checks {
         // What the replaced history recorded is lost.
         self.recorded.clear();
         self.recorded_ends.clear();
+        self.record_sent.clear();
         self.budget.forget_certain_failures();
         // A driver that takes over from now on knows only the new history.
         self.applications += 1;
@@ -253,6 +259,7 @@ impl Checks {
         let Some(incarnation) = incarnation.filter(|_| write.succeeded()) else {
             return;
         };
+        self.record_sent.insert(write.driver, write.sent_at);
         self.app_id = text(&write.sent, "/data/app-id").to_owned();
         // A superseded driver can only write after the server has lost its successor's record, and its record is then
         // overwritten.
@@ -328,6 +335,15 @@ impl Checks {
             {
                 return violated!(
                     "L-1: d{driver} reported the end of {}, which d{recorded_by} had recorded",
+                    ending.entry.id
+                );
+            }
+            let wrote = self.record_sent.get(&driver);
+            if !self.recorded_ends.contains_key(&ending.entry.id)
+                && wrote.is_some_and(|at| at.elapsed() < LEAST_PATIENCE)
+            {
+                return violated!(
+                    "L-1: d{driver} reported the end of {} and had not recorded it, although it could write",
                     ending.entry.id
                 );
             }

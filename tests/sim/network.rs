@@ -99,7 +99,7 @@ impl Network {
             (Some(Outage::Silent), _) => return,
             (Some(Outage::Refusing), _) => Err(answers::reset()),
             (None, RequestOutcome::Normal { response_delay, .. }) => {
-                let response = self.execute(number, parts, body, late).await;
+                let response = self.execute(number, parts, body, late, request_delay).await;
                 sleep(response_delay).await;
                 Ok(response)
             }
@@ -113,37 +113,40 @@ impl Network {
                 },
             ) => Ok(answers::refusal(fault, code, retry_after)),
             (None, RequestOutcome::AnsweredAfter { code, .. }) => {
-                self.execute(number, parts, body, late).await;
+                self.execute(number, parts, body, late, request_delay).await;
                 Ok(answers::refusal(RequestFault::ErrorAfter, code, None))
             }
             (None, RequestOutcome::ConnectionRefused) => Err(answers::refused()),
             (None, RequestOutcome::ResetBefore { .. }) => Err(answers::reset()),
             (None, RequestOutcome::ResetAfter { .. }) => {
-                self.execute(number, parts, body, late).await;
+                self.execute(number, parts, body, late, request_delay).await;
                 Err(answers::reset())
             }
             (None, RequestOutcome::Unanswered { .. }) => {
-                self.execute(number, parts, body, late).await;
+                self.execute(number, parts, body, late, request_delay).await;
                 return;
             }
             (None, RequestOutcome::Dropped) => return,
             (None, RequestOutcome::Corrupted { half, .. }) => {
-                let response = self.execute(number, parts, body, late).await;
+                let response = self.execute(number, parts, body, late, request_delay).await;
                 Ok(answers::corrupted(response, half).await)
             }
             (None, RequestOutcome::Stale { by, .. }) => {
                 let earlier = self.shared().earlier_state(by);
                 Ok(match earlier {
                     Some(state) => self.answer_from_cache(parts, state).await,
-                    None => self.execute(number, parts, body, late).await,
+                    None => self.execute(number, parts, body, late, request_delay).await,
                 })
             }
             (None, RequestOutcome::Falsified { how, pick, .. }) => {
-                let response = self.execute(number, parts, body, late).await;
+                let response = self.execute(number, parts, body, late, request_delay).await;
                 Ok(falsify::falsified_list(response, how, pick).await)
             }
             (None, RequestOutcome::EndsAtOnce { .. }) => {
-                let (parts, _) = self.execute(number, parts, body, late).await.into_parts();
+                let (parts, _) = self
+                    .execute(number, parts, body, late, request_delay)
+                    .await
+                    .into_parts();
                 Ok(Response::from_parts(parts, Body::empty()))
             }
         };
@@ -151,7 +154,15 @@ impl Network {
         let _ = answer.send(result);
     }
 
-    async fn execute(&self, number: u64, parts: Parts, body: Bytes, late: bool) -> Response<Body> {
+    async fn execute(
+        &self,
+        number: u64,
+        parts: Parts,
+        body: Bytes,
+        late: bool,
+        request_delay: Duration,
+    ) -> Response<Body> {
+        let sent_at = Instant::now() - request_delay;
         let kind = RequestKind::of(&parts);
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         let before = match (&kind, kind.name()) {
@@ -212,6 +223,7 @@ impl Network {
                 kind,
                 code,
                 late,
+                sent_at,
                 sent,
                 before,
                 created_uid,

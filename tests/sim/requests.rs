@@ -4,6 +4,7 @@ use devcluster::Resource;
 use http::Method;
 use http::request::Parts;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::objects::text;
 
@@ -48,6 +49,7 @@ pub struct CompletedWrite {
     pub code: u16,
     /// Whether it reached the server after the server's own time limit for it; a real server would have dropped it.
     pub late: bool,
+    pub sent_at: Instant,
     pub sent: Value,
     /// The pod or set of that name before the write.
     pub before: Option<Value>,

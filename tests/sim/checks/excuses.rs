@@ -113,6 +113,7 @@ impl Checks {
             self.budget.forget_certain_failures();
             self.recorded.clear();
             self.recorded_ends.clear();
+            self.record_sent.clear();
         }
     }
 
@@ -133,5 +134,6 @@ impl Checks {
         self.budget.forget_certain_failures();
         self.recorded.clear();
         self.recorded_ends.clear();
+        self.record_sent.clear();
     }
 }
