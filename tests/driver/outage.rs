@@ -20,6 +20,10 @@ fn is_watch(seen: &Seen) -> bool {
     seen.line.contains("/pods?") && seen.line.contains("watch=")
 }
 
+fn is_record_watch(seen: &Seen) -> bool {
+    seen.line.contains("/configmaps") && seen.line.contains("watch=")
+}
+
 fn is_record_write(seen: &Seen) -> bool {
     seen.line.starts_with("PUT") && seen.line.contains("/configmaps/")
 }
@@ -56,7 +60,8 @@ fn resumes(back: Instant, after: &[Seen]) {
     type Is = fn(&Seen) -> bool;
     let watch: (&str, Is) = ("the watch is open", is_watch);
     let record = ("the record is written", is_record_write as Is);
-    for (what, is) in [watch, record] {
+    let record_watch = ("the record's watch is open", is_record_watch as Is);
+    for (what, is) in [watch, record, record_watch] {
         let at = after.iter().find(|seen| is(seen)).map(|seen| seen.at);
         let at = at.unwrap_or_else(|| panic!("not {what} within 5 s: {after:?}"));
         assert!(

@@ -88,7 +88,7 @@ impl Handler<ServerIsBack> for RecordKeeper {
         let now = self.clock.now().tick;
         self.cancel_overtaken(ctx);
         self.keeping.server_is_back();
-        self.watching.server_is_back(now);
+        self.watch_anew(ctx);
         self.owned_resources.server_is_back(now);
         self.pump(ctx);
     }

@@ -74,6 +74,8 @@ pub struct RecordKeeper {
     deletions: Vec<oneshot::Sender<()>>,
     armed: Option<Tick>,
     watching: Watching,
+    /// The watch that is open or being opened.
+    watch: Option<SpawnHandle>,
     /// The call about the record that is in flight, and since when.
     in_flight: Option<(SpawnHandle, Tick)>,
 }
@@ -119,6 +121,7 @@ impl RecordKeeper {
             deletions: Vec::new(),
             armed: None,
             watching: Watching::default(),
+            watch: None,
             in_flight: None,
         }
     }
@@ -341,10 +344,10 @@ impl RecordKeeper {
                 .watch_config_map(&name, Some(&version), watching::SECONDS)
                 .await
         };
-        ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
+        let opening = ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
             Ok(lines) => {
                 let deadline = tokio::time::sleep(watching::DEADLINE);
-                ctx.add_stream(lines.take_until(Box::pin(deadline)));
+                this.watch = Some(ctx.add_stream(lines.take_until(Box::pin(deadline))));
             }
             Err(failure) => {
                 let error = &failure.message;
@@ -352,6 +355,17 @@ impl RecordKeeper {
                 this.watch_ended(ctx);
             }
         }));
+        self.watch = Some(opening);
+    }
+
+    /// Closes the watch after an outage: its connection may be dead (spec W-8).
+    fn watch_anew(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        if let Some(watch) = self.watch.take() {
+            ctx.cancel_future(watch);
+            self.watching.ended(now);
+        }
+        self.watching.server_is_back(now);
     }
 
     fn check_owned_resources(&mut self) {
@@ -361,6 +375,7 @@ impl RecordKeeper {
     }
 
     fn watch_ended(&mut self, ctx: &mut Context<Self>) {
+        self.watch = None;
         self.watching.ended(self.clock.now().tick);
         self.keeping.check();
         self.check_owned_resources();
