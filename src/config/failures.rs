@@ -24,6 +24,18 @@ choice! {
     }
 }
 
+choice! {
+    /// How new executors avoid a node (spec L-32).
+    #[derive(Default)]
+    pub enum NodeAvoidance {
+        /// They wait for another node.
+        #[default]
+        Required = "required",
+        /// They use it if there is no other one. Karpenter makes no node for a pod that must not run on a named node.
+        Preferred = "preferred",
+    }
+}
+
 impl Choice for LossClass {
     const ALL: &'static [(&'static str, Self)] = &[
         ("Exited", Self::Exited),
@@ -102,6 +114,8 @@ section! {
         /// A node with this many failures within the window is avoided. `None`: nodes are never
         /// avoided (spec L-32).
         pub node_max_failures: Option<u32> = option(Whole(1..=100));
+        /// How nodes are avoided.
+        pub node_avoidance: NodeAvoidance = value(one_of()) or NodeAvoidance::default();
         /// An executor that has run for this long is considered stable.
         pub stable_after: Duration = value(span(ms(100)..=DAY)) or secs(60);
         /// The first back-off of a profile in a crash loop.

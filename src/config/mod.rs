@@ -42,7 +42,7 @@ pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
 pub(crate) use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
-pub use failures::{FailureAction, FailureRule, Failures};
+pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,

@@ -78,7 +78,7 @@ impl GangKind {
 const LONGEST_SET_NAME: usize = 52;
 
 /// The keys that are read only where boatswain creates the pods itself.
-const DIRECT_ONLY: [&str; 13] = [
+const DIRECT_ONLY: [&str; 14] = [
     "allocation.batch_size",
     "allocation.max_rate",
     "allocation.creation_timeout",
@@ -89,6 +89,7 @@ const DIRECT_ONLY: [&str; 13] = [
     "allocation.scale_down",
     "app.max_executors",
     "failures.node_max_failures",
+    "failures.node_avoidance",
     "failures.stable_after",
     "failures.backoff_initial",
     "failures.backoff_max",

@@ -199,6 +199,7 @@ pub(super) fn failure_settings(failures: &config::Failures) -> failures::Setting
         window: failures.window,
         rules: failures.rules.iter().map(rule).collect(),
         node_max: failures.node_max_failures,
+        node_if_possible: failures.node_avoidance == config::NodeAvoidance::Preferred,
     }
 }
 

@@ -17,6 +17,25 @@ const NODE_LOST: &str = "NodeLost";
 /// for long, no kubelet is there to remove it.
 const LEFT_BY_ITS_NODE: [&str; 2] = ["DeletionByTaintManager", "DeletionByPodGC"];
 
+/// Reasons of pods that their kubelet did not admit; others begin with `OutOf`.
+const REJECTED: [&str; 15] = [
+    "AppArmor",
+    "InvalidNodeInfo",
+    "NodeAffinity",
+    "NodePorts",
+    "PodFeatureUnsupported",
+    "PodLevelResourcesNotSupported",
+    "PodOSNotSupported",
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "SMTAlignmentError",
+    "SupplementalGroupsPolicyNotSupported",
+    "SysctlForbidden",
+    "TopologyAffinityError",
+    "UnexpectedAdmissionError",
+    "UnexpectedPredicateFailureType",
+    "VolumeAttachmentLimitExceeded",
+];
+
 pub fn reason_of(entry: &Entry) -> LossReason {
     let pod = entry.pod().map(Arc::as_ref);
     let exit_code = pod.and_then(Pod::exit_code);
@@ -155,9 +174,7 @@ fn by_pod_reason(pod: &Pod) -> Option<(LossClass, String)> {
         "Evicted" => LossClass::Evicted,
         NODE_LOST => LossClass::NodeLost,
         "Terminated" | "NodeShutdown" | "Shutdown" | "Preempting" => LossClass::Disrupted,
-        "UnexpectedAdmissionError" | "NodeAffinity" | "NodePorts" | "TopologyAffinityError" => {
-            LossClass::Rejected
-        }
+        _ if REJECTED.contains(&reason) => LossClass::Rejected,
         _ if reason.starts_with("OutOf") => LossClass::Rejected,
         _ => return None,
     };

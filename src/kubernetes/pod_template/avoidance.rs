@@ -1,10 +1,10 @@
 //! Excludes nodes from new executors by node affinity, in addition to the profile's own affinity (spec L-32).
+//!
+//! Nodes are excluded by name. Their label `kubernetes.io/hostname` is another name on many clusters.
 
 use serde_json::{Value, json};
 
 use crate::model::failures::Avoid;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
@@ -15,12 +15,15 @@ pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
             *terms = json!([{}]);
         }
         for term in terms.as_array_mut().into_iter().flatten() {
-            append(&mut term["matchExpressions"], not_in(&avoid.never));
+            for node in &avoid.never {
+                append(&mut term["matchFields"], is_not(node));
+            }
         }
     }
     if !avoid.rather_not.is_empty() {
         let preferred = affinity(spec, "preferredDuringSchedulingIgnoredDuringExecution");
-        let preference = json!({"matchExpressions": [not_in(&avoid.rather_not)]});
+        let others: Vec<Value> = avoid.rather_not.iter().map(|node| is_not(node)).collect();
+        let preference = json!({"matchFields": others});
         append(preferred, json!({"weight": 100, "preference": preference}));
     }
 }
@@ -29,9 +32,9 @@ fn affinity<'a>(spec: &'a mut Value, strength: &str) -> &'a mut Value {
     &mut spec["affinity"]["nodeAffinity"][strength]
 }
 
-fn not_in(nodes: &[std::sync::Arc<str>]) -> Value {
-    let nodes: Vec<&str> = nodes.iter().map(|node| &**node).collect();
-    json!({"key": HOSTNAME, "operator": "NotIn", "values": nodes})
+/// The API server accepts one name in each requirement. All requirements of a term must be met.
+fn is_not(node: &str) -> Value {
+    json!({"key": "metadata.name", "operator": "NotIn", "values": [node]})
 }
 
 fn append(list: &mut Value, item: Value) {
@@ -64,15 +67,16 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn the_nodes_are_excluded_by_their_hostname() {
+    fn the_nodes_are_excluded_by_their_names() {
         let pod = spec(&["node-1", "node-2"], &["node-3"], json!({}));
-        let not_in = |nodes: Value| json!({"key": HOSTNAME, "operator": "NotIn", "values": nodes});
+        let not =
+            |node: &str| json!({"key": "metadata.name", "operator": "NotIn", "values": [node]});
         let want = json!({"affinity": {"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                {"matchExpressions": [not_in(json!(["node-1", "node-2"]))]},
+                {"matchFields": [not("node-1"), not("node-2")]},
             ]},
             "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 100, "preference": {"matchExpressions": [not_in(json!(["node-3"]))]}},
+                {"weight": 100, "preference": {"matchFields": [not("node-3")]}},
             ],
         }}});
         assert_eq!(pod, want);
@@ -93,10 +97,18 @@ mod tests {
         let pod = spec(&["n"], &["m"], own);
         let node = &pod["affinity"]["nodeAffinity"];
         let terms = &node["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-        for (term, expressions) in terms.as_array().unwrap().iter().zip([2, 2, 1]) {
-            let list = term["matchExpressions"].as_array().unwrap();
-            assert_eq!(list.len(), expressions);
-            assert_eq!(list.last().unwrap()["values"], json!(["n"]));
+        for (term, its_own) in
+            terms
+                .as_array()
+                .unwrap()
+                .iter()
+                .zip([zone("a"), zone("b"), json!({})])
+        {
+            assert_eq!(term["matchFields"], json!([is_not("n")]));
+            assert_eq!(
+                term.get("matchExpressions"),
+                its_own.get("matchExpressions")
+            );
         }
         let preferred = &node["preferredDuringSchedulingIgnoredDuringExecution"];
         assert_eq!(preferred.as_array().unwrap().len(), 2);

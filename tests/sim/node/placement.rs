@@ -19,10 +19,10 @@ pub(super) fn allowed_node(node: u64, pod: &Value) -> u64 {
 
 /// The nodes that the pod's affinity excludes.
 pub fn excluded_nodes(pod: &Value) -> Vec<&str> {
-    let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
-                 /nodeSelectorTerms/0/matchExpressions/0/values";
-    let values = pod.pointer(terms).and_then(Value::as_array);
-    (values.into_iter().flatten())
-        .filter_map(Value::as_str)
+    let fields = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
+                  /nodeSelectorTerms/0/matchFields";
+    let fields = pod.pointer(fields).and_then(Value::as_array);
+    (fields.into_iter().flatten())
+        .filter_map(|field| field.pointer("/values/0")?.as_str())
         .collect()
 }

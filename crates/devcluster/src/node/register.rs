@@ -87,7 +87,8 @@ fn create(key: &Key, runtime: &str, now: &str) -> Write {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": &*key.name, "labels": {
-            "kubernetes.io/hostname": &*key.name,
+            // On many clusters it differs from the name, so here too.
+            "kubernetes.io/hostname": format!("{}.cluster.internal", key.name),
             "kubernetes.io/os": "linux",
         }},
         "spec": {},

@@ -68,6 +68,7 @@ fn settings() -> Settings {
             window: seconds(3_600),
             rules: Vec::new(),
             node_max: None,
+            node_if_possible: false,
         },
         waiting: waiting::Settings {
             pending_timeout: None,

@@ -34,6 +34,8 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// A node with this many failures is avoided; `None`: no node is.
     pub node_max: Option<u32>,
+    /// Whether a node is only avoided where there is another one.
+    pub node_if_possible: bool,
 }
 
 #[derive(Debug)]
@@ -223,7 +225,11 @@ impl Failures {
     }
 
     pub fn avoid(&mut self, now: Tick) -> Avoid {
-        self.nodes.avoid(now)
+        let mut avoid = self.nodes.avoid(now);
+        if self.settings.node_if_possible {
+            avoid.rather_not.append(&mut avoid.never);
+        }
+        avoid
     }
 
     /// What the record must keep, if it has changed since the last call.

@@ -12,6 +12,7 @@ fn settings(max: Option<u32>, window: u64) -> Settings {
         window: Duration::from_secs(window),
         rules: Vec::new(),
         node_max: None,
+        node_if_possible: false,
     }
 }
 
@@ -268,4 +269,35 @@ fn a_stop_rule_ends_the_application_at_once() {
         None,
         "said once"
     );
+}
+
+// spec: L-32
+#[test]
+fn nodes_are_avoided_by_affinity_or_if_so_configured_by_preference_only() {
+    for if_possible in [false, true] {
+        let mut failures = failures(Some(9), 0);
+        failures.settings.node_if_possible = if_possible;
+        failures.nodes = Nodes::resume(
+            Some(1),
+            Duration::ZERO,
+            &BTreeMap::from([("node-1".to_owned(), vec![(0, 1)])]),
+            now(0),
+        );
+        let mut scenario = Scenario::new(&[("default", 1)]);
+        let profile = "default".into();
+        scenario.requested(1, Outcome::Sent { profile });
+        let pod = crate::model::Pod {
+            node: Some("node-2".into()),
+            ..crate::testing::running(scenario.pod(1))
+        };
+        scenario.see(pod);
+        failures.see(scenario.entry(1).unwrap(), now(0).tick);
+        let avoid = failures.avoid(now(0).tick);
+        let (avoided, not_avoided) = match if_possible {
+            false => (avoid.never, avoid.rather_not),
+            true => (avoid.rather_not, avoid.never),
+        };
+        assert_eq!(avoided, ["node-1".into()]);
+        assert!(not_avoided.is_empty());
+    }
 }

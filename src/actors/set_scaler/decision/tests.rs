@@ -27,6 +27,7 @@ fn scaling(kind: SetKind) -> Scaling {
         window: Duration::ZERO,
         rules: Vec::new(),
         node_max: None,
+        node_if_possible: false,
     };
     let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
     let failures = Failures::resume(failures, &KeptFailures::default(), now);

@@ -105,6 +105,8 @@ fn each_reason_of_a_pod_that_is_known_has_its_class() {
         "NodeAffinity",
         "NodePorts",
         "TopologyAffinityError",
+        "PodOSNotSupported",
+        "VolumeAttachmentLimitExceeded",
         "OutOfcpu",
         "OutOfmemory",
         "OutOfpods",
