@@ -43,8 +43,9 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRecord {
     pub verb: String,
-    /// The path and query.
+    /// The path and query, of which the first 512 bytes are kept.
     pub path: String,
+    /// The first 256 bytes of the header.
     pub user_agent: String,
     /// The HTTP status of the answer.
     pub code: u16,
