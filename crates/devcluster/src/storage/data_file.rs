@@ -180,6 +180,7 @@ fn rescue_lines(path: &Path) -> Result<Option<Rescued>, Reason> {
     let mut copy = create(&original)?;
     copy.write_all(&bytes)?;
     copy.sync_all()?;
+    sync_directory(&original)?;
     let mut damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
     if damage.is_empty() {
         damage.push(first.to_string());

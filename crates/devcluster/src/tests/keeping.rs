@@ -121,6 +121,7 @@ async fn a_write_that_cannot_be_persisted_is_refused() {
         (code, status["reason"].as_str()),
         (503, Some("ServiceUnavailable"))
     );
+    assert!(cluster.state().await.pod("default", "a").is_none());
     let stopped = async {
         cluster
             .store
