@@ -228,7 +228,7 @@ mod tests {
     use crate::api::tls::Tls;
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_do_not_authenticate_keep_none_out() {
+    async fn clients_that_do_not_authenticate_do_not_block_others() {
         const LIMIT: usize = 8;
         const CLIENTS: usize = 40;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");

@@ -239,10 +239,10 @@ async fn the_damaged_lines_of_a_data_file_are_named_and_the_others_can_be_rescue
     })
     .await;
     let line = line_with(&text, r#""name":"b""#);
-    let told = refused_for(&data);
+    let message = refused_for(&data);
     let place = format!("line {line}, column 2: key must be a string: ");
     for part in [&*data.to_string_lossy(), &place, "--rescue"] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
 
     let rescued = super::super::rescue(&data)
@@ -287,8 +287,8 @@ async fn a_lost_line_is_damage_and_the_original_is_never_overwritten() {
     fs::write(&data, text).expect("written");
     let other = directory.path().join("data.damaged");
     fs::write(&other, "of an earlier rescue").expect("written");
-    let told = why(&super::super::rescue(&data).expect_err("in the way"));
-    assert!(told.contains("data.damaged is in the way"), "{told}");
+    let message = why(&super::super::rescue(&data).expect_err("in the way"));
+    assert!(message.contains("data.damaged is in the way"), "{message}");
     assert_eq!(
         fs::read_to_string(&other).expect("a file"),
         "of an earlier rescue"
