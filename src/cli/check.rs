@@ -1,6 +1,6 @@
 //! `boatswain check`: validates a configuration, and prints its effective values (spec C-4).
 
-use super::{fail, run::ConfigArgs, say};
+use super::{fail_with, run::ConfigArgs, say};
 use crate::driver;
 use crate::exit::Exit;
 
@@ -15,8 +15,8 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
     match args.config.explain() {
         Ok((config, effective)) => match driver::shapes(&config) {
             Ok(shapes) => say(format_args!("{effective}{shapes}")),
-            Err(error) => fail(Exit::Configuration, error),
+            Err(error) => fail_with(Exit::Configuration, &error),
         },
-        Err(error) => fail(Exit::Configuration, error),
+        Err(error) => fail_with(Exit::Configuration, &error),
     }
 }

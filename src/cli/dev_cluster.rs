@@ -17,8 +17,8 @@ use super::signals::Signals;
 use super::users::{self, UsersError};
 use devcluster::control::socket::{Control, ControlError};
 use devcluster::{
-    self, DataFileError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
-    SimulatedNode,
+    self, DataFileError, NodeKind, Options, ProcessNode, Rescued, Seed, SeedError, ServeError,
+    Server, SimulatedNode,
 };
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client
@@ -72,6 +72,10 @@ struct ServeArgs {
     /// Keep the cluster's state in this file, and start with what it contains
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// Skip the damaged lines of the data file, and name them. The file as it was is kept with the
+    /// suffix `.damaged`
+    #[arg(long, requires = "data")]
+    rescue: bool,
     /// Whether controllers run: garbage collection, quotas, and a service account in each namespace
     /// [default: on; off with `--node none`, which is only an API server]
     #[arg(long, value_enum, value_name = "SWITCH")]
@@ -188,6 +192,12 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let token_file = args.token_file.as_deref();
     let token = credentials::token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
+    if args.rescue
+        && let Some(file) = &args.data
+        && let Some(rescued) = devcluster::rescue(file)?
+    {
+        warn_of(&rescued);
+    }
     let cluster = match &args.data {
         Some(file) => devcluster::resume(options, file)?,
         None => devcluster::start(options),
@@ -219,6 +229,17 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     // Connections that clients keep open must not delay the exit.
     serving.abort();
     Ok(())
+}
+
+fn warn_of(rescued: &Rescued) {
+    for damage in &rescued.damage {
+        tracing::warn!(damage, "skipped a damaged line of the data file");
+    }
+    tracing::warn!(
+        objects = rescued.objects,
+        original = %rescued.original.display(),
+        "rescued the objects of the data file, without their history"
+    );
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -12,7 +12,9 @@ mod run;
 mod signals;
 mod users;
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 
 use boatswain_agent::cli::{Agent, Failed};
 use clap::error::ErrorKind;
@@ -105,23 +107,26 @@ fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
     if args.serves()
         && let Err(error) = telemetry::init(None, "info,apiserver=info")
     {
-        return fail(Exit::Bug, error);
+        return fail_with(Exit::Bug, &error);
     }
     telemetry::exit_on_panic();
     let served = actix::System::new().block_on(dev_cluster::run(args));
-    served.map_or_else(|error| fail(Exit::Configuration, error), |()| Exit::Clean)
+    served.map_or_else(
+        |error| fail_with(Exit::Configuration, &error),
+        |()| Exit::Clean,
+    )
 }
 
 /// Runs an executor's program until it ends.
 fn run_agent(agent: Agent) -> Exit {
     if let Err(error) = telemetry::init(None, "info") {
-        return fail(Exit::Bug, error);
+        return fail_with(Exit::Bug, &error);
     }
     telemetry::exit_on_panic();
     match actix::System::new().block_on(agent.run()) {
         Ok(code) => Exit::Child(code),
-        Err(failed @ Failed::NoToken) => fail(Exit::Usage, failed),
-        Err(failed @ Failed::Signals(_)) => fail(Exit::Bug, failed),
+        Err(failed @ Failed::NoToken) => fail_with(Exit::Usage, &failed),
+        Err(failed @ Failed::Signals(_)) => fail_with(Exit::Bug, &failed),
     }
 }
 
@@ -151,9 +156,49 @@ fn fail(exit: Exit, why: impl std::fmt::Display) -> Exit {
     exit
 }
 
+/// Prints an error with all its causes.
+fn fail_with(exit: Exit, error: &dyn Error) -> Exit {
+    fail(exit, with_causes(error))
+}
+
+/// An error and its causes, outermost first. A cause that the text already contains is not repeated.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let why = cause.to_string();
+        if !text.contains(&why) {
+            // Writing into a `String` cannot fail.
+            let _ = write!(text, ": {why}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Nested {
+        #[error("cannot keep the state")]
+        Outer(#[source] Box<Nested>),
+        #[error("cannot read the file: {0}")]
+        Inner(#[source] io::Error),
+    }
+
+    #[test]
+    fn an_error_is_printed_with_each_cause_once() {
+        let cause = io::Error::other("the disk is gone");
+        let error = Nested::Outer(Box::new(Nested::Inner(cause)));
+        assert_eq!(
+            with_causes(&error),
+            "cannot keep the state: cannot read the file: the disk is gone"
+        );
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 
 use super::signals::{HANG_UP, Signals};
-use super::{fail, progress, say};
+use super::{fail_with, progress, say};
 use crate::config::{Config, ConfigError, Effective};
 use crate::driver;
 use crate::exit::Exit;
@@ -48,18 +48,18 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> Exit {
     let config = match args.config.explain() {
         Ok((config, _)) => config,
-        Err(error) => return fail(Exit::Configuration, error),
+        Err(error) => return fail_with(Exit::Configuration, &error),
     };
     if args.dry_run {
         let shown = driver::dry_run(&config).map(say);
-        return shown.unwrap_or_else(|error| fail(Exit::Configuration, error));
+        return shown.unwrap_or_else(|error| fail_with(Exit::Configuration, &error));
     }
     // Before any request to a cluster.
     if let Err(error) = driver::shapes(&config) {
-        return fail(Exit::Configuration, error);
+        return fail_with(Exit::Configuration, &error);
     }
     if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
-        return fail(Exit::Bug, error);
+        return fail_with(Exit::Bug, &error);
     }
     telemetry::exit_on_panic();
     let on_terminal = telemetry::on_terminal(config.log.format);

@@ -42,7 +42,7 @@ pub use api::serve::{ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
-pub use storage::data_file::DataFileError;
+pub use storage::data_file::{DataFileError, Rescued, rescue};
 pub use storage::seeds::{Seed, SeedError};
 pub use storage::server::WriteRecord;
 pub use storage::store::{FIRST_VERSION, State};
@@ -75,8 +75,8 @@ pub fn start(options: Options) -> DevCluster {
 }
 
 /// Starts a cluster that persists its state in the file `data`, and restores what the file holds. After a restart the
-/// resource version and the event log are as before, so watches can be resumed. The state survives the death of this
-/// process at any instant; a crash of the machine may lose the last seconds.
+/// resource version and the event log are as before, so watches can be resumed. A write is answered, and seen by lists
+/// and watches, only when it is on the disk: it survives the death of this process and a crash of the machine.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ use http::Uri;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{fail, say};
+use super::{fail, fail_with, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 use client::{AskError, Client};
@@ -130,7 +130,7 @@ impl Driver {
                 AskError::Unreachable { .. } => Exit::Unreachable,
                 AskError::Refused { .. } | AskError::Foreign { .. } => Exit::Refused,
             };
-            fail(exit, error)
+            fail_with(exit, &error)
         })
     }
 

@@ -7,6 +7,9 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
+use crate::objects::depth::{MAX_LEVELS, exceeds};
+use crate::objects::messages;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// The content; of a duplicate field the last value.
@@ -25,10 +28,18 @@ pub fn json(bytes: &[u8]) -> Result<Document, String> {
             serde_json::error::Category::Eof => "unexpected end of JSON input".to_owned(),
             _ => error.to_string(),
         })?;
+    check_depth(&value)?;
     Ok(Document {
         value,
         duplicates: read.duplicates.into_inner(),
     })
+}
+
+fn check_depth(value: &Value) -> Result<(), String> {
+    match exceeds(value, MAX_LEVELS) {
+        true => Err("exceeded max depth".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// Parses YAML, of which JSON is a subset.
@@ -42,6 +53,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     let value = serde_saphyr::from_slice_with_options::<Value>(bytes, options)
         .map_err(|error| error.to_string())?;
+    check_depth(&value)?;
     let duplicates = match serde_saphyr::from_slice::<Value>(bytes) {
         Ok(_) => Vec::new(),
         Err(error) => vec![format!("yaml: unmarshal errors:\n  {error}")],
@@ -132,8 +144,9 @@ impl<'de> Visitor<'de> for Node<'_> {
             }
             let value = entries.next_value_seed(Node(self.0))?;
             if fields.insert(name, value).is_some() {
-                let twice = format!("duplicate field \"{}\"", self.0.path.borrow());
-                self.0.duplicates.borrow_mut().push(twice);
+                let path = self.0.path.borrow();
+                let twice = format_args!("duplicate field \"{path}\"");
+                messages::add(&mut self.0.duplicates.borrow_mut(), twice);
             }
             self.0.path.borrow_mut().truncate(before);
         }
@@ -182,6 +195,29 @@ mod tests {
             (&json!({"a": 2}), 1)
         );
         assert!(yaml(b"a: [1\n").is_err());
+    }
+
+    #[test]
+    fn a_body_nested_too_deeply_is_refused() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(json(nested(MAX_LEVELS).as_bytes()).is_ok());
+        for levels in [MAX_LEVELS + 1, 1_000] {
+            assert!(json(nested(levels).as_bytes()).is_err());
+            assert!(yaml(nested(levels).as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn many_duplicates_at_a_long_path_take_little_memory() {
+        let duplicates = r#""a":1,"#.repeat(8_000);
+        let others: String = (0..4_000).map(|n| format!(r#""{n}":1,"{n}":1,"#)).collect();
+        let path = "x".repeat(50_000);
+        for fields in [duplicates, others] {
+            let body = format!(r#"{{"{path}":{{{fields}"b":1}}}}"#);
+            let kept = json(body.as_bytes()).expect("JSON").duplicates;
+            let bytes: usize = kept.iter().map(String::len).sum();
+            assert!(!kept.is_empty() && bytes < 200_000, "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::accept::header;
 use super::body::{self, Document};
-use super::decode::{self, unknown_field};
+use super::decode;
 use super::path::Target;
 use super::protobuf::{self, DecodeError};
 use super::query::Query;
@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
         let body = self.read_body(traits.kind)?;
         let decoded = decode::object(resource, body.value)
             .map_err(|error| error.refused(traits.kind, &self.body))?;
-        let mut odd: Vec<String> = decoded.unknown.iter().map(|f| unknown_field(f)).collect();
+        let mut odd = decoded.unknown;
         odd.extend(body.duplicates);
         match validation {
             Validation::Strict if !odd.is_empty() => {

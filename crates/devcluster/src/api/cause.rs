@@ -5,6 +5,12 @@ use serde_json::{Value, json};
 
 use super::status::ApiError;
 
+/// The most causes of one error.
+const MAX_CAUSES: usize = 100;
+
+/// No cause is added to others of this many bytes together.
+const MAX_BYTES: usize = 1024 * 1024;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     pub(crate) reason: &'static str,
@@ -18,12 +24,18 @@ pub struct Causes(pub(crate) Vec<Cause>);
 
 impl Causes {
     fn push(&mut self, reason: &'static str, field: impl Into<String>, message: String) {
-        let field = field.into();
-        self.0.push(Cause {
+        self.add(Cause {
             reason,
-            field,
+            field: field.into(),
             message,
         });
+    }
+
+    fn add(&mut self, cause: Cause) {
+        let bytes = self.0.iter().map(|c| c.field.len() + c.message.len());
+        if self.0.len() < MAX_CAUSES && bytes.sum::<usize>() < MAX_BYTES {
+            self.0.push(cause);
+        }
     }
 
     pub fn required(&mut self, field: impl Into<String>, detail: &str) {
@@ -86,7 +98,7 @@ impl Causes {
     }
 
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        other.0.into_iter().for_each(|cause| self.add(cause));
     }
 
     pub fn check(self, kind: &str, group: &str, name: &str) -> Result<(), ApiError> {
@@ -100,5 +112,26 @@ impl Causes {
         let mut causes = Self::default();
         add(&mut causes);
         causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_limited_in_number_and_bytes() {
+        for length in [1, 100_000] {
+            let value = "x".repeat(length);
+            let causes = Causes::of(|causes| {
+                for n in 0..10_000 {
+                    causes.invalid(format!("field{n}"), &value, "it is bad");
+                }
+            });
+            let text = ApiError::invalid("Pod", "", "a", causes)
+                .to_value()
+                .to_string();
+            assert!(text.len() < 4 * MAX_BYTES, "{} bytes", text.len());
+        }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::body::{self, Document};
 use super::status::ApiError;
+use crate::objects::messages;
 use crate::objects::object::{set, unset};
 use crate::objects::quantities;
 use crate::objects::resource::{Resource, Traits};
@@ -12,7 +13,7 @@ use crate::objects::resource::{Resource, Traits};
 #[derive(Debug)]
 pub struct Decoded {
     pub object: Value,
-    /// The paths of the dropped fields, as `spec.nonsense`.
+    /// Messages with the paths of the dropped fields, as `unknown field "spec.nonsense"`.
     pub unknown: Vec<String>,
 }
 
@@ -169,10 +170,6 @@ fn other_kind(traits: &Traits, kind: String, version: String) -> DecodeError {
     }
 }
 
-pub fn unknown_field(field: &str) -> String {
-    format!("unknown field \"{field}\"")
-}
-
 fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut Vec<String>) {
     let before = path.len();
     match (given, typed) {
@@ -185,7 +182,7 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
                 match typed.get(name) {
                     Some(typed) => find_unknown(value, typed, path, unknown),
                     None if value.is_null() => {}
-                    None => unknown.push(path.clone()),
+                    None => messages::add(unknown, format_args!("unknown field \"{path}\"")),
                 }
                 path.truncate(before);
             }
@@ -235,7 +232,11 @@ mod tests {
             json!({"nonsense": 1, "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "imag": "x"}]}}),
         )
         .expect("a pod");
-        assert_eq!(decoded.unknown, ["nonsense", "spec.containers[0].imag"]);
+        let unknown = [
+            "unknown field \"nonsense\"",
+            "unknown field \"spec.containers[0].imag\"",
+        ];
+        assert_eq!(decoded.unknown, unknown);
         assert_eq!(decoded.object["nonsense"], Value::Null);
         assert_eq!(decoded.object["kind"], "Pod");
     }

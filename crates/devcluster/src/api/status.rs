@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 pub use super::cause::Causes;
+use crate::objects::depth::MAX_LEVELS;
 use crate::objects::object::Key;
 
 /// Why a request was refused; converted to a `Status` object.
@@ -64,6 +65,13 @@ impl ApiError {
     /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::plain(400, "BadRequest", message)
+    }
+
+    /// 400: the object is nested too deeply.
+    pub fn too_deep() -> Self {
+        Self::bad_request(format!(
+            "the object has more than {MAX_LEVELS} levels of nested maps and lists"
+        ))
     }
 
     /// 401: the credentials are not valid.

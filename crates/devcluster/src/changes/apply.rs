@@ -10,6 +10,7 @@ use super::update::{Owners, check_place};
 use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::ApiError;
+use crate::objects::messages;
 use crate::objects::object::{Key, at, set, text, unset};
 use crate::objects::resource::Resource;
 use crate::objects::schema::{self, Shape};
@@ -158,7 +159,10 @@ fn undeclared(
                     Some(typed) => undeclared(shape.field(name), value, typed, path, mistakes),
                     None if value.is_null() => {}
                     None => {
-                        mistakes.push(format!("{path}: field not declared in schema"));
+                        messages::add(
+                            mistakes,
+                            format_args!("{path}: field not declared in schema"),
+                        );
                         path.truncate(before);
                         return;
                     }

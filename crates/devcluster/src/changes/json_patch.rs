@@ -3,11 +3,13 @@
 use serde_json::Value;
 
 use crate::api::status::ApiError;
+use crate::objects::depth::{MAX_LEVELS, exceeds};
 
 /// The most operations in one JSON patch; the limit of real servers.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// The most bytes that one JSON patch may copy; copies of copies would double without limit.
+/// The most bytes that one JSON patch may copy; copies of copies would double without limit. Moves to a deeper place
+/// count as well, because they visit the whole moved value.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
@@ -47,8 +49,16 @@ fn json_operation(
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = pointer("path")?;
     match kind {
-        "add" => add(target, path, value(), kind),
-        "replace" => replace(target, path, value()),
+        "add" => {
+            let value = value();
+            check_depth(path, &value)?;
+            add(target, path, value, kind)
+        }
+        "replace" => {
+            let value = value();
+            check_depth(path, &value)?;
+            replace(target, path, value)
+        }
         "remove" => remove(target, path, kind).map(|_| ()),
         "test" => {
             let expected = operation.get("value").unwrap_or(&Value::Null);
@@ -58,22 +68,24 @@ fn json_operation(
             Err(refused(format!("testing value {path} failed: test failed")))
         }
         "move" => {
-            let value = remove(target, pointer("from")?, kind)?;
+            let from = pointer("from")?;
+            let value = remove(target, from, kind)?;
+            if levels(path) > levels(from) {
+                charge(copied, &value)?;
+                check_depth(path, &value)?;
+            }
             add(target, path, value, kind)
         }
         "copy" => {
             let from = pointer("from")?;
-            let value = target.pointer(from).cloned().ok_or_else(|| {
+            let value = target.pointer(from).ok_or_else(|| {
                 refused(format!(
                     "copy operation does not apply: doc is missing from path: {from}: missing value"
                 ))
             })?;
-            *copied = copied.saturating_add(size(&value));
-            if *copied > MAX_COPIED {
-                return Err(ApiError::too_large(
-                    "Request entity too large: the copies of the patch are too large",
-                ));
-            }
+            charge(copied, value)?;
+            check_depth(path, value)?;
+            let value = value.clone();
             add(target, path, value, kind)
         }
         other => Err(refused(format!("Unexpected kind: {other}"))),
@@ -82,6 +94,32 @@ fn json_operation(
 
 fn refused(why: String) -> ApiError {
     ApiError::unprocessable(&why)
+}
+
+/// Adds the size of a value to the copied bytes.
+fn charge(copied: &mut usize, value: &Value) -> Result<(), ApiError> {
+    *copied = copied.saturating_add(size(value));
+    if *copied > MAX_COPIED {
+        return Err(ApiError::too_large(
+            "Request entity too large: the copies of the patch are too large",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to nest too deeply before the value is inserted: dropping a deep value would overflow the stack as well.
+fn check_depth(path: &str, value: &Value) -> Result<(), ApiError> {
+    match MAX_LEVELS.checked_sub(levels(path)) {
+        Some(left) if !exceeds(value, left) => Ok(()),
+        _ => Err(refused(format!(
+            "the patch nests more than {MAX_LEVELS} levels"
+        ))),
+    }
+}
+
+/// The number of levels above what a pointer addresses.
+fn levels(pointer: &str) -> usize {
+    pointer.matches('/').count()
 }
 
 /// The approximate size of a value in bytes, to bound the sum of copies.
@@ -277,6 +315,45 @@ mod tests {
             .map(|i| json!({"op": "copy", "from": "", "path": format!("/{i}")}))
             .collect();
         let error = patched(json!({"a": "x".repeat(1000)}), Value::Array(copies));
+        assert_eq!(error.map_err(|e| e.code), Err(413));
+    }
+
+    #[test]
+    fn a_patch_cannot_nest_deeper_than_the_limit() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+        let grown = |pairs: usize| {
+            let pair = [
+                json!({"op": "add", "path": "/b", "value": {}}),
+                json!({"op": "move", "from": "/a", "path": "/b/a"}),
+                json!({"op": "move", "from": "/b", "path": "/a"}),
+            ];
+            let operations = pair.iter().cycle().take(pairs * pair.len()).cloned();
+            patched(json!({"a": 1}), operations.collect())
+        };
+        assert_eq!(grown(MAX_LEVELS - 1), Ok(nested(MAX_LEVELS)));
+        assert_eq!(grown(MAX_LEVELS).map_err(|e| e.code), Err(422));
+        assert_eq!(grown(3_000).map_err(|e| e.code), Err(422));
+        let below = nested(MAX_LEVELS - 1);
+        for operation in [
+            json!({"op": "add", "path": "/x", "value": nested(MAX_LEVELS)}),
+            json!({"op": "replace", "path": "/x", "value": nested(MAX_LEVELS)}),
+            json!({"op": "replace", "path": "", "value": nested(MAX_LEVELS + 1)}),
+            json!({"op": "copy", "from": "/a", "path": "/a/x"}),
+        ] {
+            let error = patched(json!({"a": below}), json!([operation]));
+            assert_eq!(error.map_err(|e| e.code), Err(422), "{operation}");
+        }
+    }
+
+    #[test]
+    fn moves_to_a_deeper_place_count_as_copies() {
+        let there_and_back = [
+            json!({"op": "move", "from": "/a", "path": "/b/a"}),
+            json!({"op": "move", "from": "/b/a", "path": "/a"}),
+        ];
+        let moves = there_and_back.iter().cycle().take(100).cloned();
+        let target = json!({"a": "x".repeat(100_000), "b": {}});
+        let error = patched(target, moves.collect());
         assert_eq!(error.map_err(|e| e.code), Err(413));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::field_set::{FieldSet, field_step, item_step};
+use crate::objects::messages;
 use crate::objects::schema::Shape;
 
 /// Whether the items of a list have owners of their own.
@@ -291,14 +292,15 @@ fn find_mistakes(shape: &'static Shape, value: &Value, path: &mut String, found:
                 let step = match item_step(shape, item) {
                     Ok(step) => step,
                     Err(why) => {
-                        found.push(format!("{path}: element {i}: {why}"));
+                        messages::add(found, format_args!("{path}: element {i}: {why}"));
                         return;
                     }
                 };
                 let mut readable = String::new();
                 super::field_set::readable(&step, &mut readable);
                 if !seen.insert(step) {
-                    found.push(format!("{path}: duplicate entries for key {readable}"));
+                    let twice = format_args!("{path}: duplicate entries for key {readable}");
+                    messages::add(found, twice);
                 }
                 path.push_str(&readable);
                 find_mistakes(shape.item(), item, path, found);

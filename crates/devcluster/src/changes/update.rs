@@ -87,7 +87,7 @@ impl State {
             .map_err(|error| refused(&patched, &error.why))?;
         let duplicates = context.caller.map_or(&[][..], |caller| &caller.duplicates);
         let mut odd = duplicates.to_vec();
-        odd.extend(decoded.unknown.iter().map(|f| decode::unknown_field(f)));
+        odd.extend(decoded.unknown);
         if strict && !odd.is_empty() {
             let why = format!("strict decoding error: {}", odd.join(", "));
             return Err(refused(&patched, &why));

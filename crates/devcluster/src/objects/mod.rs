@@ -1,8 +1,10 @@
 //! The stored kinds, and the representation of one object.
 
+pub(crate) mod depth;
 pub(crate) mod ids;
 pub(crate) mod kinds;
 pub(crate) mod label_selector;
+pub(crate) mod messages;
 pub(crate) mod mistyped;
 pub(crate) mod new_events;
 pub(crate) mod object;

@@ -11,6 +11,9 @@
 //! {"removed":{"apiVersion":"v1","kind":"Pod","namespace":"default","name":"a"}}
 //! ```
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::store::{Compacted, Event, EventKind, State};
@@ -30,13 +33,58 @@ pub enum Unusable {
     )]
     Format(u64),
     #[error(
-        "line {line}: {why}: the file was changed or is damaged; put back a copy, or start with another file"
+        "{0}: the file was changed or is damaged; put back a copy, start with another file, or rescue the other lines \
+         (`--rescue`)"
     )]
-    Damaged {
-        /// The line number, from 1.
-        line: usize,
-        why: String,
-    },
+    Damaged(Damage),
+}
+
+/// A line that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The line number, from 1.
+    line: usize,
+    fault: Fault,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)?;
+        if let Some(column) = self.fault.column {
+            write!(f, ", column {column}")?;
+        }
+        write!(f, ": {}", self.fault.why)
+    }
+}
+
+/// Why a line cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault {
+    /// The column in bytes, from 1, if the line is not JSON.
+    column: Option<usize>,
+    why: String,
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Self { column: None, why }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Self {
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Self {
+            column: Some(error.column()),
+            why: error.to_string().replace(&place, ""),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,21 +99,59 @@ pub struct Loaded {
 /// Decodes a file. An incomplete last line is dropped: the program died while writing it, before the write was
 /// answered.
 pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
-    let length = bytes
-        .iter()
-        .rposition(|b| *b == b'\n')
-        .map_or(0, |at| at + 1);
-    let mut lines = bytes[..length].split_inclusive(|b| *b == b'\n').enumerate();
+    let (length, mut lines) = lines(bytes);
     let (_, head) = lines.next().ok_or(Unusable::Foreign)?;
     let (compacted, key) = begin(head)?;
     let mut state = State::compacted_at(log_limit, compacted);
-    for (index, line) in lines {
-        apply(&mut state, line).map_err(|why| Unusable::Damaged {
-            line: index + 1,
-            why,
-        })?;
+    for (line, text) in lines {
+        let applied = parse(text).and_then(|entry| apply(&mut state, entry));
+        applied.map_err(|fault| Unusable::Damaged(Damage { line, fault }))?;
     }
     Ok(Loaded { state, length, key })
+}
+
+/// Decodes the undamaged lines of a file, and returns the damage. The state has no history, because history would have
+/// gaps, and a resource version that is not lower than that of any written object.
+pub fn rescue(bytes: &[u8]) -> Result<(Loaded, Vec<Damage>), Unusable> {
+    let (length, mut lines) = lines(bytes);
+    let (_, head) = lines.next().ok_or(Unusable::Foreign)?;
+    let (mut latest, key) = begin(head)?;
+    let mut objects = BTreeMap::new();
+    let mut damage = Vec::new();
+    for (line, text) in lines {
+        match parse(text) {
+            Ok(Entry::Base(key, object, version)) => {
+                latest = latest.max(version);
+                objects.insert(key, (object, version));
+            }
+            Ok(Entry::Put(key, object, version)) => {
+                latest = version.max(latest + 1);
+                objects.insert(key, (object, version));
+            }
+            Ok(Entry::Removed(key)) => {
+                latest += 1;
+                objects.remove(&key);
+            }
+            Err(fault) => {
+                // The line may have been a write, which had a version.
+                latest += 1;
+                damage.push(Damage { line, fault });
+            }
+        }
+    }
+    let mut state = State::compacted_at(1, latest);
+    for (key, (object, version)) in objects {
+        state.seed(key, object, version);
+    }
+    Ok((Loaded { state, length, key }, damage))
+}
+
+/// The length of the complete lines, and these with their numbers.
+fn lines(bytes: &[u8]) -> (usize, impl Iterator<Item = (usize, &[u8])>) {
+    let end = bytes.iter().rposition(|b| *b == b'\n');
+    let length = end.map_or(0, |at| at + 1);
+    let lines = bytes[..length].split_inclusive(|b| *b == b'\n');
+    (length, (1..).zip(lines))
 }
 
 /// Decodes the first line: the compacted version and the key.
@@ -81,34 +167,50 @@ fn begin(head: &[u8]) -> Result<(u64, Option<String>), Unusable> {
     }
 }
 
-fn apply(state: &mut State, line: &[u8]) -> Result<(), String> {
-    let mut line: Value = serde_json::from_slice(line).map_err(|why| why.to_string())?;
-    let next = state.resource_version() + 1;
+/// A line after the first, with the resource version of its object.
+enum Entry {
+    Base(Key, Value, u64),
+    Put(Key, Value, u64),
+    Removed(Key),
+}
+
+fn parse(line: &[u8]) -> Result<Entry, Fault> {
+    let mut line: Value = serde_json::from_slice(line)?;
     if let Some(object) = line.get_mut("base").map(Value::take) {
         let (key, version) = (key_of(&object, &["metadata"])?, version_of(&object)?);
-        state.seed(key, object, version);
-        return Ok(());
+        return Ok(Entry::Base(key, object, version));
     }
-    if let Some(mut object) = line.get_mut("put").map(Value::take) {
+    if let Some(object) = line.get_mut("put").map(Value::take) {
         let (key, version) = (key_of(&object, &["metadata"])?, version_of(&object)?);
-        if version != next {
-            return Err(format!(
-                "resource version {version} where {next} comes next"
-            ));
-        }
-        if object.pointer("/metadata/managedFields").is_none() {
-            // An object without managed fields had them reset; `put` must not inherit those of the previous version.
-            set(&mut object, &["metadata", "managedFields"], json!([]));
-        }
-        state.put(key, object).map_err(|error| error.message)?;
-        return Ok(());
+        return Ok(Entry::Put(key, object, version));
     }
     let removed = line.get("removed").ok_or("neither base, put nor removed")?;
-    let key = key_of(removed, &[])?;
-    match state.remove(&key) {
-        Some(_) => Ok(()),
-        None => Err(format!("{} is removed, but was not there", key.name)),
+    Ok(Entry::Removed(key_of(removed, &[])?))
+}
+
+fn apply(state: &mut State, entry: Entry) -> Result<(), Fault> {
+    let next = state.resource_version() + 1;
+    match entry {
+        Entry::Base(key, object, version) => state.seed(key, object, version),
+        Entry::Put(_, _, version) if version != next => {
+            let why = format!("resource version {version} where {next} comes next");
+            return Err(why.into());
+        }
+        Entry::Put(key, mut object, _) => {
+            if object.pointer("/metadata/managedFields").is_none() {
+                // An object without managed fields had them reset; `put` must not inherit those of the previous
+                // version.
+                set(&mut object, &["metadata", "managedFields"], json!([]));
+            }
+            state.put(key, object).map_err(|error| error.message)?;
+        }
+        Entry::Removed(key) => {
+            if state.remove(&key).is_none() {
+                return Err(format!("{} is removed, but was not there", key.name).into());
+            }
+        }
     }
+    Ok(())
 }
 
 fn key_of(object: &Value, at: &[&str]) -> Result<Key, String> {

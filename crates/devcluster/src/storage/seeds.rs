@@ -70,10 +70,7 @@ impl Seed {
         let invalid = |why: String| SeedError::Invalid(place, traits.kind, name.clone(), why);
         let decoded = decode::object(resource, document).map_err(|e| invalid(e.why))?;
         if !decoded.unknown.is_empty() {
-            return Err(invalid(format!(
-                "unknown field {}",
-                decoded.unknown.join(", ")
-            )));
+            return Err(invalid(decoded.unknown.join(", ")));
         }
         let mut object = decoded.object;
         let namespace = text(&object, &["metadata", "namespace"]);

@@ -43,8 +43,9 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRecord {
     pub verb: String,
-    /// The path and query.
+    /// The path and query, of which the first 512 bytes are kept.
     pub path: String,
+    /// The first 256 bytes of the header.
     pub user_agent: String,
     /// The HTTP status of the answer.
     pub code: u16,
@@ -250,10 +251,11 @@ impl Task {
         while inbox.recv_many(&mut commands, BATCH).await > 0 {
             let mut answers: Vec<Answered> = Vec::new();
             let mut done: Vec<Reply<()>> = Vec::new();
+            let before = self.now.state.clone();
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.save(&mut answers).await;
+            self.save(before, &mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -265,9 +267,9 @@ impl Task {
         }
     }
 
-    /// Persists the writes of a batch before they are answered. If that fails, they are answered with an error and the
-    /// cluster stops.
-    async fn save(&mut self, answers: &mut [Answered]) {
+    /// Persists the writes of a batch before they are answered. If that fails, they are undone and answered with an
+    /// error, and the cluster stops.
+    async fn save(&mut self, before: State, answers: &mut [Answered]) {
         let Some(data_file) = self.data_file.take() else {
             return;
         };
@@ -277,6 +279,7 @@ impl Task {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
                 self.now.stopping = true;
+                self.now.state = before;
                 for (_, answer) in answers {
                     *answer = Err(ApiError::stopping());
                 }

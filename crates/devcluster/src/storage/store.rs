@@ -10,6 +10,7 @@ use imbl::{OrdMap, OrdSet, Vector};
 use serde_json::Value;
 
 use crate::api::status::ApiError;
+use crate::objects::depth;
 use crate::objects::object::{Key, LINE_END, Object, line_start};
 use crate::objects::resource::Resource;
 
@@ -199,7 +200,15 @@ impl State {
         Ok(objects)
     }
 
+    /// Stores an object.
+    ///
+    /// # Errors
+    ///
+    /// If the object is too large or nested too deeply.
     pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
+        if depth::exceeds(&value, depth::MAX_LEVELS) {
+            return Err(ApiError::too_deep());
+        }
         let version = self.resource_version + 1;
         let object = Arc::new(match self.objects.get(&key) {
             Some(previous) => previous.next(value, version),

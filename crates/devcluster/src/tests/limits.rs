@@ -1,0 +1,110 @@
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_stored_that_is_nested_too_deeply() {
+    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"f:a": inner}));
+    let manager = |levels: usize| {
+        json!([{
+            "manager": "m",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": nested(levels),
+        }])
+    };
+    let cluster = cluster();
+    create(&cluster, "a").await;
+    for levels in [60, 110, 400] {
+        let fields = json!({"metadata": {"managedFields": manager(levels)}});
+        let (merged, status) = patch(&cluster, &pods("/a"), &fields).await;
+        let mut other = pod("b");
+        other["metadata"]["managedFields"] = manager(levels);
+        let (created, _) = post(&cluster, &pods(""), &other).await;
+        match levels {
+            60 => assert_eq!((merged, created), (200, 201), "{status}"),
+            _ => assert_eq!((merged, created), (400, 400), "{status}"),
+        }
+    }
+    let (code, stored) = get(&cluster, &pods("/a")).await;
+    assert_eq!(code, 200);
+    let stored = serde_json::from_str::<Value>(&stored.to_string());
+    assert!(stored.is_ok(), "a client can read it");
+}
+
+/// The bytes of the recorded writes.
+async fn recorded(cluster: &DevCluster) -> usize {
+    let log = cluster.write_log().await;
+    let sizes = log
+        .iter()
+        .map(|w| w.verb.len() + w.path.len() + w.user_agent.len());
+    sizes.sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_writes_are_recorded_in_little_memory() {
+    let cluster = super::super::start(Options {
+        token: Some("secret".to_owned()),
+        ..options()
+    });
+    for n in 0..100 {
+        let request = Request::builder()
+            .method("POST")
+            .uri(format!("/{n}?{}", "x".repeat(60_000)))
+            .header("user-agent", "y".repeat(60_000))
+            .body(Body::empty());
+        let request = request.expect("a request");
+        let response = cluster.router().oneshot(request).await.expect("an answer");
+        assert_eq!(response.status(), 403);
+    }
+    assert_eq!(cluster.writes().await, 100);
+    let bytes = recorded(&cluster).await;
+    assert!(bytes < 100 * 1_000, "{bytes} bytes");
+}
+
+/// A served cluster, and its address.
+async fn served(tasks: &mut JoinSet<()>) -> SocketAddr {
+    let cluster = super::super::start(Options {
+        token: Some("secret".to_owned()),
+        ..options()
+    });
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = crate::Server::bind(cluster, any).await.expect("a server");
+    let address = server.address();
+    tasks.spawn(async { server.run().await.expect("served") });
+    address
+}
+
+/// Sends text, and reads what comes within an hour.
+async fn talk(client: &mut TcpStream, text: &str) -> String {
+    client.write_all(text.as_bytes()).await.expect("sent");
+    let mut answer = vec![0; 10_000];
+    let read = timeout(Duration::from_secs(3_600), client.read(&mut answer)).await;
+    let length = read.expect("an answer or the end").unwrap_or(0);
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_closed_unless_its_client_authenticates() {
+    let mut tasks = JoinSet::new();
+    let address = served(&mut tasks).await;
+    let began = Instant::now();
+    for slow in ["G", "\u{16}", "GET /healthz HTTP/1.1\r\nhost: a\r\n"] {
+        let mut client = TcpStream::connect(address).await.expect("connected");
+        assert_eq!(talk(&mut client, slow).await, "", "{slow:?}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(120));
+    let mut client = TcpStream::connect(address).await.expect("connected");
+    let request = "GET /healthz HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\r\n";
+    for _ in 0..3 {
+        let answer = talk(&mut client, request).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        sleep(Duration::from_secs(600)).await;
+    }
+}
