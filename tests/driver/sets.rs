@@ -281,6 +281,37 @@ async fn an_executor_that_does_not_know_its_id_gets_it_when_it_registers() {
     driver.dies();
 }
 
+// spec: A-86
+#[actix::test]
+async fn after_a_change_of_the_strategy_the_earlier_executors_are_surplus() {
+    tokio::time::pause();
+    for strategy in STRATEGIES {
+        let mut world = World::new("direct");
+        world.driver(&[]).dies_after(5).await;
+        let earlier = world.pods().await;
+        assert_eq!(earlier.len(), 3);
+        world.strategy = strategy;
+        let second = world.driver(&[]);
+        // The deletion of a surplus pod is left to its set for 30 s.
+        seconds(29).await;
+        let pods = world.pods().await;
+        assert_eq!(pods.len(), 6, "{strategy}: {pods:?}");
+        assert!(earlier.keys().all(|name| pods.contains_key(name)));
+        assert_eq!(second.live().await, 3, "the earlier ones do not count");
+        seconds(5).await;
+        let pods = world.pods().await;
+        assert_eq!(pods.len(), 3, "{strategy}: {pods:?}");
+        assert!(pods.keys().all(|name| name.starts_with("etl-default-")));
+        let ends = world.ends.borrow().clone();
+        // The first driver's open watch still reports.
+        let ends = ends.iter().filter(|end| end.0 == 2);
+        let ends: Vec<_> = ends.map(|end| (end.1, end.3)).collect();
+        let surplus = |n| (n, LossClass::ScaledDown);
+        assert_eq!(ends, [1, 2, 3].map(surplus), "{strategy}");
+        second.dies();
+    }
+}
+
 // spec: A-80, O-11
 #[actix::test]
 async fn the_end_of_the_application_leaves_no_objects() {

@@ -46,23 +46,10 @@ impl Victims {
     }
 }
 
-/// Leaving executors of a profile whose pods are not deleted yet; none without a profile.
-pub(super) fn leaving<'a>(
-    latest: &'a Snapshot,
-    profile: Option<&ProfileName>,
-) -> impl Iterator<Item = &'a Arc<Entry>> {
-    let profile = profile
-        .filter(|profile| latest.counts(profile).leaving > 0)
-        .cloned();
-    let all = profile.map(|profile| {
-        (latest.entries.values()).filter(move |entry| {
-            entry.profile == profile
-                && entry.leaving.is_some()
-                && !entry.has_ended()
-                && entry.pod().is_some_and(|pod| pod.deletion.is_none())
-        })
-    });
-    all.into_iter().flatten()
+/// Whether a pod of this name is one of this set.
+pub(super) fn has_made(set: &str, pod: &str) -> bool {
+    let rest = pod.strip_prefix(set);
+    rest.is_some_and(|rest| rest.starts_with('-'))
 }
 
 pub(super) struct Going<'a> {
@@ -75,6 +62,29 @@ pub(super) struct Going<'a> {
 }
 
 impl Going<'_> {
+    /// Leaving executors of a profile whose pods this set has made and are not deleted yet; none
+    /// without a profile.
+    pub(super) fn leaving<'s>(
+        &'s self,
+        latest: &'s Snapshot,
+        profile: Option<&ProfileName>,
+    ) -> impl Iterator<Item = &'s Arc<Entry>> {
+        let profile = profile
+            .filter(|profile| latest.counts(profile).leaving > 0)
+            .cloned();
+        let all = profile.map(|profile| {
+            (latest.entries.values()).filter(move |entry| {
+                entry.profile == profile
+                    && entry.leaving.is_some()
+                    && !entry.has_ended()
+                    && entry
+                        .pod()
+                        .is_some_and(|pod| pod.deletion.is_none() && has_made(self.set, &pod.name))
+            })
+        });
+        all.into_iter().flatten()
+    }
+
     pub(super) fn drains(&self, entry: &Entry) -> bool {
         entry.session.registered && entry.drains_at(self.now) && !self.exited.contains(&entry.id)
     }
@@ -93,7 +103,8 @@ impl Going<'_> {
         latest: &Snapshot,
         ending: bool,
     ) -> Size {
-        let draining: Vec<&Arc<Entry>> = leaving(latest, profile)
+        let draining: Vec<&Arc<Entry>> = self
+            .leaving(latest, profile)
             .filter(|entry| self.drains(entry))
             .collect();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

@@ -172,7 +172,7 @@ impl Machine {
                 self.line(watching, line, now, out)
             }
             (Phase::Watching(watching), Event::Ended { call, why }) if call == watching.call => {
-                self.doubt(&watching, why.kind, now);
+                self.suspect_version(&watching, why.kind, now);
                 self.over(why, Some(watching.from.clone()), Some(&watching), now, out)
             }
             (Phase::Watching(watching), Event::Alarm { timer }) if timer == watching.timer => {
@@ -407,7 +407,7 @@ impl Machine {
             return Phase::Watching(watching);
         }
         out.push(Effect::Cut);
-        self.doubt(&watching, SetbackKind::Silent, now);
+        self.suspect_version(&watching, SetbackKind::Silent, now);
         let why = Setback {
             kind: SetbackKind::Silent,
             error: Arc::from(format!("nothing came for {} s", silence.as_secs())),
@@ -417,7 +417,7 @@ impl Machine {
     }
 
     /// Counts evidence that the version of the watch is invalid.
-    fn doubt(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
+    fn suspect_version(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
         let lived = now.since(watching.opened);
         match kind {
             SetbackKind::Silent => self.silences += 1,

@@ -101,8 +101,8 @@ fn wanted(text: &str) -> Result<(String, u32), String> {
 
 const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[2J";
 
-/// The refresh interval.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The time between two readings of the status.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Runs requests to the driver. Their failures are reported.
@@ -161,7 +161,7 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
             if exit != Exit::Clean {
                 return Ok(exit);
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(REFRESH_INTERVAL).await;
         }
     })
 }

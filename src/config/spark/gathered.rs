@@ -1,11 +1,14 @@
-//! Converts what Spark spreads over several keys and boatswain has in one: volumes, devices, the
-//! decommission label.
+//! Converts keys that do not correspond one to one: several of Spark's make one of boatswain's, or
+//! one makes several.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use toml::{Table, Value};
 
-/// A boatswain key that is made from several Spark keys.
+use super::{units, volumes};
+
+/// A boatswain key that is not made from one Spark key alone.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gathered {
     pub section: &'static str,
@@ -27,9 +30,8 @@ impl Gathered {
     }
 }
 
-const VOLUMES: &str = "spark.kubernetes.executor.volumes.";
-const SECRETS: &str = "spark.kubernetes.executor.secrets.";
 const DEVICES: &str = "spark.executor.resource.";
+const IDLE: &str = "spark.dynamicAllocation.executorIdleTimeout";
 const LABEL: &str = "spark.kubernetes.executor.decommissionLabel";
 const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 
@@ -37,13 +39,18 @@ const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
     let mut refused = Vec::new();
     let mut gathered = Vec::new();
-    let (volumes, from) = volumes(set, &mut refused);
-    if !volumes.is_empty() {
-        gathered.push(Gathered::of_profile("volumes", volumes, from));
-    }
+    gathered.extend(volumes::gather(set, &mut refused));
     let (devices, from) = devices(set, &mut refused);
     if !devices.is_empty() {
         gathered.push(Gathered::of_profile("resources", devices, from));
+    }
+    if let Some(value) = set.get(IDLE) {
+        match units::duration(value, Duration::from_secs(1)) {
+            Some(idle) => gathered.extend(idle_timeouts(idle)),
+            None => refused.push(format!(
+                "{IDLE}: {value:?} is not a duration as Spark writes it"
+            )),
+        }
     }
     match (set.get(LABEL), set.get(LABEL_VALUE)) {
         (Some(label), value) => gathered.push(Gathered {
@@ -60,103 +67,18 @@ pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>)
     (gathered, refused)
 }
 
-/// The settings of one volume.
-type Parts<'s> = BTreeMap<&'s str, &'s str>;
-
-fn volumes(set: &BTreeMap<&str, &str>, refused: &mut Vec<String>) -> (Vec<Value>, Vec<String>) {
-    let mut said: BTreeMap<(&str, &str), (Parts<'_>, Vec<String>)> = BTreeMap::new();
-    for (key, value) in set {
-        let Some(rest) = key.strip_prefix(VOLUMES) else {
-            continue;
-        };
-        let mut parts = rest.splitn(3, '.');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(kind), Some(name), Some(part)) => {
-                let (parts, from) = said.entry((kind, name)).or_default();
-                parts.insert(part, value);
-                from.push((*key).to_owned());
-            }
-            _ => refused.push(format!(
-                "{key}: it names no kind of volume, no volume, or nothing of it"
-            )),
-        }
-    }
-    let (mut volumes, mut all_from) = (Vec::new(), Vec::new());
-    for ((kind, name), (parts, from)) in said {
-        match volume(kind, name, &parts) {
-            Ok(volume) => {
-                volumes.push(Value::Table(volume));
-                all_from.extend(from);
-            }
-            Err(why) => refused.push(format!("{}: {why}", from.join(", "))),
-        }
-    }
-    for (key, path) in set {
-        if let Some(secret) = key.strip_prefix(SECRETS) {
-            let mut volume = Table::new();
-            // The name that Spark gives the volume.
-            put(&mut volume, "name", format!("{secret}-volume"));
-            put(&mut volume, "mount_path", *path);
-            put(&mut volume, "secret", secret);
-            volumes.push(Value::Table(volume));
-            all_from.push((*key).to_owned());
-        }
-    }
-    (volumes, all_from)
-}
-
-fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
-    table.insert(key.to_owned(), value.into());
-}
-
-fn volume(kind: &str, name: &str, parts: &Parts<'_>) -> Result<Table, String> {
-    let mut volume = Table::new();
-    put(&mut volume, "name", name);
-    let mount = parts.get("mount.path").ok_or("it is mounted nowhere")?;
-    put(&mut volume, "mount_path", *mount);
-    if let Some(path) = parts.get("mount.subPath") {
-        put(&mut volume, "sub_path", *path);
-    }
-    if let Some(flag) = parts.get("mount.readOnly") {
-        let flag: bool = flag
-            .parse()
-            .map_err(|_| "mount.readOnly is neither true nor false")?;
-        put(&mut volume, "read_only", flag);
-    }
-    let known: &[(&str, &str)] = match kind {
-        "emptyDir" => {
-            put(&mut volume, "empty_dir", true);
-            &[
-                ("options.medium", "medium"),
-                ("options.sizeLimit", "size_limit"),
-            ]
-        }
-        "hostPath" => &[
-            ("options.path", "host_path"),
-            ("options.type", "host_path_type"),
-        ],
-        "persistentVolumeClaim" => &[("options.claimName", "claim")],
-        _ => {
-            return Err(format!(
-                "there is no key for volumes of kind {kind}; a template can have them"
-            ));
-        }
-    };
-    if parts.get("options.claimName") == Some(&"OnDemand") {
-        return Err("a claim for each executor is not taken over".to_owned());
-    }
-    for (part, key) in known {
-        if let Some(value) = parts.get(part) {
-            put(&mut volume, key, *value);
-        }
-    }
-    let of_mount = ["mount.path", "mount.subPath", "mount.readOnly"];
-    let unknown = (parts.keys())
-        .find(|part| !of_mount.contains(part) && known.iter().all(|(known, _)| known != *part));
-    match unknown {
-        None => Ok(volume),
-        Some(part) => Err(format!("there is no key for {part}")),
-    }
+/// Spark applies one timeout to idle executors and to surplus pods that do not run yet.
+fn idle_timeouts(idle: Duration) -> impl Iterator<Item = Gathered> {
+    let keys = [
+        ("allocation", "cancel_delay"),
+        ("autoscaling", "idle_timeout"),
+    ];
+    keys.into_iter().map(move |(section, key)| Gathered {
+        section,
+        key,
+        value: humantime::format_duration(idle).to_string().into(),
+        from: vec![IDLE.to_owned()],
+    })
 }
 
 fn devices(set: &BTreeMap<&str, &str>, refused: &mut Vec<String>) -> (Table, Vec<String>) {
@@ -195,40 +117,6 @@ mod tests {
             .into_iter()
             .map(|made| (made.key.to_owned(), made.value.to_string()));
         (shown.collect(), refused)
-    }
-
-    // spec: C-7, K-5
-    #[test]
-    fn a_volume_is_gathered_from_its_keys() {
-        let of = |rest: &'static str, value| (rest, value);
-        let (shown, refused) = made(&[
-            of(
-                "spark.kubernetes.executor.volumes.emptyDir.spill.mount.path",
-                "/spill",
-            ),
-            of(
-                "spark.kubernetes.executor.volumes.emptyDir.spill.options.sizeLimit",
-                "5Gi",
-            ),
-            of(
-                "spark.kubernetes.executor.volumes.nfs.home.mount.path",
-                "/home",
-            ),
-            of("spark.kubernetes.executor.secrets.keys", "/etc/keys"),
-        ]);
-        let [(key, value)] = &shown[..] else {
-            panic!("{shown:?}")
-        };
-        assert_eq!(key, "volumes");
-        for part in [
-            "empty_dir = true",
-            "size_limit = \"5Gi\"",
-            "secret = \"keys\"",
-            "mount_path = \"/etc/keys\"",
-        ] {
-            assert!(value.contains(part), "{part} in {value}");
-        }
-        assert!(refused[0].contains("volumes of kind nfs"), "{refused:?}");
     }
 
     // spec: C-7, K-5

@@ -24,7 +24,7 @@ pub(super) enum Form {
     RollPolicy,
     /// A summand of the executor's memory.
     Memory,
-    /// One of several keys that become one key.
+    /// One of several keys that become one key, or a key that becomes several.
     Gathered,
 }
 
@@ -45,6 +45,12 @@ use Use::{To, Unused};
 
 const SUBMISSION: &str = "boatswain is started, not submitted";
 const DRIVER_POD: &str = "the driver's own pod is described where boatswain is deployed";
+const IDENTITY: &str = "the kubeconfig or the service account says who boatswain is";
+const CLUSTER: &str = "cluster.kubeconfig and cluster.context say which cluster";
+const ENGINE: &str = "the engine's executor reads it itself";
+const HADOOP: &str = "give the engine its files with volumes of a profile";
+const RESIZING: &str = "boatswain does not resize what exists";
+const STEPS: &str = "a pod template describes what profiles have no key for";
 const STORAGE: &str = "shuffle and blocks are the engine's own affair";
 
 /// All known keys. A key that ends in a dot stands for all keys with this prefix; the rest of such
@@ -86,11 +92,15 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.executor.annotation.", To("profiles.default.annotations.*", Text)),
     ("spark.kubernetes.executor.volumes.", To("profiles.default.volumes", Gathered)),
     ("spark.kubernetes.executor.secrets.", To("profiles.default.volumes", Gathered)),
+    ("spark.kubernetes.driver.ownPersistentVolumeClaim", To("profiles.default.claims", Gathered)),
+    ("spark.kubernetes.legacy.useReadWriteOnceAccessMode", To("profiles.default.claims", Gathered)),
     ("spark.kubernetes.executor.secretKeyRef.", To("profiles.default.env.*", SecretKey)),
     ("spark.kubernetes.scheduler.name", To("profiles.default.scheduler_name", Text)),
     ("spark.kubernetes.executor.scheduler.name", To("profiles.default.scheduler_name", Text)),
     ("spark.kubernetes.authenticate.executor.serviceAccountName", To("profiles.default.service_account", Text)),
     ("spark.kubernetes.executor.podDeletionCost", To("profiles.default.deletion_cost", Number)),
+    ("spark.kubernetes.securityContext.allowPrivilegeEscalation", To("profiles.default.security.privilege_escalation", Flag)),
+    ("spark.kubernetes.executor.securityContext.allowPrivilegeEscalation", To("profiles.default.security.privilege_escalation", Flag)),
     ("spark.kubernetes.local.dirs.tmpfs",
         Unused("describe a volume with medium = \"Memory\" where the program has its temporary files")),
     ("spark.executor.resource.", To("profiles.default.resources", Gathered)),
@@ -104,9 +114,9 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.allocation.batch.delay", To("allocation.interval", Millis)),
     ("spark.kubernetes.allocation.batch.size", To("allocation.batch_size", Count)),
     ("spark.kubernetes.allocation.executor.timeout", To("allocation.creation_timeout", Millis)),
-    ("spark.dynamicAllocation.executorIdleTimeout", To("allocation.cancel_delay", Seconds)),
     ("spark.kubernetes.allocation.maxPendingPods", To("allocation.max_pending", Count)),
     ("spark.kubernetes.allocation.maxPendingPodsPerRp", To("profiles.default.max_pending", Count)),
+    ("spark.kubernetes.allocation.maximum", To("app.max_executors", Count)),
     ("spark.kubernetes.allocation.pods.allocator", To("allocation.strategy", Text)),
     ("spark.kubernetes.executor.eventProcessingInterval", To("lifecycle.interval", Millis)),
     ("spark.kubernetes.executor.deleteOnTermination", To("lifecycle.delete_on_termination", Flag)),
@@ -125,8 +135,6 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.executor.decommissionLabel", To("backend.decommission_label", Gathered)),
     ("spark.kubernetes.executor.decommissionLabelValue", To("backend.decommission_label", Gathered)),
     ("spark.kubernetes.dynamicAllocation.deleteGracePeriod", To("backend.kill_grace", Millis)),
-    ("spark.kubernetes.driver.ownPersistentVolumeClaim",
-        Unused("each claim of a profile says with whom it goes: owner")),
     ("spark.kubernetes.driver.reusePersistentVolumeClaim", To("claims.reuse", Flag)),
     ("spark.kubernetes.driver.waitToReusePersistentVolumeClaim", To("claims.wait", Flag)),
     ("spark.dynamicAllocation.enabled", To("autoscaling.enabled", Flag)),
@@ -135,6 +143,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.dynamicAllocation.executorAllocationRatio", To("autoscaling.ratio", Number)),
     ("spark.dynamicAllocation.schedulerBacklogTimeout", To("autoscaling.backlog_timeout", Seconds)),
     ("spark.dynamicAllocation.sustainedSchedulerBacklogTimeout", To("autoscaling.sustained_timeout", Seconds)),
+    ("spark.dynamicAllocation.executorIdleTimeout", To("autoscaling.idle_timeout", Gathered)),
     ("spark.dynamicAllocation.initialExecutors", Unused("profiles.default.executors are wanted at the start")),
     ("spark.dynamicAllocation.", Unused(STORAGE)),
     ("spark.kubernetes.executor.rollInterval", To("roll.interval", Seconds)),
@@ -143,17 +152,42 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.executor.missingPodDetectDelta",
         Unused("a pod that a list lacks is looked up by name instead")),
     ("spark.kubernetes.allocation.driver.readinessTimeout", Unused("executors are asked for at once")),
+    ("spark.kubernetes.allocation.recoveryMode.enabled", Unused("boatswain distributes no tasks")),
+    ("spark.kubernetes.configMap.maxSize", Unused("boatswain's ConfigMap may have 1 MiB")),
+    ("spark.kubernetes.decommission.script", Unused("profiles.default.pre_stop runs before an executor gets SIGTERM")),
+    ("spark.decommission.enabled", Unused("executors can be decommissioned without it")),
+    ("spark.kubernetes.executor.deletedExecutorsCacheTimeout", Unused("no executor's end is forgotten")),
+    ("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", Unused("boatswain does not count an executor's tasks")),
+    ("spark.kubernetes.executor.useDriverPodIP", Unused("backend.url says where executors reach the driver")),
+    ("spark.kubernetes.executorSnapshotsSubscribersShutdownGracePeriod", Unused("shutdown.grace limits the end as a whole")),
+    ("spark.kubernetes.executor.pod.featureSteps", Unused(STEPS)),
+    ("spark.kubernetes.executor.pod.excludedFeatureSteps", Unused(STEPS)),
+    ("spark.kubernetes.executor.resizeInterval", Unused(RESIZING)),
+    ("spark.kubernetes.executor.resizeThreshold", Unused(RESIZING)),
+    ("spark.kubernetes.executor.resizeFactor", Unused(RESIZING)),
+    ("spark.kubernetes.executor.pvc.", Unused(RESIZING)),
+    ("spark.kubernetes.executor.hadoopConfigMapName", Unused(HADOOP)),
+    ("spark.kubernetes.hadoop.", Unused(HADOOP)),
+    ("spark.kubernetes.kerberos.", Unused(HADOOP)),
+    ("spark.kubernetes.scheduler.volcano.", Unused("scheduling.gang = \"volcano\" creates the PodGroup")),
+    ("spark.kubernetes.jars.avoidDownloadSchemes", Unused(SUBMISSION)),
+    ("spark.kubernetes.resource.type", Unused(SUBMISSION)),
+    ("spark.kubernetes.submitInDriver", Unused(SUBMISSION)),
+    ("spark.kubernetes.trust.certificates", Unused(CLUSTER)),
+    ("spark.kubernetes.driver.master", Unused(CLUSTER)),
+    ("spark.kubernetes.driverEnv.", Unused(DRIVER_POD)),
     ("spark.kubernetes.submission.", Unused(SUBMISSION)),
     ("spark.kubernetes.report.interval", Unused(SUBMISSION)),
     ("spark.kubernetes.file.upload.path", Unused(SUBMISSION)),
     ("spark.kubernetes.appKillPodDeletionGracePeriod", Unused(SUBMISSION)),
-    ("spark.kubernetes.authenticate.", Unused("the kubeconfig or the service account says who boatswain is")),
+    ("spark.kubernetes.authenticate.", Unused(IDENTITY)),
     ("spark.kubernetes.driver.", Unused(DRIVER_POD)),
     ("spark.driver.", Unused(DRIVER_POD)),
     ("spark.submit.", Unused(SUBMISSION)),
-    ("spark.master", Unused("cluster.kubeconfig and cluster.context say which cluster")),
+    ("spark.master", Unused(CLUSTER)),
     ("spark.shuffle.", Unused(STORAGE)),
     ("spark.storage.", Unused(STORAGE)),
+    ("spark.executor.", Unused(ENGINE)),
     ("spark.executor.extraJavaOptions", Unused("give it to your program in profiles.default.args or env")),
 ];
 

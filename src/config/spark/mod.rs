@@ -5,6 +5,7 @@ mod keys;
 mod memory;
 mod properties;
 mod units;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -180,7 +181,7 @@ fn name_of(form: Form) -> &'static str {
     }
 }
 
-/// Adds the keys that are made from several Spark keys.
+/// Adds the keys that are not made from one Spark key alone.
 fn add_gathered(
     (gathered, refused): (Vec<Gathered>, Vec<String>),
     written: &mut Vec<Written>,

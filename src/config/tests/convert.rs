@@ -97,6 +97,95 @@ fn the_allocator_of_pods_becomes_the_strategy_if_boatswain_has_it() {
 
 // spec: C-7
 #[test]
+fn every_key_of_spark_4_3_is_converted_or_left_out_with_a_reason() {
+    // The keys of a release; a key that ends in a dot has any suffix.
+    for key in given("spark/keys-4.3.txt").lines() {
+        let key = match key.ends_with('.') {
+            true => format!("{key}x"),
+            false => key.to_owned(),
+        };
+        let toml = convert(&format!("{key} 1"));
+        let explained = format!("#   {key}: ");
+        let of = |line: &str| line.ends_with(&format!("# {key}")) || line.starts_with(&explained);
+        assert!(toml.lines().any(of), "{key}\n{toml}");
+        assert!(!toml.contains("not known here"), "{key}\n{toml}");
+    }
+}
+
+// spec: C-7, K-10
+#[test]
+fn on_demand_claims_become_claims_of_the_profile() {
+    let of = |more: &str| {
+        let toml = convert(&format!(
+            "spark.kubernetes.container.image engine:1\n\
+             spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.path /data\n\
+             spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName OnDemand\n\
+             spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.storageClass fast\n\
+             spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.sizeLimit 10Gi\n\
+             {more}"
+        ));
+        let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+        let profile = config.profiles["default"].clone();
+        assert_eq!(profile.volumes.len(), 0, "{toml}");
+        (profile.claims, toml)
+    };
+    let expected = Claim {
+        name: "data".into(),
+        mount_path: "/data".into(),
+        size: "10Gi".parse().unwrap(),
+        storage_class: Some("fast".into()),
+        access_modes: [AccessMode::ReadWriteOncePod].into(),
+        owner: ClaimOwner::Application,
+    };
+    assert_eq!(of("").0, [expected.clone()]);
+    let (claims, toml) = of("spark.kubernetes.driver.ownPersistentVolumeClaim false\n\
+         spark.kubernetes.legacy.useReadWriteOnceAccessMode true\n\
+         spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.readOnly false\n\
+         spark.kubernetes.executor.volumes.persistentVolumeClaim.data.label.team etl");
+    let other = Claim {
+        access_modes: [AccessMode::ReadWriteOnce].into(),
+        owner: ClaimOwner::Executor,
+        ..expected
+    };
+    assert_eq!(claims, [other]);
+    let lines = [
+        "#   spark.kubernetes.executor.volumes.persistentVolumeClaim.data.label.team: boatswain's claims have no labels",
+        ", spark.kubernetes.driver.ownPersistentVolumeClaim, spark.kubernetes.legacy.useReadWriteOnceAccessMode\n",
+    ];
+    for line in lines {
+        assert!(toml.contains(line), "{line} in\n{toml}");
+    }
+    let (claims, toml) =
+        of("spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.subPath x");
+    assert_eq!(claims, []);
+    assert!(
+        toml.contains(": a claim has no key for mount.subPath"),
+        "{toml}"
+    );
+}
+
+// spec: C-7, A-5
+#[test]
+fn the_newest_keys_of_spark_are_converted() {
+    let toml = convert(
+        "spark.kubernetes.container.image engine:1\n\
+         spark.kubernetes.allocation.maximum 700\n\
+         spark.kubernetes.securityContext.allowPrivilegeEscalation false\n\
+         spark.kubernetes.executor.securityContext.allowPrivilegeEscalation true\n\
+         spark.dynamicAllocation.executorIdleTimeout 90s",
+    );
+    let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+    assert_eq!(config.app.max_executors, Some(700));
+    let security = &config.profiles["default"].security;
+    assert_eq!(security.privilege_escalation, Some(true));
+    // Spark keeps a surplus pending executor for that long, too.
+    let idle = Duration::from_secs(90);
+    assert_eq!(config.allocation.cancel_delay, idle);
+    assert_eq!(config.autoscaling.idle_timeout, idle);
+}
+
+// spec: C-7
+#[test]
 fn without_an_image_the_file_says_that_one_is_to_be_named() {
     let toml = convert("spark.executor.instances 3");
     assert!(

@@ -80,13 +80,13 @@ fn operation(route: &Route) -> Value {
 
 /// Whether a route may answer with this status, itself or by authentication or asking an actor.
 pub(super) fn may_answer(route: &Route, status: u16) -> bool {
-    let by_the_door = match status {
+    let in_common = match status {
         401 | 408 | 413 | 429 => !route.open,
         403 => route.takes.is_some(),
         503 => true,
         _ => false,
     };
-    by_the_door || route.refusals.contains(&status)
+    in_common || route.refusals.contains(&status)
 }
 
 fn parameters(route: &Route) -> Vec<Value> {

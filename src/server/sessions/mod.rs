@@ -67,20 +67,21 @@ impl Server {
 /// The state that sessions share. All sessions end with the last copy outside of sessions.
 #[derive(Clone)]
 pub struct Sessions {
-    door: Door,
+    admission: Admission,
     /// Ends the sessions when the server is dropped.
     _end: Arc<DropGuard>,
 }
 
-/// What each session needs.
+/// Admits executors: verifies their tokens and limits their connections.
 #[derive(Clone)]
-struct Door {
+struct Admission {
     registry: Addr<ExecutorRegistry>,
     access: Access,
-    /// Of WebSockets.
-    room: Arc<Semaphore>,
-    /// Of connections that are none.
-    places: Arc<Semaphore>,
+    /// Limits the open WebSockets.
+    sockets: Arc<Semaphore>,
+    /// Limits the connections that post messages.
+    requests: Arc<Semaphore>,
+    /// Ends all WebSockets.
     end: CancellationToken,
 }
 
@@ -89,11 +90,11 @@ impl Sessions {
     pub fn new(registry: Addr<ExecutorRegistry>, access: Access, limits: Limits) -> Self {
         let end = CancellationToken::new();
         Self {
-            door: Door {
+            admission: Admission {
                 registry,
                 access,
-                room: Arc::new(Semaphore::new(limits.sessions)),
-                places: Arc::new(Semaphore::new(limits.requests)),
+                sockets: Arc::new(Semaphore::new(limits.sessions)),
+                requests: Arc::new(Semaphore::new(limits.requests)),
                 end: end.clone(),
             },
             _end: Arc::new(end.drop_guard()),
@@ -122,9 +123,8 @@ impl Sessions {
     }
 }
 
-impl Door {
-    /// Authenticates a request.
-    async fn admit(&self, headers: &HeaderMap) -> Result<Proof, Problem> {
+impl Admission {
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Proof, Problem> {
         let token = bearer(headers).ok_or(Denied::NoToken);
         let proof = match token {
             Ok(token) => self.access.prove(token).await,

@@ -22,16 +22,17 @@ pub(super) async fn take(
     parts: Parts,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let door = &sessions.door;
-    let proof = door.admit(&parts.headers).await?;
-    serve::admit(&parts.extensions, &door.places).map_err(|Full| Problem::too_many(NO_PLACE))?;
+    let admission = &sessions.admission;
+    let proof = admission.authenticate(&parts.headers).await?;
+    serve::admit(&parts.extensions, &admission.requests)
+        .map_err(|Full| Problem::too_many(NO_PLACE))?;
     let body = timeout(PATIENCE, to_bytes(body, MESSAGE_LIMIT))
         .await
         .map_err(|_| Problem::too_slow())?
         .map_err(|_| Problem::too_large())?;
     let message = read(&body).map_err(|misread| {
         let code = misread.code;
-        door.registry.do_send(NotTakenIn { code });
+        admission.registry.do_send(NotTakenIn { code });
         let problem = Problem::bad_request(misread.message).coded(misread.code);
         match misread.field {
             Some(field) => problem.at(field),
@@ -43,7 +44,7 @@ pub(super) async fn take(
         via: Via::Request,
         message,
     };
-    match timeout(ANSWER, door.registry.send(say)).await {
+    match timeout(ANSWER, admission.registry.send(say)).await {
         Ok(Ok(messages)) => {
             if let [ToExecutor::Problem { code, message, .. }] = &messages[..]
                 && code == TOO_MANY

@@ -41,13 +41,13 @@ pub(super) async fn open(
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    let door = sessions.door;
-    let proof = door.admit(&headers).await?;
+    let admission = sessions.admission;
+    let proof = admission.authenticate(&headers).await?;
     let upgrade = upgrade.map_err(|error| {
         Problem::bad_request(format!("a WebSocket is opened here: {error}"))
             .hint("without one, post messages to /v1/session/messages")
     })?;
-    let room = Arc::clone(&door.room).try_acquire_owned();
+    let room = Arc::clone(&admission.sockets).try_acquire_owned();
     let room = room.map_err(|_| Problem::too_many("the limit of open sessions is reached"))?;
     let upgrade = upgrade
         .read_buffer_size(BUFFER)
@@ -63,21 +63,21 @@ pub(super) async fn open(
         let Ok(Opened {
             connection,
             outgoing,
-        }) = door.registry.send(open).await
+        }) = admission.registry.send(open).await
         else {
             return;
         };
         let session = Session {
             proof,
             connection,
-            registry: door.registry,
+            registry: admission.registry,
             socket,
             registered: false,
             opened: Instant::now(),
             read: Used::default(),
             _room: room,
         };
-        session.run(outgoing, door.end).await;
+        session.run(outgoing, admission.end).await;
     }))
 }
 

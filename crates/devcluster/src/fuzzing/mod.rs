@@ -1,10 +1,12 @@
 //! Fuzz targets: properties that hold for any input the embedded cluster receives.
 
+mod bodies;
 mod patches;
 mod requests;
 mod selectors;
 mod tokens;
 
+pub use bodies::body;
 pub use patches::patch;
 pub use requests::requests;
 pub use selectors::selectors;
@@ -39,6 +41,18 @@ fn parts(data: &[u8]) -> Vec<&[u8]> {
     }
     parts.push(rest);
     parts
+}
+
+/// Runs with a clock that does not wait.
+fn in_runtime(run: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    let Ok(runtime) = runtime else {
+        panic!("no runtime");
+    };
+    runtime.block_on(run);
 }
 
 /// A state, with the ids for its writes.

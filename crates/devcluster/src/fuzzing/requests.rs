@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{NO_MERGE_KEY, NOW, parts};
+use super::{NO_MERGE_KEY, NOW, in_runtime, parts};
 use crate::{DevCluster, Options, start};
 
 /// How long a watch is read.
@@ -31,14 +31,7 @@ const UNCLASSIFIED: [&str; 9] = [
 /// Each gets a valid answer that is not an internal error. Afterwards every collection can still be listed, at a
 /// resource version that has not decreased.
 pub fn requests(data: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build();
-    let Ok(runtime) = runtime else {
-        panic!("no runtime");
-    };
-    runtime.block_on(async {
+    in_runtime(async {
         let cluster = start(Options {
             wall_clock_start: NOW.parse().ok(),
             ..Options::default()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Action, Scaling};
-use crate::actors::set_scaler::sizing::{self, Going, Size};
+use crate::actors::set_scaler::sizing::{Going, Size, has_made};
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, Why};
 use crate::model::snapshot::Snapshot;
@@ -50,12 +50,7 @@ impl Scaling {
         names: &BTreeMap<String, Option<ProfileName>>,
         actions: &mut Vec<Action>,
     ) {
-        let of_a_set = |pod: &Pod| {
-            names.keys().any(|name| {
-                let rest = pod.name.strip_prefix(name.as_str());
-                rest.is_some_and(|rest| rest.starts_with('-'))
-            })
-        };
+        let of_a_set = |pod: &Pod| names.keys().any(|set| has_made(set, &pod.name));
         let other = |entry: &&Arc<Entry>| {
             entry.leaving.is_none()
                 && !entry.has_ended()
@@ -141,7 +136,7 @@ impl Scaling {
         let mut waits = false;
         let most = self.settings.max_in_flight as usize;
         let mut room = most.saturating_sub(self.about_pods());
-        for entry in sizing::leaving(latest, profile) {
+        for entry in going.leaving(latest, profile) {
             let Some(pod) = entry.pod().filter(|_| !going.drains(entry)) else {
                 continue;
             };

@@ -287,6 +287,27 @@ fn the_last_pods_of_a_stateful_set_are_retired_and_registered_ones_drain_first()
     assert_eq!(world.decide(), [Action::Scale(seen(4), 2)]);
 }
 
+// spec: A-86
+#[test]
+fn executors_that_no_set_has_made_are_retired_as_surplus() {
+    for kind in [SetKind::StatefulSet, SetKind::Deployment] {
+        let mut world = World::running(kind, 2);
+        for n in [7, 8] {
+            world.pod(n, |pod| pod.name = format!("a-exec-{n}").into());
+        }
+        world.registers(8);
+        let within = WITHIN;
+        let actions = world.decide();
+        let retired = [
+            Action::Retire(vec![id(8)], Why::ScaledDown, How::Drain { within }),
+            Action::Retire(vec![id(7)], Why::ScaledDown, How::Delete),
+        ];
+        assert_eq!(actions, retired, "{kind:?}");
+        world.retire(&actions);
+        assert_eq!(world.decide(), [], "{kind:?}: the set has its size");
+    }
+}
+
 // spec
 #[test]
 fn victims_of_a_deployment_are_marked_before_it_shrinks() {

@@ -292,3 +292,40 @@ fn a_successor_continues_the_drain_from_the_mark_on_the_pod() {
     manager.rounds();
     assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
+
+// spec: A-86, L-11
+#[test]
+fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
+    let sets = Settings {
+        left_to_sets: Some(Duration::from_secs(30)),
+        ..settings()
+    };
+    let scenario = || Scenario::new(&[("default", 9)]);
+    let mut manager = Manager::with(sets.clone(), scenario());
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.rounds(), []);
+    assert_eq!(manager.seconds(60), [(30, Call::Delete("u1"))]);
+    // A registered one drains before.
+    let mut manager = Manager::with(sets.clone(), scenario());
+    manager.start(1);
+    manager.registers(1);
+    let within = Duration::from_secs(60);
+    manager.go(1, (Why::ScaledDown, How::Drain { within }));
+    assert_eq!(manager.rounds(), [Call::MarkDraining(1)]);
+    manager.answer(true);
+    manager.marked(1);
+    assert_eq!(manager.seconds(120), [(90, Call::Delete("u1"))]);
+    // The set deletes it in time.
+    let mut manager = Manager::with(sets.clone(), scenario());
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.seconds(29), []);
+    manager.terminates_within(1, 30);
+    assert_eq!(manager.seconds(10), []);
+    // One that is replaced is deleted at once.
+    let mut manager = Manager::with(sets, scenario());
+    manager.start(1);
+    manager.retire(1, Why::Disconnected);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+}
