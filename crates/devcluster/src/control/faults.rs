@@ -70,7 +70,7 @@ fn random() -> StdRng {
 pub type FaultsReader = watch::Receiver<Faults>;
 
 /// Waits until the API is not frozen. It returns at once if the control socket is gone.
-async fn until_unfrozen(orders: &mut FaultsReader) {
+pub(crate) async fn until_unfrozen(orders: &mut FaultsReader) {
     // An error means that nothing is left that could unfreeze the API.
     let _ = orders.wait_for(|faults| !faults.frozen).await;
 }
@@ -78,7 +78,7 @@ async fn until_unfrozen(orders: &mut FaultsReader) {
 /// Middleware that applies the active faults to a request.
 pub async fn inject_faults(
     State(mut orders): State<FaultsReader>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     until_unfrozen(&mut orders).await;
@@ -99,7 +99,13 @@ pub async fn inject_faults(
             broken_connection()
         }
         None => {
-            let (head, body) = next.run(request).await.into_parts();
+            // A WebSocket sends events beside the response's body.
+            request.extensions_mut().insert(orders.clone());
+            let response = next.run(request).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return response;
+            }
+            let (head, body) = response.into_parts();
             // Open watches freeze as well.
             let lines = body.into_data_stream().then(move |line| {
                 let mut orders = orders.clone();
