@@ -6,20 +6,22 @@
 use std::io;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::api::status::ApiError;
+use crate::objects::object::{number, unset};
 
 /// Selects the requests that a fault applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub enum FailureMode {
     Break,
     /// The connection breaks after the request was carried out.
     BreakAfter,
+    /// A DELETE that removes an object is answered like one that another request anticipates: with the object, but
+    /// without its resource version. Other requests do not fail.
+    LostRace,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -98,7 +103,10 @@ pub async fn inject_faults(
             next.run(request).await;
             broken_connection()
         }
-        None => {
+        Some((_, FailureMode::LostRace, _)) if request.method() == Method::DELETE => {
+            without_version(next.run(request).await).await
+        }
+        Some((_, FailureMode::LostRace, _)) | None => {
             // A WebSocket sends events beside the response's body.
             request.extensions_mut().insert(orders.clone());
             let response = next.run(request).await;
@@ -117,6 +125,21 @@ pub async fn inject_faults(
             Response::from_parts(head, Body::from_stream(lines))
         }
     }
+}
+
+/// Removes the resource version from the last state of an object that a request removed.
+async fn without_version(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return broken_connection();
+    };
+    let mut object: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if number(&object, &["metadata", "deletionGracePeriodSeconds"]) != Some(0) {
+        return Response::from_parts(head, Body::from(body));
+    }
+    unset(&mut object, &["metadata", "resourceVersion"]);
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(object.to_string()))
 }
 
 fn refusal(code: u16) -> Response {

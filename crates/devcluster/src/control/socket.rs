@@ -229,6 +229,7 @@ impl Control {
             let how = match failing {
                 FailureMode::Status(code) => format!("are refused with {code}"),
                 FailureMode::Break => "break before they are carried out".to_owned(),
+                FailureMode::LostRace => "lose a race, if they remove an object".to_owned(),
                 FailureMode::BreakAfter => "break after they were carried out".to_owned(),
             };
             lines.push(format!(
