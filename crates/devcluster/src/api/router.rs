@@ -312,13 +312,17 @@ impl Api {
     ) -> Result<Response, ApiError> {
         let view = self.view(call, false)?;
         *reached_store = true;
+        let mut caller = call.caller.clone();
+        if let Write::Delete { key, .. } = &write {
+            caller.deletes = self.store.state().get(key).cloned();
+        }
         let (answer, warnings) = self
             .store
             .write_for(
                 write,
                 dry_run,
                 Some(call.deadline),
-                Some(call.caller.clone()),
+                Some(caller),
                 origin.cloned(),
             )
             .await?;

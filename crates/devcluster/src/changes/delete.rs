@@ -185,7 +185,10 @@ pub(crate) fn one(
     options: &DeleteOptions,
     context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
-    let old = state.existing(key)?;
+    let old = match state.existing(key) {
+        Ok(old) => old,
+        Err(gone) => return lost_race(options, context).ok_or(gone),
+    };
     check_preconditions(&old, options)?;
     if key.resource == Resource::Namespaces {
         return namespace(state, &old, context);
@@ -221,6 +224,29 @@ pub(crate) fn one(
         details["group"] = traits.group.into();
     }
     Ok(Answer::Status(200, success(200, Some(details))))
+}
+
+/// The answer to a delete whose object was removed after the request had arrived; `None` for the 404 error.
+///
+/// A real server first writes a grace period of zero and then removes the object. If another request removes it in
+/// between, the server answers with what it wrote, which has no resource version.
+fn lost_race(options: &DeleteOptions, context: &WriteContext<'_>) -> Option<Answer> {
+    let seen = context.caller?.deletes.as_deref()?;
+    check_preconditions(seen, options).ok()?;
+    let keeps = options.propagation.unwrap_or_default() != Propagation::Background;
+    if keeps || seen.finalizers().next().is_some() {
+        return None;
+    }
+    let Step::Mark { grace: 0 } = step(seen, options) else {
+        return None;
+    };
+    let mut last = seen.whole();
+    mark(&mut last, 0, context);
+    unset(&mut last, &["metadata", "resourceVersion"]);
+    let traits = seen.key().resource.traits();
+    last["kind"] = traits.kind.into();
+    last["apiVersion"] = traits.api_version.into();
+    Some(Answer::Status(200, last))
 }
 
 /// Namespaces that cannot be deleted.

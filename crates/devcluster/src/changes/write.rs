@@ -157,6 +157,8 @@ pub struct Caller {
     pub duplicates: Vec<String>,
     /// Whether the client wants warnings about dropped fields.
     pub is_warned: bool,
+    /// The object that a delete names, as it was when the request arrived.
+    pub deletes: Option<Arc<Object>>,
 }
 
 /// What a write depends on beside the state.

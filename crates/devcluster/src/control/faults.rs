@@ -6,20 +6,22 @@
 use std::io;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::api::status::ApiError;
+use crate::objects::object::{number, unset};
 
 /// Selects the requests that a fault applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub enum FailureMode {
     Break,
     /// The connection breaks after the request was carried out.
     BreakAfter,
+    /// A DELETE that removes an object is answered like one that another request anticipates: with the object, but
+    /// without its resource version. Other requests do not fail.
+    LostRace,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,7 +75,7 @@ fn random() -> StdRng {
 pub type FaultsReader = watch::Receiver<Faults>;
 
 /// Waits until the API is not frozen. It returns at once if the control socket is gone.
-async fn until_unfrozen(orders: &mut FaultsReader) {
+pub(crate) async fn until_unfrozen(orders: &mut FaultsReader) {
     // An error means that nothing is left that could unfreeze the API.
     let _ = orders.wait_for(|faults| !faults.frozen).await;
 }
@@ -78,7 +83,7 @@ async fn until_unfrozen(orders: &mut FaultsReader) {
 /// Middleware that applies the active faults to a request.
 pub async fn inject_faults(
     State(mut orders): State<FaultsReader>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     until_unfrozen(&mut orders).await;
@@ -98,8 +103,17 @@ pub async fn inject_faults(
             next.run(request).await;
             broken_connection()
         }
-        None => {
-            let (head, body) = next.run(request).await.into_parts();
+        Some((_, FailureMode::LostRace, _)) if request.method() == Method::DELETE => {
+            without_version(next.run(request).await).await
+        }
+        Some((_, FailureMode::LostRace, _)) | None => {
+            // A WebSocket sends events beside the response's body.
+            request.extensions_mut().insert(orders.clone());
+            let response = next.run(request).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return response;
+            }
+            let (head, body) = response.into_parts();
             // Open watches freeze as well.
             let lines = body.into_data_stream().then(move |line| {
                 let mut orders = orders.clone();
@@ -111,6 +125,21 @@ pub async fn inject_faults(
             Response::from_parts(head, Body::from_stream(lines))
         }
     }
+}
+
+/// Removes the resource version from the last state of an object that a request removed.
+async fn without_version(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return broken_connection();
+    };
+    let mut object: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if number(&object, &["metadata", "deletionGracePeriodSeconds"]) != Some(0) {
+        return Response::from_parts(head, Body::from(body));
+    }
+    unset(&mut object, &["metadata", "resourceVersion"]);
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(object.to_string()))
 }
 
 fn refusal(code: u16) -> Response {

@@ -2,7 +2,7 @@
 //! response.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,6 +69,16 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
+    #[error(
+        "{path} is not a socket: remove it if it is not needed, or choose another path for the control socket",
+        path = .0.display()
+    )]
+    NotASocket(PathBuf),
+    #[error(
+        "another cluster listens at the control socket {path}: stop it, or choose another path",
+        path = .0.display()
+    )]
+    InUse(PathBuf),
     #[error("no cluster answers at {path}: is it one that was started with `--control {path}`?", path = .path.display())]
     Connect {
         path: PathBuf,
@@ -86,6 +96,8 @@ pub enum ControlError {
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// The identity of the socket's file.
+    file: (u64, u64),
     cluster: DevCluster,
     faults: watch::Sender<Faults>,
     /// The API server handles one absence after the other, and each client waits for its own.
@@ -99,21 +111,17 @@ impl Control {
             path: path.to_owned(),
             source,
         };
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(failed(io::ErrorKind::AddrInUse.into()));
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
+        remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         let owner_only = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(path, owner_only).map_err(failed)?;
+        let file = identity(path).map_err(failed)?;
         let (faults, fault_reader) = watch::channel(Faults::default());
         let (away, downtimes) = mpsc::channel(1);
         let control = Self {
             listener,
             path: path.to_owned(),
+            file,
             cluster,
             faults,
             away,
@@ -229,6 +237,7 @@ impl Control {
             let how = match failing {
                 FailureMode::Status(code) => format!("are refused with {code}"),
                 FailureMode::Break => "break before they are carried out".to_owned(),
+                FailureMode::LostRace => "lose a race, if they remove an object".to_owned(),
                 FailureMode::BreakAfter => "break after they were carried out".to_owned(),
             };
             lines.push(format!(
@@ -245,10 +254,42 @@ impl Control {
     }
 }
 
+/// The device and the number of a file, which together identify it.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let file = std::fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
+/// Removes a socket on which nobody listens, and nothing else.
+fn remove_stale(path: &Path) -> Result<(), ControlError> {
+    let failed = |source| ControlError::Bind {
+        path: path.to_owned(),
+        source,
+    };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => {
+            return Err(ControlError::NotASocket(path.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(ControlError::InUse(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
 impl Drop for Control {
     fn drop(&mut self) {
-        // If this fails, the next cluster replaces the stale socket.
-        let _ = std::fs::remove_file(&self.path);
+        // Another cluster may have replaced the socket.
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            // If this fails, the next cluster replaces the stale socket.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -299,4 +340,51 @@ pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError>
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         .map_err(ControlError::Answer)?
         .map_err(ControlError::Refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    fn bind(path: &Path) -> Result<(Control, ControlReceiver), ControlError> {
+        Control::bind(path, crate::start(Options::default()))
+    }
+
+    #[tokio::test]
+    async fn a_file_at_the_path_of_the_socket_is_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("notes");
+        std::fs::write(&path, "mine").expect("written");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        for path in [&path, &link, &dir.path().to_owned()] {
+            let error = bind(path).map(|_| ()).expect_err("refused");
+            assert!(error.to_string().contains("is not a socket"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&link).expect("there"), "mine");
+    }
+
+    #[tokio::test]
+    async fn a_socket_is_replaced_only_if_no_cluster_listens_on_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("control");
+        drop(UnixListener::bind(&path).expect("a socket that stays behind"));
+        let (control, _receiver) = bind(&path).expect("replaced");
+        let error = bind(&path).map(|_| ()).expect_err("in use");
+        assert!(error.to_string().contains("another cluster"), "{error}");
+        drop(control);
+        assert!(!path.exists(), "the cluster removes its own socket");
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_ends_keeps_what_replaced_its_socket() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("control");
+        let (control, _receiver) = bind(&path).expect("bound");
+        std::fs::remove_file(&path).expect("removed");
+        let (_other, _receiver) = bind(&path).expect("bound");
+        drop(control);
+        assert!(path.exists());
+    }
 }

@@ -4,6 +4,7 @@
 
 mod down;
 pub(super) mod fault_injection;
+mod mount_points;
 mod mounts;
 pub(super) mod process;
 mod reaper;

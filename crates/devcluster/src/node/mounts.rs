@@ -4,10 +4,10 @@
 //! container's working directory serves as its root: a volume mounted at `/var/run/x` is at `var/run/x` below it. The
 //! variable `DEVCLUSTER_ROOT` contains the directory: `cat $(DEVCLUSTER_ROOT)/var/run/x/token` reads the file.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,7 +15,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::spawn::field_value;
+use super::mount_points::{self, MountError, MountPoint, failed, make_directory, relative};
+use super::spawn::{self, field_value};
 use super::volumes;
 use crate::access::account;
 use crate::access::signing::Keys;
@@ -25,6 +26,9 @@ use crate::storage::store::State;
 
 /// The environment variable with a container's root directory.
 pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
+
+/// The directory of a pod's emptyDir volumes, beside those of its containers, whose names have no dots.
+const EMPTY_DIRS: &str = ".volumes";
 
 #[derive(Debug, PartialEq, Eq)]
 struct File {
@@ -40,75 +44,56 @@ pub(super) struct Source<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Writes the files of a container below its root. Returns after what time its tokens must be renewed, if it has any.
+/// Mounts the volumes of a container below its root and writes their files. Returns after what time its tokens must be
+/// renewed, if it has any.
 pub(super) fn write(
     source: &Source<'_>,
     container: &Value,
     root: &Path,
-) -> Result<Option<Duration>, String> {
+) -> Result<Option<Duration>, MountError> {
     let mut renew: Option<Duration> = None;
-    for mount in list(container, &["volumeMounts"]) {
-        let name = text(mount, &["name"]);
-        let volume = list(source.pod, &["spec", "volumes"])
-            .iter()
-            .find(|v| text(v, &["name"]) == name);
-        let Some(volume) = volume else {
+    let mut claims: Vec<PathBuf> = Vec::new();
+    for point in source.mount_points(container, root)? {
+        let Some(volume) = source.volume(point.volume) else {
             continue;
         };
-        let below = relative(text(mount, &["mountPath"]))?;
-        let directory = root.join(below);
-        if volume.get("emptyDir").is_some() {
-            make_directory(&directory).map_err(|e| failed(&directory, &e))?;
+        if let Some(above) = claims.iter().find(|claim| point.path.starts_with(claim)) {
+            return Err(MountError::Refused(format!(
+                "the volume {} cannot be mounted at /{}: the embedded cluster mounts nothing below the \
+                 PersistentVolumeClaim at /{}",
+                point.volume,
+                point.path.display(),
+                above.display()
+            )));
         }
-        if let Some(claim) = volume.get("persistentVolumeClaim") {
-            let kept = source.claim_directory(text(claim, &["claimName"]), root)?;
-            link(&kept, &directory).map_err(|e| failed(&directory, &e))?;
+        let place = root.join(&point.path);
+        if let Some(directory) = source.directory(volume, root)? {
+            let part = mount_points::part_of(&directory, &point.sub_path)?;
+            mount_points::link(&part, &place)?;
+            if volume.get("persistentVolumeClaim").is_some() {
+                claims.push(point.path);
+            }
+            continue;
         }
+        let mut is_empty = true;
         for file in source.files(volume, &mut renew)? {
-            let path = directory.join(&file.path);
+            let Ok(below) = file.path.strip_prefix(&point.sub_path) else {
+                continue;
+            };
+            // The subPath of a single file is mounted as that file.
+            let path: PathBuf = place.components().chain(below.components()).collect();
             write_file(&path, &file.content).map_err(|e| failed(&path, &e))?;
+            is_empty = false;
+        }
+        if is_empty && !point.sub_path.as_os_str().is_empty() {
+            return Err(MountError::Refused(format!(
+                "the volume {} has no subPath {:?}",
+                point.volume,
+                point.sub_path.display().to_string()
+            )));
         }
     }
     Ok(renew)
-}
-
-fn failed(path: &Path, error: &io::Error) -> String {
-    format!("cannot write {}: {error}", path.display())
-}
-
-/// Maps a path of the container to one below its root, which it must not leave.
-fn relative(path: &str) -> Result<PathBuf, String> {
-    let mut below = PathBuf::new();
-    for part in Path::new(path).components() {
-        match part {
-            Component::Normal(part) => below.push(part),
-            Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                return Err(format!("the path {path} must not lead upwards"));
-            }
-        }
-    }
-    Ok(below)
-}
-
-fn make_directory(directory: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-}
-
-/// Links a mount path to the directory of its volume.
-fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
-    make_directory(kept)?;
-    if let Some(parent) = mounted.parent() {
-        make_directory(parent)?;
-    }
-    match symlink(kept, mounted) {
-        // The link exists already if the container is restarted.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked,
-    }
 }
 
 /// Writes a file atomically, accessible to its owner only. Concurrent readers see the old content or the new.
@@ -131,6 +116,39 @@ fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
 impl Source<'_> {
     fn namespace(&self) -> &str {
         text(self.pod, &["metadata", "namespace"])
+    }
+
+    fn volume(&self, name: &str) -> Option<&Value> {
+        let volumes = list(self.pod, &["spec", "volumes"]);
+        volumes.iter().find(|v| text(v, &["name"]) == name)
+    }
+
+    fn mount_points<'c>(
+        &self,
+        container: &'c Value,
+        root: &Path,
+    ) -> Result<Vec<MountPoint<'c>>, MountError> {
+        MountPoint::all(container, |expression| {
+            let env = spawn::environment(self.state, self.pod, container, root)?;
+            let expanded = spawn::expand(expression, &env);
+            match expanded.contains("$(") {
+                true => Err(format!(
+                    "the subPathExpr {expression:?} names an unknown variable"
+                )),
+                false => Ok(expanded),
+            }
+        })
+    }
+
+    /// The directory of a volume that containers share and write to; `None` for other volumes.
+    fn directory(&self, volume: &Value, root: &Path) -> Result<Option<PathBuf>, String> {
+        if let Some(claim) = volume.get("persistentVolumeClaim") {
+            let directory = self.claim_directory(text(claim, &["claimName"]), root)?;
+            return Ok(Some(directory));
+        }
+        let pod = root.parent().unwrap_or(root);
+        let is_empty_dir = volume.get("emptyDir").is_some();
+        Ok(is_empty_dir.then(|| pod.join(EMPTY_DIRS).join(text(volume, &["name"]))))
     }
 
     /// The directory of a claimed volume. It is outside the pods' directories, because volumes outlive pods.
@@ -249,101 +267,4 @@ impl Source<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::access::account::Account;
-
-    fn world() -> (State, Value) {
-        let mut state = State::new(10);
-        for (resource, object) in [
-            (
-                Resource::ServiceAccounts,
-                json!({"metadata": {"name": "default", "uid": "u-a"}}),
-            ),
-            (
-                Resource::ConfigMaps,
-                json!({"metadata": {"name": "m"}, "data": {"a": "1", "b": "2"}}),
-            ),
-            (
-                Resource::Secrets,
-                json!({"metadata": {"name": "s"}, "data": {"k": "dg=="}}),
-            ),
-        ] {
-            let key = Key::new(resource, "ns", text(&object, &["metadata", "name"]));
-            state.put(key, object).expect("stored");
-        }
-        let pod = json!({
-            "metadata": {"name": "p", "namespace": "ns", "uid": "u-p"},
-            "spec": {"volumes": [
-                {"name": "token", "projected": {"sources": [
-                    {"serviceAccountToken": {"path": "token", "audience": "driver", "expirationSeconds": 1000}},
-                    {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
-                ]}},
-                {"name": "map", "configMap": {"name": "m", "items": [{"key": "b", "path": "x/b"}]}},
-                {"name": "secret", "secret": {"secretName": "s"}},
-                {"name": "up", "configMap": {"name": "m", "items": [{"key": "a", "path": "../a"}]}},
-            ]},
-        });
-        let key = Key::new(Resource::Pods, "ns", "p");
-        state.put(key, pod.clone()).expect("stored");
-        (state, pod)
-    }
-
-    fn written(
-        mounts: Value,
-    ) -> Result<(tempfile::TempDir, Option<Duration>, State, Keys), String> {
-        let (state, pod) = world();
-        let keys = Keys::generate();
-        let root = tempfile::tempdir().expect("a directory");
-        let source = Source {
-            state: &state,
-            keys: &keys,
-            pod: &pod,
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let renew = write(&source, &json!({"volumeMounts": mounts}), root.path())?;
-        Ok((root, renew, state, keys))
-    }
-
-    // spec: O-50
-    #[test]
-    fn a_projected_token_is_below_the_root_and_bound_to_the_pod() {
-        let mounts = json!([{"name": "token", "mountPath": "/var/run/x"}]);
-        let (root, renew, state, keys) = written(mounts).expect("written");
-        let read = |name: &str| {
-            fs::read_to_string(root.path().join("var/run/x").join(name)).expect("a file")
-        };
-        let account = Account::read(&keys, &read("token"), &state, Timestamp::UNIX_EPOCH)
-            .expect("an account");
-        assert!(account.is_for(&["driver"]));
-        assert_eq!(
-            account.user().extra["authentication.kubernetes.io/pod-uid"],
-            json!(["u-p"])
-        );
-        assert_eq!(renew, Some(Duration::from_secs(800)));
-        assert_eq!(read("name"), "p");
-    }
-
-    #[test]
-    fn config_maps_and_secrets_are_written_to_their_mount_paths() {
-        let mounts =
-            json!([{"name": "map", "mountPath": "/m"}, {"name": "secret", "mountPath": "/s"}]);
-        let (root, renew, ..) = written(mounts).expect("written");
-        let read = |name: &str| fs::read_to_string(root.path().join(name)).ok();
-        assert_eq!(read("m/x/b").as_deref(), Some("2"));
-        assert_eq!(read("m/a"), None);
-        assert_eq!(read("s/k").as_deref(), Some("v"));
-        assert_eq!(renew, None);
-    }
-
-    #[test]
-    fn nothing_is_written_outside_the_root() {
-        for mounts in [
-            json!([{"name": "map", "mountPath": "/../m"}]),
-            json!([{"name": "up", "mountPath": "/m"}]),
-        ] {
-            let error = written(mounts).map(|_| ()).expect_err("refused");
-            assert!(error.contains("must not lead upwards"), "{error}");
-        }
-    }
-}
+mod tests;

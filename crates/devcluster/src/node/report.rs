@@ -17,6 +17,8 @@ pub(super) enum Container {
         /// Whether the node waits before the next pull.
         backing_off: bool,
     },
+    /// It cannot be started as it is specified, for this reason.
+    Refused(String),
     /// It has run since then.
     Running(Timestamp),
     Ended(Termination),
@@ -151,6 +153,9 @@ impl Report<'_> {
             Container::NoImage { backing_off } => {
                 let (reason, message) = no_image(text(spec, &["image"]), *backing_off);
                 json!({"waiting": {"reason": reason, "message": message}})
+            }
+            Container::Refused(message) => {
+                json!({"waiting": {"reason": "CreateContainerConfigError", "message": message}})
             }
             Container::Running(since) => json!({"running": {"startedAt": seconds(*since)}}),
             Container::Ended(ending) => {

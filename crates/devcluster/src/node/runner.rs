@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fault_injection::{Fault, NodeFaults, changed};
+use super::mount_points::MountError;
 use super::reaper::Reaper;
 use super::report::{Container, Report, Termination, evicted};
 use super::restart::Restarts;
@@ -134,6 +135,11 @@ impl Runner {
         if !Restarts::are_enabled(&self.pod) || self.is_evicted || self.is_stopping() {
             return false;
         }
+        // The next attempt would be refused as well.
+        let is_refused = |c: &Container| matches!(c, Container::Refused(_));
+        if self.containers.iter().any(is_refused) {
+            return false;
+        }
         let mut status = self.status();
         let wait = self.restarts.ended(&mut status);
         let until = Instant::now() + wait;
@@ -246,7 +252,7 @@ impl Runner {
                         .flatten()
                         .map_or(Container::Waiting, Container::Ended);
                 }
-                Err(ending) => self.init[i] = Container::Ended(ending),
+                Err(not_started) => self.init[i] = not_started,
             }
             if !matches!(&self.init[i], Container::Ended(e) if e.exit_code == 0) {
                 return false;
@@ -264,8 +270,8 @@ impl Runner {
                     self.containers[i] = Container::Running(process.since);
                     Some(process)
                 }
-                Err(ending) => {
-                    self.containers[i] = Container::Ended(ending);
+                Err(not_started) => {
+                    self.containers[i] = not_started;
                     None
                 }
             });
@@ -278,19 +284,25 @@ impl Runner {
         self.wait(running, &mut ended, Phase::Main).await;
     }
 
-    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Termination> {
+    /// Starts a container. If that fails, returns the state that the container is in then.
+    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Container> {
         let since = self.store.clock().now();
-        let failed = |message: String| Termination {
-            exit_code: 128,
-            reason: "StartError",
-            message: Some(message),
-            started: since,
-            finished: since,
+        let failed = |message: String| {
+            Container::Ended(Termination {
+                exit_code: 128,
+                reason: "StartError",
+                message: Some(message),
+                started: since,
+                finished: since,
+            })
         };
         let plan = spawn::plan(state, &self.pod, spec, &self.root(spec)).map_err(&failed)?;
         let paths = ContainerPaths::make(&self.directory, text(spec, &["name"]))
             .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
-        let renew = self.write_files(spec).map_err(&failed)?;
+        let renew = self.write_files(spec).map_err(|error| match error {
+            MountError::Refused(message) => Container::Refused(message),
+            MountError::Failed(message) => failed(message),
+        })?;
         let child =
             spawn::start(&plan, &paths).map_err(|e| failed(format!("failed to start: {e}")))?;
         let group = child
@@ -309,7 +321,7 @@ impl Runner {
         self.directory.join(text(spec, &["name"]))
     }
 
-    fn write_files(&self, spec: &Value) -> Result<Option<Duration>, String> {
+    fn write_files(&self, spec: &Value) -> Result<Option<Duration>, MountError> {
         let source = mounts::Source {
             state: &self.store.state(),
             keys: &self.keys,
@@ -328,7 +340,7 @@ impl Runner {
                     Ok(None) => {}
                     Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
                     Err(error) => {
-                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "cannot renew the files of a container");
+                        tracing::warn!(target: "cluster.node", pod = ?self.key, ?error, "cannot renew the files of a container");
                         next = Some(RETRY);
                     }
                 }

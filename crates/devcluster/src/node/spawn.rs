@@ -50,7 +50,7 @@ pub(super) fn plan(
 }
 
 /// Expands `$(NAME)` to a variable and `$$` to a dollar; unknown variables stay as they are.
-fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
+pub(super) fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
     let mut expanded = String::with_capacity(word.len());
     let mut rest = word;
     while let Some(at) = rest.find('$') {
@@ -74,7 +74,7 @@ fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
     expanded
 }
 
-fn environment(
+pub(super) fn environment(
     state: &State,
     pod: &Value,
     container: &Value,

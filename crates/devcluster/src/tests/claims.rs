@@ -85,3 +85,25 @@ async fn a_claim_is_deleted_with_its_owner() {
     tokio::time::sleep(SOON).await;
     assert_eq!(get(&cluster, &format!("{CLAIMS}/a")).await.0, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_mounts_a_path_outside_of_a_volume_is_refused() {
+    let cluster = cluster();
+    for (mount, field) in [
+        (json!({"subPath": "/x"}), "subPath"),
+        (json!({"subPath": "a/../../x"}), "subPath"),
+        (json!({"subPathExpr": "../$(A)"}), "subPathExpr"),
+        (json!({"subPath": "a", "subPathExpr": "b"}), "subPathExpr"),
+    ] {
+        let mut pod = using("p", "a");
+        let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
+        *mounts = json!([{"name": "data", "mountPath": "/data"}]);
+        for (name, value) in mount.as_object().expect("fields") {
+            mounts[0][name] = value.clone();
+        }
+        let (code, status) = post(&cluster, &pods(""), &pod).await;
+        let path = format!("spec.containers[0].volumeMounts[0].{field}");
+        let cause = &status["details"]["causes"][0]["field"];
+        assert_eq!((code, cause), (422, &json!(path)), "{mount}");
+    }
+}

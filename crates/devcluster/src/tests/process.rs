@@ -93,6 +93,28 @@ async fn a_missing_command_is_a_start_error() {
 }
 
 #[tokio::test]
+async fn a_volume_that_cannot_be_mounted_is_the_reason_why_its_container_waits() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let mut pod = running("a", &["sleep", "60"]);
+    pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    pod["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(NONE)"}]);
+    pod["spec"]["restartPolicy"] = "Always".into();
+    start(&cluster, &pod).await;
+    until(&cluster, "a", |pod| {
+        let waiting = pod.and_then(|p| p.pointer("/status/containerStatuses/0/state/waiting"));
+        waiting.is_some_and(|w| w["reason"] == "CreateContainerConfigError")
+    })
+    .await;
+    let (_, pod) = get(&cluster, &pods("/a")).await;
+    assert_eq!(pod["status"]["phase"], "Pending");
+    delete(&cluster, &pods("/a")).await;
+    until(&cluster, "a", |pod| pod.is_none()).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
 async fn output_is_logged_and_the_environment_is_set() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());

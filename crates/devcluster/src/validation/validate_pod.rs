@@ -179,8 +179,26 @@ fn container<'a>(
         } else if !paths.insert(at) {
             causes.invalid(field, at, "must be unique");
         }
+        sub_paths(mount, &format!("{path}.volumeMounts[{i}]"), causes);
     }
     resources(container, path, causes);
+}
+
+/// Checks which part of a volume is mounted: it must not be outside of the volume.
+fn sub_paths(mount: &Value, path: &str, causes: &mut Causes) {
+    for kind in ["subPath", "subPathExpr"] {
+        let (field, part) = (format!("{path}.{kind}"), text(mount, &[kind]));
+        if part.starts_with('/') {
+            causes.invalid(field, part, "must be a relative path");
+        } else if part.split('/').any(|step| step == "..") {
+            causes.invalid(field, part, "must not contain '..'");
+        }
+    }
+    let expression = text(mount, &["subPathExpr"]);
+    if !expression.is_empty() && !text(mount, &["subPath"]).is_empty() {
+        let detail = "subPathExpr and subPath are mutually exclusive";
+        causes.invalid(format!("{path}.subPathExpr"), expression, detail);
+    }
 }
 
 fn ports(container: &Value, path: &str, causes: &mut Causes) {
