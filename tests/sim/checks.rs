@@ -42,8 +42,6 @@ struct DriverView {
     /// Pods whose version may go back once, because the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
     had_executor: bool,
-    /// Whether it ever counted an executor that is surplus because of an injected fault.
-    counted_a_surplus: bool,
 }
 
 /// A driver's delete of a healthy pod.
@@ -401,8 +399,7 @@ impl Checks {
         if self.excuses.history_replaced.is_empty() && !self.is_of_sets() {
             crate::claims::check_none_shared(driver, &now)?;
         }
-        let surplus = changed.iter().any(|entry| self.is_surplus(entry));
-        self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
+        self.check_scaled_down(driver, before.as_ref(), &now, &changed)?;
         self.check_deletes(driver, &now)?;
         let view = self.drivers.entry(driver).or_default();
         view.had_executor |= changed.iter().any(|entry| entry.uid().is_some());

@@ -108,9 +108,8 @@ impl World {
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
         checks.deadlines = Deadlines::of(&script.config);
-        checks.excuses.gangs = script.config.scheduling.gang.is_on();
         if script.is_of_sets() {
-            checks.sets_make_pods();
+            checks.sets_make_pods(script.config.allocation.strategy);
         }
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::model::{ExecutorId, PodUid, ProfileName};
+use boatswain::model::{ExecutorId, PodUid};
 use tokio::time::Instant;
 
 use super::Checks;
@@ -13,12 +13,8 @@ use crate::script::RecordEdit;
 pub struct Excuses {
     /// When the server lost its state or was restored to an earlier one.
     pub history_replaced: Vec<Instant>,
-    /// Profiles whose target was changed.
-    pub retargeted: BTreeSet<ProfileName>,
     /// Executors that a driver was requested to kill, with or without a pod at that time.
     pub killed: BTreeSet<ExecutorId>,
-    /// Whether gangs are on: an incomplete gang may be released.
-    pub gangs: bool,
     /// Pods whose labels were changed, or not set at creation.
     pub relabelled: BTreeSet<String>,
     /// Pods that no driver created.

@@ -55,8 +55,6 @@ impl World {
         if let Command::Kill { .. } = what {
             self.checks.excuses.killed.extend(named);
         }
-        let profiles = self.profiles.keys().cloned();
-        self.checks.excuses.retargeted.extend(profiles);
         self.post(number, path, body).await;
     }
 
