@@ -112,6 +112,7 @@ pub use excuses::Excuses;
 impl Checks {
     /// Notes that the server's history was replaced.
     pub fn history_replaced(&mut self) {
+pub use reasons::InjectedPodFault;
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
@@ -326,13 +327,16 @@ impl Checks {
             }
             if let Some(uid) = &key.1
                 && let Some(faults) = self.excuses.pod_faults.get(uid.as_str())
-                && !reasons::reason_fits(faults, class)
+                && !reasons::reason_fits(faults, &ending, |at| {
+                    self.excuses.was_history_replaced_since(at)
+                })
             {
                 return violated!(
-                    "L-20: d{driver} reported the end of {} as {class}, and the injected faults are {faults:?}",
+                    "L-20: d{driver} reported the end of {} as {class}, and the injected faults are {injected:?}",
                     key.0
                 );
             }
+                let injected: Vec<_> = faults.iter().map(|fault| fault.how).collect();
             if view.reported.insert(key, class).is_some() {
                 return violated!(
                     "I-2: d{driver} reported the end of {} twice",

@@ -277,7 +277,6 @@ impl World {
                 short(uid)
             ));
         }
-        self.checks.note_pod_fault(uid, PodFault::Exit(0));
         self.nodes.end(pod, PodFault::Exit(0)).await;
         Ok(())
     }

@@ -253,6 +253,7 @@ impl World {
             for ended in self.nodes.take_restarted() {
                 self.checks.budget.restarted(&ended);
             }
+            self.note_exits().await;
         }
         self.check_record_is_gone(&state)?;
         self.network.shared().remember(state);

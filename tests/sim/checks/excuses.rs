@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::model::{ExecutorId, PodUid};
+use boatswain::model::{ExecutorId, PodUid, ResourceVersion};
 use tokio::time::Instant;
 
-use super::Checks;
+use super::{Checks, InjectedPodFault};
 use crate::node::PodFault;
 use crate::script::RecordEdit;
 
@@ -33,10 +33,14 @@ pub struct Excuses {
     /// When the record was last repaired.
     record_repaired_at: Option<Instant>,
     /// Faults injected into pods.
-    pub(super) pod_faults: BTreeMap<String, Vec<PodFault>>,
+    pub(super) pod_faults: BTreeMap<String, Vec<InjectedPodFault>>,
 }
 
 impl Excuses {
+    pub(super) fn was_history_replaced_since(&self, since: Instant) -> bool {
+        self.history_replaced.iter().any(|at| *at >= since)
+    }
+
     fn was_record_edited_since(&self, since: Instant, which: impl Fn(RecordEdit) -> bool) -> bool {
         (self.record_edits.iter()).any(|(at, what)| *at >= since && which(*what))
     }
@@ -44,7 +48,7 @@ impl Excuses {
 
 impl Checks {
     pub fn was_history_replaced_since(&self, since: Instant) -> bool {
-        self.excuses.history_replaced.iter().any(|at| *at >= since)
+        self.excuses.was_history_replaced_since(since)
     }
 
     pub fn was_application_ended_since(&self, since: Instant) -> bool {
@@ -116,10 +120,14 @@ impl Checks {
         self.excuses.record_repaired_at = Some(Instant::now());
     }
 
-    /// Notes a fault injected into a pod.
-    pub fn note_pod_fault(&mut self, uid: &str, how: PodFault) {
+    /// Notes a fault injected into a pod, and the pod's version that shows it.
+    pub fn note_pod_fault(&mut self, uid: &str, how: PodFault, version: Option<ResourceVersion>) {
         let faults = self.excuses.pod_faults.entry(uid.to_owned()).or_default();
-        faults.push(how);
+        faults.push(InjectedPodFault {
+            how,
+            at: Instant::now(),
+            version,
+        });
     }
 
     /// Notes that a driver has ended the application; no earlier executor's end has to be reported any more.
