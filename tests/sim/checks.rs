@@ -55,6 +55,7 @@ struct PodDelete {
 struct CreatedPod {
     driver: usize,
     id: u64,
+    profile: ProfileName,
     at: Instant,
     /// A younger driver had begun, or the server's time limit had passed when the request arrived. Such a pod is not
     /// kept (spec I-10, E-3), but a successor that starts before its removal may count it.
@@ -69,6 +70,8 @@ pub struct Checks {
     /// Counts the applications. One that starts again, for example after the server lost everything, may reuse ids.
     applications: u32,
     app_id: String,
+    /// The server's version when its pods were last counted.
+    counted_version: u64,
     /// The one pod ever counted for an id of an application.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
@@ -104,15 +107,16 @@ mod deadlines;
 mod excuses;
 mod ledgers;
 mod reasons;
+mod servers;
 mod sets;
 
 pub use deadlines::{Deadlines, IMAGE_TIMEOUT};
 pub use excuses::Excuses;
+pub use reasons::InjectedPodFault;
 
 impl Checks {
     /// Notes that the server's history was replaced.
     pub fn history_replaced(&mut self) {
-pub use reasons::InjectedPodFault;
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
@@ -207,6 +211,7 @@ pub use reasons::InjectedPodFault;
                     let created = CreatedPod {
                         driver: write.driver,
                         id,
+                        profile: label(&write.sent, "boatswain.dev/profile").into(),
                         at: Instant::now(),
                         too_late: superseded || write.late,
                     };
@@ -331,12 +336,12 @@ pub use reasons::InjectedPodFault;
                     self.excuses.was_history_replaced_since(at)
                 })
             {
+                let injected: Vec<_> = faults.iter().map(|fault| fault.how).collect();
                 return violated!(
                     "L-20: d{driver} reported the end of {} as {class}, and the injected faults are {injected:?}",
                     key.0
                 );
             }
-                let injected: Vec<_> = faults.iter().map(|fault| fault.how).collect();
             if view.reported.insert(key, class).is_some() {
                 return violated!(
                     "I-2: d{driver} reported the end of {} twice",

@@ -239,6 +239,9 @@ impl World {
         if !of_sets {
             check_owners(&pods, record)?;
         }
+        if self.script.config.allocation.scale_down == ScaleDown::Running {
+            self.checks.check_surplus_at_rest(&state, &ledger)?;
+        }
         check_ledger_matches(&ledger, &pods)
     }
 

@@ -300,6 +300,8 @@ impl World {
             }
         }
         self.collect_reports().await?;
+        let server = self.cluster.state().await;
+        self.checks.check_number_of_pods(&server)?;
         (self.checks).check_spent_budget(|number| alive.contains(&number))
     }
 

@@ -192,17 +192,7 @@ impl Checks {
                 .filter_map(|key| self.requested.get(key))
                 .min();
             let Some(oldest) = oldest else { continue };
-            let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-            // The decision precedes the request's arrival at the server.
-            let decided = *oldest - REQUEST_DELAY;
-            let before = history.iter().rev().find(|(since, _)| *since <= decided);
-            let after = history.iter().filter(|(since, _)| *since > decided);
-            let highest = before
-                .into_iter()
-                .chain(after)
-                .map(|(_, target)| *target)
-                .max()
-                .unwrap_or(0);
+            let highest = self.highest_target(profile, *oldest);
             if live > highest as usize {
                 return violated!(
                     "I-3: d{driver} counts {live} live of {profile}, target {highest}"
@@ -210,6 +200,17 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// The highest target in force since an executor was requested.
+    pub(super) fn highest_target(&self, profile: &ProfileName, requested: Instant) -> u32 {
+        let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
+        // The decision precedes the request's arrival at the server.
+        let decided = requested - REQUEST_DELAY;
+        let before = history.iter().rev().find(|(since, _)| *since <= decided);
+        let after = history.iter().filter(|(since, _)| *since > decided);
+        let targets = before.into_iter().chain(after).map(|(_, target)| *target);
+        targets.max().unwrap_or(0)
     }
 
     // spec: I-1
@@ -326,15 +327,18 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, or its
-    /// profile is wrong.
+    /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, its
+    /// profile is wrong, or its removal was decided and a replacement requested, which a successor does not know.
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
+        entry.leaving.is_none() && self.ever_leaving.contains(uid) || self.is_surplus_pod(uid)
+    }
+
+    /// The same for a pod whose removal no driver has decided.
+    pub(super) fn is_surplus_pod(&self, uid: &PodUid) -> bool {
         let created = self.created.get(uid);
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.foreign.contains(uid.as_str())
-            // Its removal was decided and a replacement requested, which a successor does not know.
-            || entry.leaving.is_none() && self.ever_leaving.contains(uid)
             || created.is_some_and(|created| created.too_late || self.is_after_last_check(created))
             // Its profile and its deletion could not be read.
             || self.excuses.unread.contains(uid)

@@ -91,6 +91,7 @@ impl Checks {
         let created = CreatedPod {
             driver,
             id: number,
+            profile: label(pod, "boatswain.dev/profile").into(),
             at: Instant::now(),
             too_late: write.late || self.is_superseded(driver),
         };
