@@ -15,6 +15,12 @@ pub struct Excuses {
     pub history_replaced: Vec<Instant>,
     /// Executors that a driver was requested to kill, with or without a pod at that time.
     pub killed: BTreeSet<ExecutorId>,
+    /// Executors that a driver was requested to decommission.
+    pub decommissioned: BTreeSet<ExecutorId>,
+    /// Pods of executors that request their own decommissioning.
+    pub may_leave: BTreeSet<String>,
+    /// When an operator held the application, which decommissions all executors.
+    pub held: Vec<Instant>,
     /// Pods whose labels were changed, or not set at creation.
     pub relabelled: BTreeSet<String>,
     /// Pods that no driver created.

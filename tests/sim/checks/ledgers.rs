@@ -306,8 +306,7 @@ impl Checks {
                     LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
                     | LossClass::Unreachable
-                    | LossClass::RegistrationTimeout
-                    | LossClass::Decommissioned,
+                    | LossClass::RegistrationTimeout,
                 ) => true,
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
                     edited || self.was_assigned_before_restore(&uid)
@@ -316,6 +315,14 @@ impl Checks {
                 Some(_) if reported.is_some() => edited || was_history_replaced,
                 Some(_) | None => edited,
             };
+                Some(LossClass::Decommissioned) => {
+                    let created = self.created.get(&uid).map(|created| created.at);
+                    let was_there =
+                        |held: &Instant| created.is_none_or(|at| at <= *held + REQUEST_DELAY);
+                    id.is_some_and(|id| excuses.decommissioned.contains(&id))
+                        || excuses.may_leave.contains(uid.as_str())
+                        || excuses.held.iter().any(was_there)
+                }
             if !(orphan || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
