@@ -376,6 +376,7 @@ impl Checks {
         for (profile, target) in &now.targets {
             self.target(profile, target.executors);
         }
+        self.budget.targets(driver, &now);
         let view = self.drivers.entry(driver).or_default();
         let same = view.last.as_ref().is_some_and(|last| last.seq == now.seq);
         let idle =

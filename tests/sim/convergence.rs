@@ -212,7 +212,8 @@ impl World {
             return Err(format!("O-31: d{number} has not taken over"));
         };
         self.check_targets(&ledger)?;
-        self.checks.budget.check_limit()?;
+        let largest = self.checks.highest_total();
+        self.checks.budget.check_limit(largest)?;
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state

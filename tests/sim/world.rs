@@ -21,7 +21,6 @@ use crate::checks::{Checks, Deadlines, Verdict};
 use crate::drivers::{Driver, Drivers};
 use crate::faults::UnusableRecord;
 use crate::network::Network;
-use crate::network_conditions::RequestFault;
 use crate::node::Nodes;
 use crate::objects::DirectClient;
 use crate::outages::OutageCheck;
@@ -217,16 +216,8 @@ impl World {
             self.expected.note_write(write);
             self.checks.check_write(write)?;
         }
-        let refusals = [
-            RequestFault::Admission,
-            RequestFault::Webhook,
-            RequestFault::Invalid,
-        ];
-        let blocked = (self.network.shared().injected_faults.values())
-            .any(|injected| refusals.iter().any(|fault| injected.contains(fault)));
-        if blocked {
-            self.checks.budget.refused();
-        }
+        let refused = std::mem::take(&mut self.network.shared().refused_templates);
+        self.checks.budget.refused(refused);
         self.check_exits()?;
         self.check_watch_after_outage()?;
         let now = Instant::now();

@@ -213,6 +213,13 @@ impl Checks {
         targets.max().unwrap_or(0)
     }
 
+    /// An upper bound of the total of all targets so far.
+    pub fn highest_total(&self) -> u32 {
+        let highest =
+            |history: &Vec<(Instant, u32)>| history.iter().map(|(_, target)| *target).max();
+        self.targets.values().filter_map(highest).sum()
+    }
+
     // spec: I-1
     pub(super) fn check_one_pod_per_id(
         &mut self,
@@ -251,7 +258,7 @@ impl Checks {
     }
 
     fn may_end_application(&self, driver: usize) -> bool {
-        self.ended_by.contains(&driver) || self.budget.may_be_spent()
+        self.ended_by.contains(&driver) || self.budget.may_be_spent(driver)
     }
 
     // spec: I-9, I-12
@@ -308,13 +315,6 @@ impl Checks {
                     | LossClass::Unreachable
                     | LossClass::RegistrationTimeout,
                 ) => true,
-                Some(LossClass::Mislabelled) if self.is_of_sets() => {
-                    edited || self.was_assigned_before_restore(&uid)
-                }
-                // It had ended in a history of which the driver does not yet know that it was replaced.
-                Some(_) if reported.is_some() => edited || was_history_replaced,
-                Some(_) | None => edited,
-            };
                 Some(LossClass::Decommissioned) => {
                     let created = self.created.get(&uid).map(|created| created.at);
                     let was_there =
@@ -323,6 +323,13 @@ impl Checks {
                         || excuses.may_leave.contains(uid.as_str())
                         || excuses.held.iter().any(was_there)
                 }
+                Some(LossClass::Mislabelled) if self.is_of_sets() => {
+                    edited || self.was_assigned_before_restore(&uid)
+                }
+                // It had ended in a history of which the driver does not yet know that it was replaced.
+                Some(_) if reported.is_some() => edited || was_history_replaced,
+                Some(_) | None => edited,
+            };
             if !(orphan || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
