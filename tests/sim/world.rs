@@ -224,6 +224,10 @@ impl World {
         if self.is_down() || !self.network.shared().conditions.is_faultless() {
             self.last_fault = Some(now);
         }
+        let falsifies = self.network.shared().conditions.falsifies();
+        let paused = self.drivers.borrow().iter().any(|driver| driver.paused);
+        self.expected
+            .update_excuses(falsifies, paused || self.last_fault == Some(now));
         for (number, at) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
             if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
                 trace_line!("d{number} resumes");
@@ -308,9 +312,7 @@ impl World {
                 let (id, class) = (end.entry.id, end.reason.class);
                 trace_line!("d{number} reports: {id} {class}");
             }
-            if self.checks.excuses.history_replaced.is_empty() {
-                self.expected.check_reports(number, &ends, &server)?;
-            }
+            self.expected.check_reports(number, &ends, &server)?;
             self.check_silence_losses(number, &ends)?;
             self.checks.check_reports(number, ends)?;
         }
