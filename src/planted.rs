@@ -79,6 +79,10 @@ faults! {
     IdsReused,
     /// Adopted executors are always chosen to terminate (spec ).
     AdoptedChosen,
+    /// Executors that leave already still count as surplus, so more are chosen to terminate (spec ).
+    SurplusCountedTwice,
+    /// The reason of an executor whose pod is gone ignores what the pod's last state showed (spec L-13, L-20).
+    LastStateForgotten,
     /// An executor that the record contains and the first list lacks is not reported as lost (spec L-1).
     LossUnreported,
     /// A record that another driver has taken over is treated as our own (spec W-7).

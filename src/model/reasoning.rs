@@ -8,6 +8,7 @@ use super::executor::{Entry, HowGone, State, Why};
 use super::exit_code;
 use super::pod::{ContainerState, Pod, Termination};
 use super::reason::{Evidence, LossClass, LossReason};
+use crate::planted::{self, Planted};
 use boatswain_agent::{AGENT, NO_DRIVER};
 
 /// `status.reason` of a pod whose node does not report.
@@ -37,7 +38,8 @@ const REJECTED: [&str; 15] = [
 ];
 
 pub fn reason_of(entry: &Entry) -> LossReason {
-    let pod = entry.pod().map(Arc::as_ref);
+    let forgotten = planted::is(Planted::LastStateForgotten) && entry.is_gone();
+    let pod = (entry.pod().map(Arc::as_ref)).filter(|_| !forgotten);
     let exit_code = pod.and_then(Pod::exit_code);
     let (class, message) = marked(entry)
         .or_else(|| pod.and_then(by_kubelet))

@@ -5,29 +5,47 @@
 //! actions alone would not reveal such beliefs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use boatswain::config::Config;
 use boatswain::model::{
     Ending, Entry, ExecutorId, LossClass, PodState, PodUid, ProfileName, Snapshot, State,
 };
 use devcluster::State as Server;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::checks::{Excuses, PREFIX, Verdict};
+use crate::convergence::{LIST_INTERVAL, LONGEST_BACKOFF, LONGEST_SILENCE};
+use crate::network::LONGEST_LINE_DELAY;
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{CompletedWrite, RequestKind};
-use crate::script::{Fault, Script};
+use crate::script::Script;
 
 /// The history that later beliefs are checked against.
 pub struct ExpectedState {
-    /// Whether lists or watches are falsified at some time in this run. The driver then has to recover from wrong
-    /// beliefs.
-    falsified: bool,
+    /// How long a driver may need to recover from wrong beliefs while the server works.
+    recovery: Duration,
+    /// Until then a driver may believe a falsified list or watch line.
+    falsified_until: Option<Instant>,
+    /// Until then a driver may believe a history of the server that was replaced.
+    replaced_until: Option<Instant>,
     /// Pods created in time for a driver, by driver and executor id, whose end it has not reported.
     created: BTreeMap<(usize, u64), PodUid>,
     /// Pods whose end a driver reported.
     reported: BTreeSet<(usize, PodUid)>,
     /// The executor ids of those ends. A pod that is created afterwards is not the one that was counted.
     ended: BTreeSet<(usize, u64)>,
+}
+
+/// A driver lists again, or notices a silent watch, and looks up what it does not find; a backoff may precede each.
+fn longest_recovery(config: &Config) -> Duration {
+    let retry = 2 * (config.cluster.request_timeout + LONGEST_BACKOFF);
+    let listed = match config.poll.enabled {
+        true => 2 * config.poll.interval,
+        false => 2 * LONGEST_SILENCE + LIST_INTERVAL,
+    };
+    listed.mul_f64(1.1) + 2 * retry + config.allocation.creation_timeout + LONGEST_LINE_DELAY
 }
 
 /// A driver's ledger and what it is checked against.
@@ -43,15 +61,38 @@ pub struct Observation<'a> {
 
 impl ExpectedState {
     pub fn of(script: &Script) -> Self {
-        let falsifies = |fault: &Fault| match fault {
-            Fault::Network { conditions, .. } => conditions.falsifies(),
-            _ => false,
-        };
         Self {
-            falsified: script.steps.iter().any(|step| falsifies(&step.fault)),
+            recovery: longest_recovery(&script.config),
+            falsified_until: None,
+            replaced_until: None,
             created: BTreeMap::new(),
             reported: BTreeSet::new(),
             ended: BTreeSet::new(),
+        }
+    }
+
+    /// Notes that the server's history was replaced.
+    pub fn history_replaced(&mut self) {
+        self.replaced_until = Some(Instant::now() + self.recovery);
+    }
+
+    /// Updates until when wrong beliefs are excused. They last longer while drivers are `hindered` from correcting
+    /// them.
+    pub fn update_excuses(&mut self, falsifies: bool, hindered: bool) {
+        let now = Instant::now();
+        for until in [&mut self.falsified_until, &mut self.replaced_until] {
+            if hindered && until.is_some() {
+                *until = Some(now + self.recovery);
+            }
+        }
+        if falsifies {
+            self.falsified_until = Some(now + self.recovery);
+        }
+        self.falsified_until = self.falsified_until.filter(|until| *until > now);
+        if self.replaced_until.take_if(|until| *until <= now).is_some() {
+            // What is known about the pods of the old history does not hold in the new one.
+            self.created.clear();
+            self.reported.clear();
         }
     }
 
@@ -70,6 +111,9 @@ impl ExpectedState {
     /// Checks the ends that a driver reported against the server's state after the report.
     // spec: L-4
     pub fn check_reports(&mut self, driver: usize, ends: &[Ending], server: &Server) -> Verdict {
+        if self.replaced_until.is_some() {
+            return Ok(());
+        }
         for ending in ends {
             let Some(pod) = ending.entry.pod() else {
                 continue;
@@ -101,20 +145,20 @@ impl ExpectedState {
             check_counts(observation)?;
         }
         // After a restore, the pods on the server need not be those that the driver knew.
-        if !observation.excuses.history_replaced.is_empty() {
+        if self.replaced_until.is_some() {
             return Ok(());
         }
         self.check_given_up(observation)?;
         if same {
             return Ok(());
         }
-        if !self.falsified {
+        if self.falsified_until.is_none() {
             check_drift(observation)?;
             check_missing(observation)?;
         }
         check_ended(observation)?;
         // The driver counts a terminating pod as removed if a falsified list lacked it.
-        if self.falsified {
+        if self.falsified_until.is_some() {
             return Ok(());
         }
         self.check_ended_stay_ended(observation)
@@ -208,9 +252,10 @@ fn live_and_running(entry: &Entry) -> (bool, bool) {
 
 // spec: P-4
 fn check_drift(observation: &Observation<'_>) -> Verdict {
-    match observation.now.drifts {
-        0 => Ok(()),
-        _ => Err(format!(
+    let before = observation.before.map_or(0, |before| before.drifts);
+    match observation.now.drifts <= before {
+        true => Ok(()),
+        false => Err(format!(
             "P-4: d{} reports a drift, and no watch line was falsified",
             observation.driver
         )),

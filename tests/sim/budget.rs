@@ -9,7 +9,7 @@ use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as RuleAct
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;
-use boatswain::model::{Ending, ExecutorId, Tick};
+use boatswain::model::{Ending, ExecutorId, Snapshot, Tick};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -26,13 +26,22 @@ const RESTART_DELAY: Duration = Duration::from_secs(20);
 /// A failure that a driver has counted is in the record after this long while the server works (spec O-30).
 const RECORD_DELAY: Duration = Duration::from_secs(12);
 
+/// The least limit that follows from the application's size (spec L-30).
+const LEAST_LIMIT: u32 = 3;
+
+/// A driver knows a target for certain after this long.
+const TARGET_DELAY: Duration = Duration::from_secs(20);
+
 /// For this long after trouble with the server, a counted failure may still be missing from the record.
 const RECOVERY_DELAY: Duration = Duration::from_secs(120);
 
 /// The failures since the application began.
 #[derive(Debug, Default)]
 pub struct Budget {
-    max: u32,
+    /// `None`: the limit follows from the largest total of all targets.
+    max: Option<u32>,
+    /// The totals of the targets in each driver's ledger, each larger than those before, and when they were seen.
+    totals: BTreeMap<usize, Vec<(Instant, u32)>>,
     window: Duration,
     /// How far the clocks of two drivers may differ: it blurs the age of failures that an earlier driver recorded.
     skew: Duration,
@@ -48,8 +57,8 @@ pub struct Budget {
     counted: BTreeSet<ExecutorId>,
     /// A rule with the action `stop` matched.
     stopped: bool,
-    /// The API server refused pod templates.
-    blocked: bool,
+    /// The number of refusals of templates by the API server. Only the drivers know how many blocks these were.
+    refusals: usize,
     /// The record says that the budget is spent. That stays so after the failures have left the window.
     recorded: bool,
     /// The driver that wrote that the budget is spent, until that has been checked.
@@ -64,7 +73,7 @@ impl Budget {
     pub fn of(config: &Config, skew: Duration) -> Self {
         let failures = &config.failures;
         Self {
-            max: failures.max.unwrap_or(u32::MAX),
+            max: failures.max,
             window: failures.window,
             skew,
             stable_after: failures.stable_after,
@@ -96,22 +105,38 @@ impl Budget {
         self.restarts += 1;
     }
 
-    /// The API server refused templates. Each block counts as a failure, and only the drivers know how many blocks
-    /// there were.
-    pub fn refused(&mut self) {
-        self.blocked = true;
+    /// The API server refused this many templates. Each block, which begins with a refusal, counts as a failure.
+    pub fn refused(&mut self, count: usize) {
+        self.refusals += count;
     }
 
-    /// Whether a driver may consider the budget spent now.
-    pub fn may_be_spent(&self) -> bool {
+    /// Notes the targets in a driver's ledger.
+    pub fn targets(&mut self, driver: usize, ledger: &Snapshot) {
+        let total = ledger.targets.values().map(|target| target.executors).sum();
+        let totals = self.totals.entry(driver).or_default();
+        if totals.last().is_none_or(|(_, last)| *last < total) {
+            totals.push((Instant::now(), total));
+        }
+    }
+
+    /// The most failures of an application in which the total of all targets has been as large as this.
+    fn limit(&self, largest_total: u32) -> u32 {
+        (self.max).unwrap_or_else(|| LEAST_LIMIT.max(largest_total.saturating_mul(2)))
+    }
+
+    /// Whether this driver may consider the budget spent now.
+    pub fn may_be_spent(&self, driver: usize) -> bool {
         if self.recorded {
             return true;
         }
         // A driver keeps the window in slices, and needs a moment to act on what it has reported.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
-        let count = self.possible.iter().filter(counts).count() + self.restarts;
-        self.stopped || self.blocked || count > self.max as usize
+        let count = self.possible.iter().filter(counts).count() + self.restarts + self.refusals;
+        let totals = self.totals.get(&driver).into_iter().flatten();
+        let known = totals.filter(|(at, _)| at.elapsed() >= TARGET_DELAY);
+        let limit = self.limit(known.map(|(_, total)| *total).max().unwrap_or(0));
+        self.stopped || count > limit as usize
     }
 
     /// A driver has ended: failures that it reported recently may be missing from the record.
@@ -139,18 +164,23 @@ impl Budget {
                 .ended_at
                 .map(|_| Instant::now())
                 .or(self.restart_allowed_at),
+            totals: std::mem::take(&mut self.totals),
             ..Self::default()
         };
     }
 
     /// Whether the application keeps running although its budget is certainly spent.
     // spec: L-30
-    pub fn check_limit(&self) -> Verdict {
-        let certain = self.certain.len();
-        if self.window.is_zero() && certain > self.max as usize && self.ended_at.is_none() {
+    pub fn check_limit(&self, largest_total: u32) -> Verdict {
+        let blur = self.window / 100 + 2 * self.skew + TARGET_DELAY;
+        let counts = |at: Instant| self.window.is_zero() || at.elapsed() + blur < self.window;
+        let certain = (self.certain.values())
+            .filter(|(_, at)| counts(*at))
+            .count();
+        let limit = self.limit(largest_total);
+        if certain > limit as usize && self.ended_at.is_none() {
             return Err(format!(
-                "L-30: {certain} executors failed, at most {} may, and the application still runs",
-                self.max
+                "L-30: {certain} executors failed, at most {limit} may, and the application still runs"
             ));
         }
         Ok(())
@@ -185,7 +215,7 @@ impl Checks {
         let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
-        if is_alive(driver) && !self.budget.may_be_spent() && !self.may_be_restored() {
+        if is_alive(driver) && !self.budget.may_be_spent(driver) && !self.may_be_restored() {
             return Err(format!(
                 "L-30: d{driver} records a spent budget after only {} possible failures",
                 self.budget.possible.len()
@@ -203,16 +233,16 @@ impl Checks {
 }
 
 impl World {
-    /// Whether a driver may exit with this code, because too many executors failed or because the record says so.
+    /// Whether the driver with this number may exit with this code, because too many executors failed or because the record says so.
     // spec: L-30
-    pub fn may_exit_with(&mut self, code: u8, started: Instant) -> bool {
+    pub fn may_exit_with(&mut self, code: u8, number: usize, started: Instant) -> bool {
         let restored = self.checks.may_be_restored();
         let budget = &mut self.checks.budget;
         // The driver may have read the record just before the operator deleted it.
         if code == OVER_BUDGET && budget.restart_allowed_at.is_some_and(|at| started <= at) {
             return true;
         }
-        let is_over = budget.ended_at.is_some() || budget.may_be_spent() || restored;
+        let is_over = budget.ended_at.is_some() || budget.may_be_spent(number) || restored;
         if code != OVER_BUDGET || !is_over {
             return false;
         }

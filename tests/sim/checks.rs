@@ -42,8 +42,6 @@ struct DriverView {
     /// Pods whose version may go back once, because the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
     had_executor: bool,
-    /// Whether it ever counted an executor that is surplus because of an injected fault.
-    counted_a_surplus: bool,
 }
 
 /// A driver's delete of a healthy pod.
@@ -57,6 +55,7 @@ struct PodDelete {
 struct CreatedPod {
     driver: usize,
     id: u64,
+    profile: ProfileName,
     at: Instant,
     /// A younger driver had begun, or the server's time limit had passed when the request arrived. Such a pod is not
     /// kept (spec I-10, E-3), but a successor that starts before its removal may count it.
@@ -71,6 +70,8 @@ pub struct Checks {
     /// Counts the applications. One that starts again, for example after the server lost everything, may reuse ids.
     applications: u32,
     app_id: String,
+    /// The server's version when its pods were last counted.
+    counted_version: u64,
     /// The one pod ever counted for an id of an application.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
@@ -114,10 +115,12 @@ mod deadlines;
 mod excuses;
 mod ledgers;
 mod reasons;
+mod servers;
 mod sets;
 
 pub use deadlines::{Deadlines, IMAGE_TIMEOUT};
 pub use excuses::Excuses;
+pub use reasons::InjectedPodFault;
 
 impl Checks {
     /// Notes that the server's history was replaced.
@@ -218,6 +221,7 @@ impl Checks {
                     let created = CreatedPod {
                         driver: write.driver,
                         id,
+                        profile: label(&write.sent, "boatswain.dev/profile").into(),
                         at: Instant::now(),
                         too_late: superseded || write.late,
                     };
@@ -359,10 +363,13 @@ impl Checks {
             }
             if let Some(uid) = &key.1
                 && let Some(faults) = self.excuses.pod_faults.get(uid.as_str())
-                && !reasons::reason_fits(faults, class)
+                && !reasons::reason_fits(faults, &ending, |at| {
+                    self.excuses.was_history_replaced_since(at)
+                })
             {
+                let injected: Vec<_> = faults.iter().map(|fault| fault.how).collect();
                 return violated!(
-                    "L-20: d{driver} reported the end of {} as {class}, and the injected faults are {faults:?}",
+                    "L-20: d{driver} reported the end of {} as {class}, and the injected faults are {injected:?}",
                     key.0
                 );
             }
@@ -401,6 +408,7 @@ impl Checks {
         for (profile, target) in &now.targets {
             self.target(profile, target.executors);
         }
+        self.budget.targets(driver, &now);
         let view = self.drivers.entry(driver).or_default();
         let same = view.last.as_ref().is_some_and(|last| last.seq == now.seq);
         let idle =
@@ -433,8 +441,7 @@ impl Checks {
         if self.excuses.history_replaced.is_empty() && !self.is_of_sets() {
             crate::claims::check_none_shared(driver, &now)?;
         }
-        let surplus = changed.iter().any(|entry| self.is_surplus(entry));
-        self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
+        self.check_scaled_down(driver, before.as_ref(), &now, &changed)?;
         self.check_deletes(driver, &now)?;
         let view = self.drivers.entry(driver).or_default();
         view.had_executor |= changed.iter().any(|entry| entry.uid().is_some());

@@ -27,16 +27,16 @@ const QUIET_PERIOD: Duration = Duration::from_secs(200);
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A driver retries failed deletes, look-ups, lists, watches and record writes after at most this long.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
 /// A silent watch counts as dead after this long, and its data is not trusted after twice this long (spec W-3).
-const LONGEST_SILENCE: Duration = Duration::from_secs(610);
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(610);
 
 /// The watch on the record is reopened after this long (spec W-7).
 const RECORD_WATCH: Duration = Duration::from_secs(310);
 
 /// With polling disabled, the watch lists at this interval (spec P-3).
-const LIST_INTERVAL: Duration = Duration::from_secs(300);
+pub const LIST_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A create refused by a quota is retried after at most this long (spec A-21).
 const QUOTA_RETRY: Duration = Duration::from_secs(60);
@@ -212,7 +212,8 @@ impl World {
             return Err(format!("O-31: d{number} has not taken over"));
         };
         self.check_targets(&ledger)?;
-        self.checks.budget.check_limit()?;
+        let largest = self.checks.highest_total();
+        self.checks.budget.check_limit(largest)?;
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state
@@ -238,6 +239,9 @@ impl World {
             .collect();
         if !of_sets {
             check_owners(&pods, record)?;
+        }
+        if self.script.config.allocation.scale_down == ScaleDown::Running {
+            self.checks.check_surplus_at_rest(&state, &ledger)?;
         }
         check_ledger_matches(&ledger, &pods)
     }

@@ -41,8 +41,7 @@ impl World {
         for driver_exit in exits {
             let (number, exit) = (driver_exit.number, driver_exit.exit);
             trace_line!("d{number} exits: {exit:?}");
-            let is_budget_exit =
-                matches!(exit, Exit::Finished(code) if self.may_exit_with(code, driver_exit.since));
+            let is_budget_exit = matches!(exit, Exit::Finished(code) if self.may_exit_with(code, number, driver_exit.since));
             if !is_budget_exit && !self.is_explained(&driver_exit) {
                 return Err(format!(
                     "I-11: d{number} ended with {exit:?}, which no request or fault explains"
@@ -115,7 +114,7 @@ impl World {
                         || !checks.excuses.future_incarnation.is_empty()
                         || checks.has_a_successor(number)
                 }
-                _ if checks.budget.may_be_spent() => true,
+                _ if checks.budget.may_be_spent(number) => true,
                 _ => !started && self.network.shared().injected_faults.contains_key(&number),
             },
             Exit::Rights => {
@@ -157,7 +156,7 @@ impl World {
             let limit = match on_signal {
                 OnSignal::End => config.shutdown.grace,
                 // The driver may already be ending the application, which only the grace bounds.
-                _ if self.checks.budget.may_be_spent() => config.shutdown.grace,
+                _ if self.checks.budget.may_be_spent(driver.number) => config.shutdown.grace,
                 // For the requests in flight, then for the record.
                 _ => 2 * (config.cluster.request_timeout + Duration::from_secs(2)),
             };

@@ -176,6 +176,7 @@ impl World {
     fn replace_history(&mut self) {
         self.network.shared().forget_states();
         self.checks.history_replaced();
+        self.expected.history_replaced();
     }
 }
 

@@ -307,6 +307,14 @@ impl Service<Request<kube::client::Body>> for Network {
                 RequestOutcome::Normal { .. } => None,
                 _ => Some(RequestFault::Error),
             };
+            let refuses_template = |fault: &RequestFault| {
+                matches!(
+                    fault,
+                    RequestFault::Admission | RequestFault::Webhook | RequestFault::Invalid
+                )
+            };
+            shared.refused_templates +=
+                usize::from(injected.as_ref().is_some_and(refuses_template));
             shared
                 .injected_faults
                 .entry(self.driver)

@@ -88,6 +88,16 @@ pub struct Nodes {
     seen: u64,
     /// How the containers ended that were restarted since [`Nodes::take_restarted`] was last called.
     restarted: Vec<Value>,
+    /// The containers that have exited for good since [`Nodes::take_exited`] was last called.
+    exited: Vec<Exited>,
+}
+
+/// An executor's container that has exited and is not restarted.
+#[derive(Debug)]
+pub struct Exited {
+    pub name: String,
+    pub uid: String,
+    pub code: i32,
 }
 
 impl Nodes {
@@ -106,12 +116,18 @@ impl Nodes {
             all: false,
             seen: 0,
             restarted: Vec::new(),
+            exited: Vec::new(),
         }
     }
 
     /// How the containers ended that were restarted since the last call.
     pub fn take_restarted(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.restarted)
+    }
+
+    /// The containers that have exited for good since the last call.
+    pub fn take_exited(&mut self) -> Vec<Exited> {
+        std::mem::take(&mut self.exited)
     }
 
     /// When a node has work to do if nothing else changes.
@@ -133,7 +149,7 @@ impl Nodes {
     }
 
     /// Takes a node down for this long. Pods that are evicted meanwhile are removed when it is back. Returns the faults
-    /// by pod uid. A pod whose executor had exited before has two, and a driver that saw only the first one reports
+    /// by pod. A pod whose executor had exited before has two, and a driver that saw only the first one reports
     /// that.
     pub async fn take_node_down(
         &mut self,
@@ -141,7 +157,7 @@ impl Nodes {
         time: Duration,
         evicts: bool,
         state: &State,
-    ) -> Vec<(String, PodFault)> {
+    ) -> Vec<(Value, PodFault)> {
         let mut evicted = Vec::new();
         let node = pick % NODES;
         let until = Instant::now() + time;
@@ -158,9 +174,9 @@ impl Nodes {
                 let taint = statuses::disrupted("DeletionByTaintManager");
                 self.client.status(name, taint).await;
                 self.client.delete(name, uid, None).await;
-                evicted.push((uid.to_owned(), PodFault::TaintManager));
+                evicted.push((pod.clone(), PodFault::TaintManager));
                 if let Some(code) = statuses::exit_code(pod) {
-                    evicted.push((uid.to_owned(), PodFault::Exit(code)));
+                    evicted.push((pod.clone(), PodFault::Exit(code)));
                 }
             }
         }
@@ -345,6 +361,11 @@ impl Nodes {
                     let reason = if code == 0 { "Completed" } else { "Error" };
                     let end = statuses::ended(pod, code, reason, &self.wall_clock());
                     self.client.status(name, end).await;
+                    self.exited.push(Exited {
+                        name: name.to_owned(),
+                        uid: uid.to_owned(),
+                        code,
+                    });
                 }
                 Some((at, _)) => self.wake(at),
                 None => {}

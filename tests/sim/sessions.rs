@@ -147,8 +147,9 @@ impl Sessions {
         self.all_correct = true;
     }
 
-    /// Starts a session task for each running executor, and aborts those of the others.
-    fn update_executors(&mut self, state: &State) {
+    /// Starts a session task for each running executor, and aborts those of the others. Adds the pods of executors
+    /// that will request their own decommissioning to `may_leave`.
+    fn update_executors(&mut self, state: &State, may_leave: &mut BTreeSet<String>) {
         let version = state.resource_version();
         if self.seen_version.replace(version) == Some(version) {
             return;
@@ -176,6 +177,9 @@ impl Sessions {
                 "   {} has a session: {behaviour:?}",
                 text(pod, "/metadata/name")
             );
+            if let Behaviour::RequestsDecommission { .. } = behaviour {
+                may_leave.insert(uid.to_owned());
+            }
             let task = tokio::spawn(executor.run(behaviour));
             self.executors.insert(uid.to_owned(), task);
         }
@@ -243,7 +247,7 @@ impl World {
         }
         let state = self.cluster.state().await;
         if let Some(sessions) = &mut self.sessions {
-            sessions.update_executors(&state);
+            sessions.update_executors(&state, &mut self.checks.excuses.may_leave);
         }
         let exits = std::mem::take(&mut link.state().exits);
         for exit in exits {
@@ -277,7 +281,6 @@ impl World {
                 short(uid)
             ));
         }
-        self.checks.note_pod_fault(uid, PodFault::Exit(0));
         self.nodes.end(pod, PodFault::Exit(0)).await;
         Ok(())
     }

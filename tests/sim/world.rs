@@ -21,7 +21,6 @@ use crate::checks::{Checks, Deadlines, Verdict};
 use crate::drivers::{Driver, Drivers};
 use crate::faults::UnusableRecord;
 use crate::network::Network;
-use crate::network_conditions::RequestFault;
 use crate::node::Nodes;
 use crate::objects::DirectClient;
 use crate::outages::OutageCheck;
@@ -108,9 +107,8 @@ impl World {
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
         checks.deadlines = Deadlines::of(&script.config);
-        checks.excuses.gangs = script.config.scheduling.gang.is_on();
         if script.is_of_sets() {
-            checks.sets_make_pods();
+            checks.sets_make_pods(script.config.allocation.strategy);
         }
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
@@ -218,22 +216,18 @@ impl World {
             self.expected.note_write(write);
             self.checks.check_write(write)?;
         }
-        let refusals = [
-            RequestFault::Admission,
-            RequestFault::Webhook,
-            RequestFault::Invalid,
-        ];
-        let blocked = (self.network.shared().injected_faults.values())
-            .any(|injected| refusals.iter().any(|fault| injected.contains(fault)));
-        if blocked {
-            self.checks.budget.refused();
-        }
+        let refused = std::mem::take(&mut self.network.shared().refused_templates);
+        self.checks.budget.refused(refused);
         self.check_exits()?;
         self.check_watch_after_outage()?;
         let now = Instant::now();
         if self.is_down() || !self.network.shared().conditions.is_faultless() {
             self.last_fault = Some(now);
         }
+        let falsifies = self.network.shared().conditions.falsifies();
+        let paused = self.drivers.borrow().iter().any(|driver| driver.paused);
+        self.expected
+            .update_excuses(falsifies, paused || self.last_fault == Some(now));
         for (number, at) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
             if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
                 trace_line!("d{number} resumes");
@@ -254,6 +248,7 @@ impl World {
             for ended in self.nodes.take_restarted() {
                 self.checks.budget.restarted(&ended);
             }
+            self.note_exits().await;
         }
         self.check_record_is_gone(&state)?;
         self.network.shared().remember(state);
@@ -300,6 +295,8 @@ impl World {
             }
         }
         self.collect_reports().await?;
+        let server = self.cluster.state().await;
+        self.checks.check_number_of_pods(&server)?;
         (self.checks).check_spent_budget(|number| alive.contains(&number))
     }
 
@@ -315,9 +312,7 @@ impl World {
                 let (id, class) = (end.entry.id, end.reason.class);
                 trace_line!("d{number} reports: {id} {class}");
             }
-            if self.checks.excuses.history_replaced.is_empty() {
-                self.expected.check_reports(number, &ends, &server)?;
-            }
+            self.expected.check_reports(number, &ends, &server)?;
             self.check_silence_losses(number, &ends)?;
             self.checks.check_reports(number, ends)?;
         }

@@ -50,7 +50,11 @@ pub fn choose(
         let adopted = own().filter(|entry| entry.adopted && entry.class().may_be_chosen());
         victims.ids.extend(adopted.map(|entry| entry.id));
     }
-    let surplus = counts.running.saturating_sub(target);
+    let leaving = match planted::is(Planted::SurplusCountedTwice) {
+        true => counts.leaving,
+        false => 0,
+    };
+    let surplus = (counts.running + leaving).saturating_sub(target);
     if surplus > 0 && !settings.pending_only {
         let since = snapshot
             .targets

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::model::{ExecutorId, PodUid, ProfileName};
+use boatswain::model::{ExecutorId, PodUid, ResourceVersion};
 use tokio::time::Instant;
 
-use super::Checks;
+use super::{Checks, InjectedPodFault};
 use crate::node::PodFault;
 use crate::script::RecordEdit;
 
@@ -13,12 +13,14 @@ use crate::script::RecordEdit;
 pub struct Excuses {
     /// When the server lost its state or was restored to an earlier one.
     pub history_replaced: Vec<Instant>,
-    /// Profiles whose target was changed.
-    pub retargeted: BTreeSet<ProfileName>,
     /// Executors that a driver was requested to kill, with or without a pod at that time.
     pub killed: BTreeSet<ExecutorId>,
-    /// Whether gangs are on: an incomplete gang may be released.
-    pub gangs: bool,
+    /// Executors that a driver was requested to decommission.
+    pub decommissioned: BTreeSet<ExecutorId>,
+    /// Pods of executors that request their own decommissioning.
+    pub may_leave: BTreeSet<String>,
+    /// When an operator held the application, which decommissions all executors.
+    pub held: Vec<Instant>,
     /// Pods whose labels were changed, or not set at creation.
     pub relabelled: BTreeSet<String>,
     /// Pods that no driver created.
@@ -37,10 +39,14 @@ pub struct Excuses {
     /// When the record was last repaired.
     record_repaired_at: Option<Instant>,
     /// Faults injected into pods.
-    pub(super) pod_faults: BTreeMap<String, Vec<PodFault>>,
+    pub(super) pod_faults: BTreeMap<String, Vec<InjectedPodFault>>,
 }
 
 impl Excuses {
+    pub(super) fn was_history_replaced_since(&self, since: Instant) -> bool {
+        self.history_replaced.iter().any(|at| *at >= since)
+    }
+
     fn was_record_edited_since(&self, since: Instant, which: impl Fn(RecordEdit) -> bool) -> bool {
         (self.record_edits.iter()).any(|(at, what)| *at >= since && which(*what))
     }
@@ -48,7 +54,7 @@ impl Excuses {
 
 impl Checks {
     pub fn was_history_replaced_since(&self, since: Instant) -> bool {
-        self.excuses.history_replaced.iter().any(|at| *at >= since)
+        self.excuses.was_history_replaced_since(since)
     }
 
     pub fn was_application_ended_since(&self, since: Instant) -> bool {
@@ -122,10 +128,14 @@ impl Checks {
         self.excuses.record_repaired_at = Some(Instant::now());
     }
 
-    /// Notes a fault injected into a pod.
-    pub fn note_pod_fault(&mut self, uid: &str, how: PodFault) {
+    /// Notes a fault injected into a pod, and the pod's version that shows it.
+    pub fn note_pod_fault(&mut self, uid: &str, how: PodFault, version: Option<ResourceVersion>) {
         let faults = self.excuses.pod_faults.entry(uid.to_owned()).or_default();
-        faults.push(how);
+        faults.push(InjectedPodFault {
+            how,
+            at: Instant::now(),
+            version,
+        });
     }
 
     /// Notes that a driver has ended the application; no earlier executor's end has to be reported any more.

@@ -1,10 +1,13 @@
 //! Checks a driver's ledger against its previous snapshot and against the driver's requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::model::executor::Why;
-use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
+use boatswain::model::{
+    Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
+};
 use tokio::time::Instant;
 
 use super::{Checks, CreatedPod, PodDelete, REQUEST_DELAY, Verdict};
@@ -13,11 +16,22 @@ use crate::node::short;
 /// A driver may need this long to notice that the server's history was replaced.
 const HISTORY_NOTICE_DELAY: Duration = Duration::from_secs(120);
 
-/// Whether an executor was released with its gang and did not run when that was decided (spec B-20).
-fn did_not_run(entry: &Entry) -> bool {
+/// Whether an executor is leaving for this reason, other than by a mark that an earlier driver wrote to its pod.
+fn is_scaled_down(entry: &Entry) -> bool {
+    let inherited = entry.adopted && entry.pod().is_some_and(|pod| pod.draining.is_some());
+    (entry.leaving.as_ref()).is_some_and(|mark| mark.why == Why::ScaledDown && !inherited)
+}
+
+/// The ordinal of an executor's pod in its StatefulSet.
+fn ordinal(entry: &Entry) -> Option<u32> {
+    entry.pod()?.name.rsplit('-').next()?.parse().ok()
+}
+
+/// Whether an executor ran when its gang was released (spec B-20).
+fn ran_when_released(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {
-        matches!(mark.why, Why::GangMissed(_)) && ran.is_none_or(|ran| ran >= mark.since)
+        matches!(mark.why, Why::GangMissed(_)) && ran.is_some_and(|ran| ran < mark.since)
     })
 }
 
@@ -112,6 +126,50 @@ impl Checks {
         Ok(())
     }
 
+    /// A driver scales down to the target and not below it. A StatefulSet deletes its last pods, so there the driver
+    /// retires those beyond the target, even if others are leaving as well.
+    // spec: I-12, A-40, A-41, A-80
+    pub(super) fn check_scaled_down(
+        &self,
+        driver: usize,
+        before: Option<&Snapshot>,
+        now: &Snapshot,
+        changed: &[Arc<Entry>],
+    ) -> Verdict {
+        let old = |entry: &Entry| before.and_then(|before| before.entry(entry.id));
+        let is_new = |entry: &&Arc<Entry>| {
+            is_scaled_down(entry) && old(entry).is_none_or(|old| old.leaving.is_none())
+        };
+        let mut marked: BTreeMap<&ProfileName, Vec<&Arc<Entry>>> = BTreeMap::new();
+        for entry in changed.iter().filter(is_new) {
+            marked.entry(&entry.profile).or_default().push(entry);
+        }
+        let since = (self.drivers.get(&driver)).and_then(|view| view.last_at);
+        for (profile, marked) in marked {
+            let appeared = changed.iter().filter(|entry| {
+                entry.profile == *profile && old(entry).is_none_or(|old| !old.class().is_live())
+            });
+            let live = before.map_or(0, |before| before.counts(profile).live() as usize);
+            let live = live + appeared.count();
+            let lowest = (self.targets.get(profile).into_iter().flatten())
+                .filter(|(at, _)| since.is_none_or(|since| *at >= since))
+                .map(|(_, target)| *target)
+                .chain(before.map(|before| before.target(profile)))
+                .fold(now.target(profile), u32::min);
+            let too_many = match self.is_of_stateful_sets() {
+                true => marked.iter().any(|entry| ordinal(entry) < Some(lowest)),
+                false => live.saturating_sub(marked.len()) < lowest as usize,
+            };
+            if too_many {
+                let ids: Vec<_> = marked.iter().map(|entry| entry.id.get()).collect();
+                return violated!(
+                    "I-12: d{driver} scales {profile} down by {ids:?}, and at most {live} were live, target {lowest}"
+                );
+            }
+        }
+        Ok(())
+    }
+
     // spec: I-3
     pub(super) fn check_live(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
@@ -135,17 +193,7 @@ impl Checks {
                 .filter_map(|key| self.requested.get(key))
                 .min();
             let Some(oldest) = oldest else { continue };
-            let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-            // The decision precedes the request's arrival at the server.
-            let decided = *oldest - REQUEST_DELAY;
-            let before = history.iter().rev().find(|(since, _)| *since <= decided);
-            let after = history.iter().filter(|(since, _)| *since > decided);
-            let highest = before
-                .into_iter()
-                .chain(after)
-                .map(|(_, target)| *target)
-                .max()
-                .unwrap_or(0);
+            let highest = self.highest_target(profile, *oldest);
             if live > highest as usize {
                 return violated!(
                     "I-3: d{driver} counts {live} live of {profile}, target {highest}"
@@ -153,6 +201,24 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// The highest target in force since an executor was requested.
+    pub(super) fn highest_target(&self, profile: &ProfileName, requested: Instant) -> u32 {
+        let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
+        // The decision precedes the request's arrival at the server.
+        let decided = requested - REQUEST_DELAY;
+        let before = history.iter().rev().find(|(since, _)| *since <= decided);
+        let after = history.iter().filter(|(since, _)| *since > decided);
+        let targets = before.into_iter().chain(after).map(|(_, target)| *target);
+        targets.max().unwrap_or(0)
+    }
+
+    /// An upper bound of the total of all targets so far.
+    pub fn highest_total(&self) -> u32 {
+        let highest =
+            |history: &Vec<(Instant, u32)>| history.iter().map(|(_, target)| *target).max();
+        self.targets.values().filter_map(highest).sum()
     }
 
     // spec: I-1
@@ -193,7 +259,7 @@ impl Checks {
     }
 
     fn may_end_application(&self, driver: usize) -> bool {
-        self.ended_by.contains(&driver) || self.budget.may_be_spent()
+        self.ended_by.contains(&driver) || self.budget.may_be_spent(driver)
     }
 
     // spec: I-9, I-12
@@ -216,14 +282,9 @@ impl Checks {
             // The end of another pod of this id was reported, so this one came too late.
             let id_ended = (view.reported.keys())
                 .any(|(ended, other)| Some(*ended) == id && other.as_ref() != Some(&uid));
-            let surplus = view.counted_a_surplus;
             let since = Instant::now().checked_sub(HISTORY_NOTICE_DELAY);
             let was_history_replaced = since.is_some_and(|at| self.was_history_replaced_since(at));
             let excuses = &self.excuses;
-            let profile = entry.map(|entry| &entry.profile);
-            let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
-                excuses.retargeted.contains(profile)
-            });
             let edited =
                 excuses.relabelled.contains(uid.as_str()) || excuses.foreign.contains(uid.as_str());
             let orphan = entry.is_none()
@@ -232,10 +293,8 @@ impl Checks {
                     || self.is_adopted_with_changed_id(id, now)
                     || self.was_assigned_in_other_history(&uid));
             let excused = match class {
-                Some(LossClass::ScaledDown) => {
-                    let released = excuses.gangs && entry.is_none_or(|entry| did_not_run(entry));
-                    surplus || retargeted || released
-                }
+                // Whether there were too many is checked when they are marked.
+                Some(LossClass::ScaledDown) => !entry.is_some_and(|entry| ran_when_released(entry)),
                 Some(LossClass::Killed) => {
                     // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)
@@ -255,9 +314,16 @@ impl Checks {
                     LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
                     | LossClass::Unreachable
-                    | LossClass::RegistrationTimeout
-                    | LossClass::Decommissioned,
+                    | LossClass::RegistrationTimeout,
                 ) => true,
+                Some(LossClass::Decommissioned) => {
+                    let created = self.created.get(&uid).map(|created| created.at);
+                    let was_there =
+                        |held: &Instant| created.is_none_or(|at| at <= *held + REQUEST_DELAY);
+                    id.is_some_and(|id| excuses.decommissioned.contains(&id))
+                        || excuses.may_leave.contains(uid.as_str())
+                        || excuses.held.iter().any(was_there)
+                }
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
                     edited || self.was_assigned_before_restore(&uid)
                 }
@@ -276,15 +342,18 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, or its
-    /// profile is wrong.
+    /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, its
+    /// profile is wrong, or its removal was decided and a replacement requested, which a successor does not know.
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
+        entry.leaving.is_none() && self.ever_leaving.contains(uid) || self.is_surplus_pod(uid)
+    }
+
+    /// The same for a pod whose removal no driver has decided.
+    pub(super) fn is_surplus_pod(&self, uid: &PodUid) -> bool {
         let created = self.created.get(uid);
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.foreign.contains(uid.as_str())
-            // Its removal was decided and a replacement requested, which a successor does not know.
-            || entry.leaving.is_none() && self.ever_leaving.contains(uid)
             || created.is_some_and(|created| created.too_late || self.is_after_last_check(created))
             // Its profile and its deletion could not be read.
             || self.excuses.unread.contains(uid)

@@ -1,13 +1,30 @@
-//! Checks the reported reason of an executor's end against the faults injected into it.
+//! Checks the reported reason of an executor's end against the faults injected into its pod, as far as the driver has
+//! seen them.
 
-use boatswain::model::LossClass;
+use boatswain::model::{Ending, LossClass, ResourceVersion};
+use tokio::time::Instant;
 
 use crate::node::PodFault;
 
-/// Whether the reported reason matches an injected fault, or something that hid the fault from the driver.
+/// A fault injected into a pod.
+#[derive(Debug)]
+pub struct InjectedPodFault {
+    pub how: PodFault,
+    pub at: Instant,
+    /// The pod's version once the fault was in its status; `None` if no later version has to show it.
+    pub version: Option<ResourceVersion>,
+}
+
+/// Whether the reported reason matches an injected fault, or something that hid the fault from the driver. Faults of a
+/// history that `was_replaced` since may be unknown.
 // spec: L-13, L-20
-pub fn reason_fits(faults: &[PodFault], class: LossClass) -> bool {
-    let own = faults.iter().any(|fault| match fault {
+pub fn reason_fits(
+    faults: &[InjectedPodFault],
+    ending: &Ending,
+    was_replaced: impl Fn(Instant) -> bool,
+) -> bool {
+    let class = ending.reason.class;
+    let own = faults.iter().any(|fault| match fault.how {
         PodFault::Exit(_) => class == LossClass::Exited,
         PodFault::OutOfMemory => class == LossClass::OomKilled,
         PodFault::Evicted => class == LossClass::Evicted,
@@ -19,22 +36,34 @@ pub fn reason_fits(faults: &[PodFault], class: LossClass) -> bool {
         // These do not end an executor, so its end had another cause.
         PodFault::Sidecar(_) | PodFault::PhaseUnknown => true,
     });
-    // The driver's own decisions take precedence, and it cannot report what it never saw.
-    own || matches!(
-        class,
+    let entry = &ending.entry;
+    let Some(pod) = entry.pod() else { return true };
+    let was_seen = |fault: &InjectedPodFault| {
+        let shows = fault
+            .version
+            .as_ref()
+            .is_some_and(|version| pod.version >= *version);
+        shows && !was_replaced(fault.at)
+    };
+    let is_deleted = pod.deletion.is_some();
+    own || match class {
+        // The driver's own decisions take precedence.
         LossClass::ScaledDown
-            | LossClass::Killed
-            | LossClass::Decommissioned
-            | LossClass::HeartbeatTimeout
-            | LossClass::Disconnected
-            | LossClass::Unreachable
-            | LossClass::RegistrationTimeout
-            | LossClass::PendingTimeout
-            | LossClass::StartFailed
-            | LossClass::Stuck
-            | LossClass::Mislabelled
-            | LossClass::Deleted
-            | LossClass::Missing
-            | LossClass::Lost
-    )
+        | LossClass::Killed
+        | LossClass::Decommissioned
+        | LossClass::HeartbeatTimeout
+        | LossClass::Disconnected
+        | LossClass::Unreachable
+        | LossClass::RegistrationTimeout
+        | LossClass::PendingTimeout
+        | LossClass::StartFailed
+        | LossClass::Mislabelled => entry.leaving.is_some(),
+        LossClass::Stuck => is_deleted,
+        // An exit counts only if it came before the deletion.
+        LossClass::Deleted => faults
+            .iter()
+            .all(|fault| !was_seen(fault) || is_deleted && matches!(fault.how, PodFault::Exit(_))),
+        LossClass::Missing => !faults.iter().any(was_seen),
+        _ => false,
+    }
 }

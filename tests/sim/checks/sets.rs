@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use boatswain::config::Strategy;
 use boatswain::model::{Entry, ExecutorId, PodUid, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -16,6 +17,7 @@ use crate::sets::EXECUTOR_ID;
 /// The assignment of ids to pods.
 #[derive(Debug, Default)]
 pub(super) struct AssignedIds {
+    of_stateful_sets: bool,
     /// The one pod ever given an id of an application.
     pods: BTreeMap<(u32, ExecutorId), PodUid>,
     /// The executor that each pod was given to.
@@ -24,8 +26,15 @@ pub(super) struct AssignedIds {
 
 impl Checks {
     /// Enables these checks; called before the run begins.
-    pub fn sets_make_pods(&mut self) {
-        self.assigned = Some(AssignedIds::default());
+    pub fn sets_make_pods(&mut self, strategy: Strategy) {
+        self.assigned = Some(AssignedIds {
+            of_stateful_sets: strategy == Strategy::StatefulSet,
+            ..AssignedIds::default()
+        });
+    }
+
+    pub(super) fn is_of_stateful_sets(&self) -> bool {
+        (self.assigned.as_ref()).is_some_and(|assigned| assigned.of_stateful_sets)
     }
 
     pub(super) fn is_of_sets(&self) -> bool {
@@ -82,6 +91,7 @@ impl Checks {
         let created = CreatedPod {
             driver,
             id: number,
+            profile: label(pod, "boatswain.dev/profile").into(),
             at: Instant::now(),
             too_late: write.late || self.is_superseded(driver),
         };

@@ -7,7 +7,7 @@ use boatswain::model::ExecutorId;
 use boatswain::server::api::tokens::Tokens;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::ServiceExt;
 
 use crate::script::{Command, Fault};
@@ -52,11 +52,12 @@ impl World {
                 ("application/hold", json!({}))
             }
         };
-        if let Command::Kill { .. } = what {
-            self.checks.excuses.killed.extend(named);
+        let excuses = &mut self.checks.excuses;
+        match what {
+            Command::Kill { .. } => excuses.killed.extend(named),
+            Command::Decommission { .. } => excuses.decommissioned.extend(named),
+            Command::Hold { .. } => excuses.held.push(Instant::now()),
         }
-        let profiles = self.profiles.keys().cloned();
-        self.checks.excuses.retargeted.extend(profiles);
         self.post(number, path, body).await;
     }
 

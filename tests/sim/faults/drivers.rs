@@ -96,7 +96,6 @@ impl World {
         let Some((name, profile)) = self.profiles.iter().nth(pick as usize % all) else {
             return;
         };
-        self.checks.excuses.retargeted.insert(name.clone());
         if profiles.remove(name).is_none() || profiles.is_empty() {
             profiles.insert(name.clone(), profile.clone());
         }
@@ -113,7 +112,6 @@ impl World {
             .filter(|driver| runs && !driver.paused)
             .map(|driver| driver.handle.clone());
         if let Some(handle) = handle {
-            self.checks.excuses.retargeted.insert(profile.clone());
             self.checks.target(&profile, target);
             let targets: BTreeMap<ProfileName, u32> = [(profile, target)].into();
             // A driver that is about to end does not answer.

@@ -1,10 +1,10 @@
 //! Injects faults into pods, and creates pods that no driver requested.
 
-use boatswain::model::ExecutorId;
+use boatswain::model::{ExecutorId, ResourceVersion};
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::node::PodFault;
+use crate::node::{Exited, PodFault};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, ForgedLabels};
 use crate::trace::trace_line;
@@ -22,14 +22,8 @@ impl World {
             Fault::EndExecutors { pick, count, how } => {
                 let runs = |pod: &Value| text(pod, "/status/phase") == "Running";
                 for pod in self.executors(pick, count, runs).await {
-                    self.checks.note_pod_fault(text(&pod, "/metadata/uid"), how);
-                    if self.script.is_of_sets() && how == PodFault::OutOfMemory {
-                        // The container may be about to exit anyway, or be restarted and exit then.
-                        let other = PodFault::Exit(137);
-                        self.checks
-                            .note_pod_fault(text(&pod, "/metadata/uid"), other);
-                    }
                     self.nodes.end(&pod, how).await;
+                    self.note_pod_fault(&pod, how).await;
                 }
             }
             Fault::CrashLoop { pick, time, code } => {
@@ -44,8 +38,8 @@ impl World {
             }
             Fault::NodeDown { pick, time, evicts } => {
                 let state = self.cluster.state().await;
-                for (uid, how) in self.nodes.take_node_down(pick, time, evicts, &state).await {
-                    self.checks.note_pod_fault(&uid, how);
+                for (pod, how) in self.nodes.take_node_down(pick, time, evicts, &state).await {
+                    self.note_pod_fault(&pod, how).await;
                 }
             }
             Fault::Delete { pick, count, grace } => {
@@ -95,6 +89,41 @@ impl World {
             }
             Fault::ForgePod { pick, labels } => self.create_forged_pod(pick, labels).await,
             _ => {}
+        }
+    }
+
+    /// Notes a fault injected into a pod. A container that is restarted does not end its executor.
+    async fn note_pod_fault(&mut self, pod: &Value, how: PodFault) {
+        let uid = text(pod, "/metadata/uid");
+        match how {
+            // Noted when the node carries it out.
+            PodFault::Exit(_) if !self.script.is_of_sets() => {}
+            PodFault::Exit(_) => self.checks.note_pod_fault(uid, how, None),
+            PodFault::OutOfMemory if self.script.is_of_sets() => {
+                // The container may be about to exit anyway, or be restarted and exit then.
+                for how in [how, PodFault::Exit(137)] {
+                    self.checks.note_pod_fault(uid, how, None);
+                }
+            }
+            _ => {
+                let version = self.version_of(text(pod, "/metadata/name"), uid).await;
+                self.checks.note_pod_fault(uid, how, version);
+            }
+        }
+    }
+
+    /// The present version of a pod.
+    async fn version_of(&self, name: &str, uid: &str) -> Option<ResourceVersion> {
+        let state = self.cluster.state().await;
+        let pod = (state.pod(NAMESPACE, name)).filter(|pod| text(pod, "/metadata/uid") == uid)?;
+        ResourceVersion::parse(text(pod, "/metadata/resourceVersion"))
+    }
+
+    /// Notes the exits of containers that nodes have carried out.
+    pub async fn note_exits(&mut self) {
+        for Exited { name, uid, code } in self.nodes.take_exited() {
+            let version = self.version_of(&name, &uid).await;
+            (self.checks).note_pod_fault(&uid, PodFault::Exit(code), version);
         }
     }
 

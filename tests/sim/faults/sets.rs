@@ -17,8 +17,6 @@ impl World {
         let Some((kind, profile)) = sets::kind(&self.script.config).zip(self.profile(pick)) else {
             return;
         };
-        // The number of pods no longer follows the target.
-        self.checks.excuses.retargeted.insert((&*profile).into());
         let name = sets::name(&profile);
         let code = match fault {
             Fault::ScaleSet { replicas, .. } => {

@@ -27,6 +27,8 @@ pub struct Shared {
     pub webhook: Option<Webhook>,
     /// The faults injected into each driver's requests.
     pub injected_faults: BTreeMap<usize, BTreeSet<RequestFault>>,
+    /// Number of templates refused since the world last looked.
+    pub refused_templates: usize,
     pub(super) rng: StdRng,
     /// Number of requests so far.
     pub(super) count: u64,
@@ -64,6 +66,7 @@ impl Shared {
             outage: None,
             webhook: None,
             injected_faults: BTreeMap::new(),
+            refused_templates: 0,
             rng: StdRng::seed_from_u64(seed),
             count: 0,
             watches: 0,

@@ -31,6 +31,7 @@ pub fn of(seed: u64) -> Script {
     adapt_to_sets(rng, &mut config);
     let more = &mut StdRng::seed_from_u64(seed ^ BUDGETS);
     settings::budget(more, 0.15, &mut config);
+    settings::default_budget(seed, &mut config);
     let pace = settings::pace(rng);
     let skew = super::skew(rng);
     let mix = mix(rng);

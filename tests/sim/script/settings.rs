@@ -81,7 +81,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
-    // In most runs no failure budget ends the application; see `rare`.
+    // See `budget` and `default_budget`.
     config.failures.max = Some(u32::MAX);
     config.shutdown.grace = Duration::from_secs(60);
     if rng.random_bool(0.3) {
@@ -94,6 +94,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
 pub fn rare(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ 0x7261_7265_6c79);
     budget(rng, 0.08, config);
+    default_budget(seed, config);
     if rng.random_bool(0.08) {
         config.failures.node_max_failures = Some(rng.random_range(1..4));
     }
@@ -109,6 +110,17 @@ pub fn rare(seed: u64, config: &mut Config) {
     }
     for profile in config.profiles.values_mut() {
         profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
+    }
+}
+
+/// Separates the random stream of [`default_budget`] from the others.
+const DEFAULT_BUDGET: u64 = 0x6465_6661_756c_74;
+
+/// Gives a third of the runs the default failure budget. In most others no failure budget ends the application.
+pub fn default_budget(seed: u64, config: &mut Config) {
+    let mut rng = StdRng::seed_from_u64(seed ^ DEFAULT_BUDGET);
+    if rng.random_bool(0.33) && config.failures.max == Some(u32::MAX) {
+        config.failures.max = Config::default().failures.max;
     }
 }
 
