@@ -137,7 +137,7 @@ fn on_demand_claims_become_claims_of_the_profile() {
         access_modes: [AccessMode::ReadWriteOncePod].into(),
         owner: ClaimOwner::Application,
     };
-    assert_eq!(of("").0, [expected.clone()]);
+    assert_eq!(of("").0, std::slice::from_ref(&expected));
     let (claims, toml) = of("spark.kubernetes.driver.ownPersistentVolumeClaim false\n\
          spark.kubernetes.legacy.useReadWriteOnceAccessMode true\n\
          spark.kubernetes.executor.volumes.persistentVolumeClaim.data.mount.readOnly false\n\

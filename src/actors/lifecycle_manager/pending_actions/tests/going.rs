@@ -301,13 +301,13 @@ fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
         ..settings()
     };
     let scenario = || Scenario::new(&[("default", 9)]);
-    let mut manager = Manager::with(sets.clone(), scenario());
+    let mut manager = Manager::with(sets, scenario());
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
     assert_eq!(manager.rounds(), []);
     assert_eq!(manager.seconds(60), [(30, Call::Delete("u1"))]);
     // A registered one drains before.
-    let mut manager = Manager::with(sets.clone(), scenario());
+    let mut manager = Manager::with(sets, scenario());
     manager.start(1);
     manager.registers(1);
     let within = Duration::from_secs(60);
@@ -317,7 +317,7 @@ fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
     manager.marked(1);
     assert_eq!(manager.seconds(120), [(90, Call::Delete("u1"))]);
     // The set deletes it in time.
-    let mut manager = Manager::with(sets.clone(), scenario());
+    let mut manager = Manager::with(sets, scenario());
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
     assert_eq!(manager.seconds(29), []);
