@@ -410,7 +410,7 @@ impl Keeping {
             return Vec::new();
         }
         if self.written.as_ref() != Some(&self.wanted) {
-            self.write.at(now);
+            self.write.by(now);
         }
         self.settle();
         self.confirm()

@@ -54,7 +54,8 @@ impl Checks {
                 None if !now.ended.contains(id) => {
                     return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
                 }
-                None if entry.adopted && self.recorded_ends.contains_key(&id) => {}
+                None if entry.adopted
+                    && (self.recorded_ends.contains_key(&id) || self.reported.contains(&id)) => {}
                 None => view
                     .unreported
                     .extend(entry.uid().map(|uid| (id, uid.clone()))),

@@ -385,10 +385,17 @@ fn an_end_is_written_at_once_and_the_following_ends_together() {
     assert_eq!(keeping.next(at(7)), None);
     assert_eq!(keeping.next_at(), Some(at(7) + ENDS_EVERY));
     assert!(matches!(keeping.next(at(8)), Some(Op::Replace(_))));
-    // The answer is lost, but the write was committed.
+    // The write is lost.
+    keeping.gather(at(8));
     keeping.answered(broken(Kind::TimedOut), at(8));
     assert!(!keeping.has_end(id(2)));
     assert_eq!(keeping.next(at(9)), Some(Op::Get));
+    keeping.answered(Answer::Got(Some(map(&written, "u1", 11))), at(9));
+    let again = keeping.next(at(9));
+    assert!(matches!(again, Some(Op::Replace(_))), "at once: {again:?}");
+    // The answer is lost, but the write was committed.
+    keeping.answered(broken(Kind::TimedOut), at(9));
+    assert_eq!(keeping.next(at(10)), Some(Op::Get));
     written = keeping.wanted.clone();
     keeping.answered(Answer::Got(Some(map(&written, "u1", 12))), at(9));
     assert!(keeping.has_end(id(2)) && keeping.has_end(id(3)));
