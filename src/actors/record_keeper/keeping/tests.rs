@@ -390,7 +390,7 @@ fn an_end_is_written_at_once_and_the_following_ends_together() {
     keeping.answered(broken(Kind::TimedOut), at(8));
     assert!(!keeping.has_end(id(2)));
     assert_eq!(keeping.next(at(9)), Some(Op::Get));
-    keeping.answered(Answer::Got(Some(map(&written, "u1", 11))), at(9));
+    keeping.answered(Answer::Got(Some(map(&record(3), "u1", 11))), at(9));
     let again = keeping.next(at(9));
     assert!(matches!(again, Some(Op::Replace(_))), "at once: {again:?}");
     // The answer is lost, but the write was committed.
