@@ -92,6 +92,8 @@ pub struct Checks {
     /// Executors that were bound in some version of the record, and those whose end some driver reported.
     recorded: BTreeSet<ExecutorId>,
     reported: BTreeSet<ExecutorId>,
+    /// Since when the record has listed an executor as ended. No driver that begins later reports its end again.
+    recorded_ends: BTreeMap<ExecutorId, Instant>,
     /// The assignment of ids to pods, if sets make the pods.
     assigned: Option<sets::AssignedIds>,
 }
@@ -120,6 +122,7 @@ impl Checks {
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
+        self.recorded_ends.clear();
         self.budget.forget_certain_failures();
         // A driver that takes over from now on knows only the new history.
         self.applications += 1;
@@ -258,6 +261,9 @@ impl Checks {
         // overwritten.
         if !self.is_superseded(write.driver) {
             self.recorded.extend(ids(text(&write.sent, "/data/bound")));
+            for id in ids(text(&write.sent, "/data/ended")) {
+                self.recorded_ends.entry(id).or_insert_with(Instant::now);
+            }
         }
         let view = self.drivers.entry(write.driver).or_default();
         if view.incarnation == Some(incarnation) {
@@ -323,7 +329,15 @@ impl Checks {
             self.budget.reported(driver, &ending);
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
-            self.reported.insert(ending.entry.id);
+            let recorded = self.recorded_ends.get(&ending.entry.id);
+            if !self.reported.insert(ending.entry.id)
+                && recorded.is_some_and(|at| view.began > Some(*at))
+            {
+                return violated!(
+                    "I-2: d{driver} reported the end of {} again, which the record lists as ended",
+                    key.0
+                );
+            }
             if key.1.is_none() && class != LossClass::Lost {
                 return violated!(
                     "L-1: d{driver} reported the end of {}, which never had a pod",

@@ -118,6 +118,7 @@ impl Checks {
         if what != RecordEdit::AddLabel {
             self.budget.forget_certain_failures();
             self.recorded.clear();
+            self.recorded_ends.clear();
         }
     }
 
@@ -141,5 +142,6 @@ impl Checks {
         self.excuses.application_ended.push(Instant::now());
         self.budget.forget_certain_failures();
         self.recorded.clear();
+        self.recorded_ends.clear();
     }
 }
