@@ -22,6 +22,9 @@ use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{CompletedWrite, RequestKind};
 use crate::script::Script;
 
+/// Where sets make the pods, a wrong belief may show at any time later.
+const UNBOUNDED: Duration = Duration::from_secs(30 * 24 * 3_600);
+
 /// The history that later beliefs are checked against.
 pub struct ExpectedState {
     /// How long a driver may need to recover from wrong beliefs while the server works.
@@ -62,7 +65,10 @@ pub struct Observation<'a> {
 impl ExpectedState {
     pub fn of(script: &Script) -> Self {
         Self {
-            recovery: longest_recovery(&script.config),
+            recovery: match script.is_of_sets() {
+                true => UNBOUNDED,
+                false => longest_recovery(&script.config),
+            },
             falsified_until: None,
             replaced_until: None,
             created: BTreeMap::new(),
