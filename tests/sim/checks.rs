@@ -95,14 +95,17 @@ pub struct Checks {
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
     recorded_ends: BTreeMap<ExecutorId, usize>,
+    /// Executors whose end was recorded when the server was restored: it may show them alive again.
+    revived: BTreeSet<ExecutorId>,
     /// When each driver sent the last write of the record that succeeded.
     record_sent: BTreeMap<usize, Instant>,
     /// The assignment of ids to pods, if sets make the pods.
     assigned: Option<sets::AssignedIds>,
 }
 
-/// A driver waits at least this long for the record before it reports an end that is not in it (spec L-1).
-const LEAST_PATIENCE: Duration = Duration::from_secs(4);
+/// A driver waits for 5 s before it reports an end that is not in the record (spec L-1). A write that it sent so long
+/// ago, and that succeeded, would have recorded the end. A younger one may have been sent after the report.
+const RECENTLY: std::ops::Range<Duration> = Duration::from_secs(2)..Duration::from_secs(4);
 
 /// The result of a check: the error names the violated rule.
 pub type Verdict = Result<(), String>;
@@ -128,7 +131,8 @@ impl Checks {
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
-        self.recorded_ends.clear();
+        self.revived
+            .extend(std::mem::take(&mut self.recorded_ends).into_keys());
         self.record_sent.clear();
         self.budget.forget_certain_failures();
         // A driver that takes over from now on knows only the new history.
@@ -336,6 +340,7 @@ impl Checks {
         for ending in ends {
             if let Some(recorded_by) = self.recorded_ends.get(&ending.entry.id)
                 && *recorded_by < driver
+                && !self.revived.contains(&ending.entry.id)
             {
                 return violated!(
                     "L-1: d{driver} reported the end of {}, which d{recorded_by} had recorded",
@@ -344,7 +349,7 @@ impl Checks {
             }
             let wrote = self.record_sent.get(&driver);
             if !self.recorded_ends.contains_key(&ending.entry.id)
-                && wrote.is_some_and(|at| at.elapsed() < LEAST_PATIENCE)
+                && wrote.is_some_and(|at| RECENTLY.contains(&at.elapsed()))
             {
                 return violated!(
                     "L-1: d{driver} reported the end of {} and had not recorded it, although it could write",

@@ -47,7 +47,8 @@ impl PodReader {
             .and_then(|at| statuses.get(at))
             .map(container_state)
             .unwrap_or_default();
-        let goes_on = !deleting && text(&spec.restart_policy) == Some("Always");
+        let has_ended = matches!(text(&status.phase), Some("Failed" | "Succeeded"));
+        let goes_on = !deleting && !has_ended && text(&spec.restart_policy) == Some("Always");
         let restarts = executor
             .and_then(|at| statuses.get(at))
             .filter(|_| goes_on)

@@ -29,6 +29,10 @@ impl Nodes {
         plan: PendingPlan,
     ) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        // A status meant for an earlier pod of this name may have ended it.
+        if text(pod, "/status/phase") == "Failed" {
+            return;
+        }
         let is_bound = !text(pod, "/spec/nodeName").is_empty();
         let (bind, run) = (plan.bind, plan.run);
         // A set replaces a rejected pod at once, and its replacement is rejected as well. The pause between them keeps

@@ -61,10 +61,9 @@ impl Ledger {
         let at = self.at(now, epoch);
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
             bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
-            if self.inheritance.reported.contains(*id) {
-                if !bound.has_ended() && bound.class() != Class::Terminating {
-                    return false;
-                }
+            // A restored server may show an executor alive again that had ended before.
+            let ends = bound.has_ended() || bound.class() == Class::Terminating;
+            if ends && self.inheritance.reported.contains(*id) {
                 bound.end = Some(Arc::new(self.inheritance.reason(&bound)));
             }
             self.put(None, bound, draft);
