@@ -220,8 +220,12 @@ fn failing(text: &str) -> Result<FailureMode, String> {
     match (text, text.parse()) {
         ("break", _) => Ok(FailureMode::Break),
         ("break-after", _) => Ok(FailureMode::BreakAfter),
+        ("lost-race", _) => Ok(FailureMode::LostRace),
         (_, Ok(code)) if (400..600).contains(&code) => Ok(FailureMode::Status(code)),
-        _ => Err("expected an HTTP status from 400 to 599, `break` or `break-after`".to_owned()),
+        _ => Err(
+            "expected an HTTP status from 400 to 599, `break`, `break-after` or `lost-race`"
+                .to_owned(),
+        ),
     }
 }
 
@@ -252,6 +256,7 @@ mod tests {
         assert_eq!(failing("503"), Ok(FailureMode::Status(503)));
         assert_eq!(failing("break"), Ok(FailureMode::Break));
         assert_eq!(failing("break-after"), Ok(FailureMode::BreakAfter));
+        assert_eq!(failing("lost-race"), Ok(FailureMode::LostRace));
         for bad in ["200", "", "600", "breaking"] {
             assert!(failing(bad).is_err(), "{bad}");
         }

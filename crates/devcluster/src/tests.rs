@@ -10,6 +10,7 @@ mod fuzz;
 mod garbage;
 mod handle;
 mod keeping;
+mod leftovers;
 mod limits;
 mod listing;
 mod process;

@@ -2,6 +2,7 @@
 //!
 //! Each pod takes as few writes as possible: bound, running, terminated, removed.
 
+mod cleanup;
 mod down;
 pub(super) mod fault_injection;
 mod mount_points;

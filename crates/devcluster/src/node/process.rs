@@ -4,7 +4,7 @@
 //! deletions and faults on to the pods' tasks.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::cleanup::{self, remove_directory};
 use super::down::{self, DownEnd};
 use super::fault_injection::{FaultMessage, FaultReceiver, NodeFaults, NodeState};
 use super::reaper::Reaper;
 use super::report::{Container, Report, Termination};
 use super::runner::{PodCommands, Runner};
-use super::spawn::{POD_IP, pod_directory};
+use super::spawn::{POD_IP, pod_directory, pods_directory};
 use super::{Need, bind, carry_out, need, pod_of, register, remove, volumes};
 use crate::access::signing::Keys;
 use crate::changes::write::Write;
@@ -38,6 +39,8 @@ pub(crate) struct StateDir {
     path: PathBuf,
     /// Whether it is removed when the cluster stops.
     temporary: bool,
+    /// Locked while the cluster uses a chosen directory; `None` if another cluster uses it.
+    lock: Option<File>,
 }
 
 impl StateDir {
@@ -45,6 +48,7 @@ impl StateDir {
     pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
         Self {
             temporary: chosen.is_none(),
+            lock: chosen.as_deref().and_then(cleanup::lock),
             path: chosen.unwrap_or_else(temporary_directory),
         }
     }
@@ -79,6 +83,8 @@ fn temporary_directory() -> PathBuf {
 
 struct Node {
     store: Store,
+    /// Whether no other cluster has pods in the state directory.
+    owns_directory: bool,
     name: String,
     state_dir: Arc<Path>,
     keys: Keys,
@@ -101,6 +107,7 @@ pub(crate) async fn run(
     let mut follower = Follower::new(&store);
     let mut node = Node {
         store,
+        owns_directory: state_dir.lock.is_some(),
         name,
         state_dir: state_dir.path.as_path().into(),
         keys,
@@ -165,6 +172,8 @@ pub(crate) async fn run(
         });
     }
     while node.tasks.join_next().await.is_some() {}
+    // The next cluster may use the directory as soon as this one reports its end.
+    drop(state_dir);
 }
 
 impl Node {
@@ -180,6 +189,12 @@ impl Node {
             .list(Resource::Pods, None)
             .map(|pod| (pod.uid(), pod))
             .collect();
+        if self.owns_directory {
+            // The tasks of pods that are gone remove their directories themselves.
+            let known = self.pods.keys().cloned();
+            let stay = there.keys().map(|uid| (*uid).to_owned()).chain(known);
+            cleanup::remove_leftovers(pods_directory(&self.state_dir), stay.collect()).await;
+        }
         self.pods.retain(|uid, pod| {
             let stays = there.contains_key(uid.as_str());
             pod.send_modify(|commands| {
@@ -198,8 +213,10 @@ impl Node {
     async fn handle(&mut self, state: &State, pod: &Object, gone: bool) {
         if gone {
             // The pod was force-deleted: there is neither a grace period nor an object to report on.
-            if let Some(known) = self.pods.remove(pod.uid()) {
-                known.send_modify(PodCommands::kill);
+            match self.pods.remove(pod.uid()) {
+                // Its task removes its directory at the end.
+                Some(known) if !known.is_closed() => known.send_modify(PodCommands::kill),
+                _ => drop(self.tasks.spawn(remove_directory(self.directory(pod)))),
             }
             return;
         }
@@ -227,12 +244,17 @@ impl Node {
         }
     }
 
+    fn directory(&self, pod: &Object) -> PathBuf {
+        let key = pod.key();
+        pod_directory(&self.state_dir, &key.namespace, &key.name, pod.uid())
+    }
+
     fn start(&mut self, state: &State, pod: &Object) {
         let (commands, receiver) = watch::channel(PodCommands::default());
         let key = pod.key();
         let runner = Runner {
             store: self.store.clone(),
-            directory: pod_directory(&self.state_dir, &key.namespace, &key.name, pod.uid()),
+            directory: self.directory(pod),
             reaper: self.reaper.clone(),
             keys: self.keys.clone(),
             uid: pod.uid().to_owned(),
@@ -267,6 +289,7 @@ impl Node {
         if text(pod.value(), &["status", "phase"]) != "Running" {
             return;
         }
+        cleanup::remove_secrets(pod.value(), &self.directory(pod));
         let now = self.store.clock().now();
         let ending = Termination {
             reason: "ContainerStatusUnknown",

@@ -1,7 +1,8 @@
 //! Runs one pod as processes, from its first process to its removal.
 
+mod start;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -11,13 +12,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fault_injection::{Fault, NodeFaults, changed};
-use super::mount_points::MountError;
 use super::reaper::Reaper;
 use super::report::{Container, Report, Termination, evicted};
 use super::restart::Restarts;
 use super::simulated::BACK_OFF_AFTER;
-use super::spawn::{self, ContainerPaths, POD_IP};
-use super::{carry_out, mounts, remove};
+use super::spawn::POD_IP;
+use super::{carry_out, cleanup, remove};
 use crate::access::signing::Keys;
 use crate::changes::write::Write;
 use crate::objects::object::{Key, list, set, text};
@@ -78,12 +78,17 @@ struct Running {
     renew: Option<Instant>,
 }
 
-/// The delay before writing a token is retried.
-const RETRY: Duration = Duration::from_secs(60);
-
 impl Runner {
     /// Runs the pod from its first process to its removal.
     pub(super) async fn run(mut self, state: State) {
+        self.run_to_removal(state).await;
+        let state = self.store.state();
+        if state.get(&self.key).is_none_or(|pod| pod.uid() != self.uid) {
+            cleanup::remove_directory(self.directory).await;
+        }
+    }
+
+    async fn run_to_removal(&mut self, state: State) {
         if self.pull().await && self.run_init(&state).await && !self.is_stopping() {
             self.run_containers(&state).await;
             while self.restarts_next().await {
@@ -91,6 +96,7 @@ impl Runner {
                 self.run_containers(&state).await;
             }
         }
+        cleanup::remove_secrets(&self.pod, &self.directory);
         self.report().await;
         // If a restored state lacks the final status, it is reported again, until the pod is deleted.
         while !self.is_stopping() {
@@ -282,71 +288,6 @@ impl Runner {
         self.report().await;
         let mut ended = vec![None; running.len()];
         self.wait(running, &mut ended, Phase::Main).await;
-    }
-
-    /// Starts a container. If that fails, returns the state that the container is in then.
-    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Container> {
-        let since = self.store.clock().now();
-        let failed = |message: String| {
-            Container::Ended(Termination {
-                exit_code: 128,
-                reason: "StartError",
-                message: Some(message),
-                started: since,
-                finished: since,
-            })
-        };
-        let plan = spawn::plan(state, &self.pod, spec, &self.root(spec)).map_err(&failed)?;
-        let paths = ContainerPaths::make(&self.directory, text(spec, &["name"]))
-            .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
-        let renew = self.write_files(spec).map_err(|error| match error {
-            MountError::Refused(message) => Container::Refused(message),
-            MountError::Failed(message) => failed(message),
-        })?;
-        let child =
-            spawn::start(&plan, &paths).map_err(|e| failed(format!("failed to start: {e}")))?;
-        let group = child
-            .id()
-            .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
-        self.reaper.began(group).await;
-        Ok(Running {
-            child,
-            group,
-            since,
-            renew: renew.map(|after| Instant::now() + after),
-        })
-    }
-
-    fn root(&self, spec: &Value) -> PathBuf {
-        self.directory.join(text(spec, &["name"]))
-    }
-
-    fn write_files(&self, spec: &Value) -> Result<Option<Duration>, MountError> {
-        let source = mounts::Source {
-            state: &self.store.state(),
-            keys: &self.keys,
-            pod: &self.pod,
-            now: self.store.clock().now(),
-        };
-        mounts::write(&source, spec, &self.root(spec))
-    }
-
-    /// Writes the files of all containers again. Returns when the next renewal is due.
-    fn renew_files(&self) -> Option<Instant> {
-        let mut next: Option<Duration> = None;
-        for kind in ["initContainers", "containers"] {
-            for spec in list(&self.pod, &["spec", kind]) {
-                match self.write_files(spec) {
-                    Ok(None) => {}
-                    Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
-                    Err(error) => {
-                        tracing::warn!(target: "cluster.node", pod = ?self.key, ?error, "cannot renew the files of a container");
-                        next = Some(RETRY);
-                    }
-                }
-            }
-        }
-        next.map(|after| Instant::now() + after)
     }
 
     /// Waits until all containers have terminated, reports each, and stops them when ordered.

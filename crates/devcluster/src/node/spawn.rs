@@ -226,10 +226,12 @@ pub(super) struct ContainerPaths {
     pub(super) log: PathBuf,
 }
 
+pub(super) fn pods_directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("pods")
+}
+
 pub(super) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
-    state_dir
-        .join("pods")
-        .join(format!("{namespace}_{name}_{uid}"))
+    pods_directory(state_dir).join(format!("{namespace}_{name}_{uid}"))
 }
 
 pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {

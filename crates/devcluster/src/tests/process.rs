@@ -13,7 +13,7 @@ fn node(state_dir: &Path) -> DevCluster {
     }))
 }
 
-fn running(name: &str, command: &[&str]) -> Value {
+pub(super) fn running(name: &str, command: &[&str]) -> Value {
     let mut pod = pod(name);
     pod["spec"]["containers"][0]["command"] = command.into();
     pod["spec"]["terminationGracePeriodSeconds"] = 20.into();
@@ -28,11 +28,11 @@ fn ended(pod: Option<&Value>) -> Option<(i64, String)> {
     ))
 }
 
-fn is_running(pod: Option<&Value>) -> bool {
+pub(super) fn is_running(pod: Option<&Value>) -> bool {
     pod.is_some_and(|p| p["status"]["phase"] == "Running")
 }
 
-async fn start(cluster: &DevCluster, pod: &Value) {
+pub(super) async fn start(cluster: &DevCluster, pod: &Value) {
     let (code, answer) = post(cluster, &pods(""), pod).await;
     assert_eq!(code, 201, "{answer}");
 }

@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::handshake::client::Request as Handshake;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::*;
+use crate::Server;
 use crate::control::faults::{Faults, inject_faults};
 
 /// A client's end of a connection that the cluster serves without a network.
@@ -103,6 +104,35 @@ async fn a_watch_by_websocket_sends_each_event_as_a_text_frame() {
     delete(&cluster, &pods("/a")).await;
     assert_eq!(socket.next_named().await, named("MODIFIED", "a"));
     assert_eq!(socket.next_named().await, named("DELETED", "a"));
+}
+
+#[tokio::test]
+async fn a_watch_by_websocket_works_over_a_socket_too() {
+    let cluster = super::super::start(Options {
+        token: Some("own".to_owned()),
+        ..options()
+    });
+    let server = Server::bind(cluster.clone(), ([127, 0, 0, 1], 0).into()).await;
+    let server = server.expect("a server");
+    let address = server.address();
+    tokio::spawn(server.run());
+    let mut request = handshake(&pods("?watch=1&timeoutSeconds=1"));
+    let token = "Bearer own".parse().expect("a value");
+    request.headers_mut().insert("authorization", token);
+    let stream = tokio::net::TcpStream::connect(address).await;
+    let opened = client_async(request, stream.expect("connected")).await;
+    let (mut socket, answer) = opened.expect("an upgrade");
+    assert_eq!(answer.status(), 101);
+    let router = cluster.router();
+    let request = Request::post(pods("")).header("authorization", "Bearer own");
+    let request = request.body(Body::from(pod("a").to_string()));
+    let created = router.oneshot(request.expect("a request")).await;
+    assert_eq!(created.expect("an answer").status(), 201);
+    let event = socket.next().await.expect("an event").expect("no error");
+    assert!(event.is_text(), "{event:?}");
+    let end = socket.next().await.expect("the end").expect("no error");
+    assert!(end.is_close(), "{end:?}");
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
