@@ -40,7 +40,8 @@ enum Fault {
         #[arg(value_parser = super::dev_cluster::rate)]
         rate: f64,
         /// Kind of failure: an HTTP status, `break` or `break-after` (the connection breaks before
-        /// or after the request is carried out)
+        /// or after the request is carried out), or `lost-race` (a delete is answered as if the
+        /// object had been removed at the same time)
         #[arg(long = "as", value_name = "HOW", default_value = "500", value_parser = failing)]
         failing: FailureMode,
         #[command(flatten)]

@@ -215,17 +215,16 @@ impl Keeping {
         (self.written.as_ref()).is_some_and(|written| written.reported.contains(id))
     }
 
-    /// `made`: the number of executors created so far. `is_reported`: whether the end of a bound executor is reported,
-    /// or waits for being written.
+    /// `made`: the number of executors created so far. `waits`: whether an executor's end waits for being written.
     pub fn set_intervals(
         &mut self,
         ended: IdSet,
         bound: IdSet,
         made: u64,
-        is_reported: impl Fn(ExecutorId) -> bool,
+        waits: impl Fn(ExecutorId) -> bool,
     ) {
-        let reported = self.wanted.reported.ids();
-        self.wanted.reported = reported.filter(|id| is_reported(*id)).collect();
+        let open = |id: &ExecutorId| bound.contains(*id) || waits(*id);
+        self.wanted.reported = self.wanted.reported.ids().filter(open).collect();
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
         self.wanted.made = Some(made);
         self.settle();

@@ -161,18 +161,8 @@ impl RecordKeeper {
     /// Writes the ids of the latest snapshot to the record, if all are known.
     fn gather(&mut self) {
         if let Some((ended, bound)) = intervals(&self.latest) {
-            let latest = &self.latest;
-            let is_reported = |id: ExecutorId| {
-                let entry = latest.entry(id);
-                self.reports.contains(id)
-                    || bound.contains(id) && entry.is_none_or(|entry| entry.is_reported())
-            };
-            (self.keeping).set_intervals(
-                ended.clone(),
-                bound.clone(),
-                self.made.count(),
-                is_reported,
-            );
+            let waits = |id| self.reports.contains(id);
+            (self.keeping).set_intervals(ended, bound, self.made.count(), waits);
         }
     }
 

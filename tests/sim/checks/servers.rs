@@ -34,7 +34,16 @@ impl Checks {
             return Ok(());
         }
         self.counted_version = version;
-        let is_surplus = |uid: &PodUid| self.ever_leaving.contains(uid) || self.is_surplus_pod(uid);
+        // A second pod of an executor is an orphan until it is deleted.
+        let is_orphan = |uid: &PodUid| {
+            let ledgers = self.drivers.values().filter_map(|view| view.last.as_ref());
+            ledgers
+                .into_iter()
+                .any(|last| last.orphans.contains_key(uid))
+        };
+        let is_surplus = |uid: &PodUid| {
+            self.ever_leaving.contains(uid) || self.is_surplus_pod(uid) || is_orphan(uid)
+        };
         let mut found: BTreeMap<&ProfileName, (u32, Instant)> = BTreeMap::new();
         for (_, created) in self.living(server).filter(|(uid, _)| !is_surplus(uid)) {
             let (count, oldest) = (found.entry(&created.profile)).or_insert((0, created.at));
