@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use boatswain::model::{PodUid, ProfileName, Snapshot};
+use boatswain::model::{ExecutorId, PodUid, ProfileName, Snapshot};
 use devcluster::State;
 use tokio::time::Instant;
 
@@ -34,12 +34,14 @@ impl Checks {
             return Ok(());
         }
         self.counted_version = version;
-        // A second pod of an executor is an orphan until it is deleted.
+        // A pod is an orphan if its executor is bound to another one, which no driver created.
         let is_orphan = |uid: &PodUid| {
-            let ledgers = self.drivers.values().filter_map(|view| view.last.as_ref());
-            ledgers
-                .into_iter()
-                .any(|last| last.orphans.contains_key(uid))
+            let id = (self.created.get(uid)).and_then(|created| ExecutorId::new(created.id));
+            let mut ledgers = self.drivers.values().filter_map(|view| view.last.as_ref());
+            ledgers.any(|last| {
+                let bound = id.and_then(|id| last.entry(id)?.uid());
+                bound.is_some_and(|bound| bound != uid)
+            })
         };
         let is_surplus = |uid: &PodUid| {
             self.ever_leaving.contains(uid) || self.is_surplus_pod(uid) || is_orphan(uid)

@@ -114,7 +114,7 @@ pub fn rare(seed: u64, config: &mut Config) {
 }
 
 /// Separates the random stream of [`default_budget`] from the others.
-const DEFAULT_BUDGET: u64 = 0x6465_6661_756c_74;
+const DEFAULT_BUDGET: u64 = 0x0064_6566_6175_6c74;
 
 /// Gives a third of the runs the default failure budget. In most others no failure budget ends the application.
 pub fn default_budget(seed: u64, config: &mut Config) {
