@@ -125,14 +125,17 @@ impl Budget {
     }
 
     /// Whether this driver may consider the budget spent now.
-    pub fn may_be_spent(&self, driver: usize) -> bool {
+    fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
         if self.recorded {
             return true;
         }
         // A driver keeps the window in slices, and needs a moment to act on what it has reported.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
-        let count = self.possible.iter().filter(counts).count() + self.restarts + self.refusals;
+        let count = self.possible.iter().filter(counts).count()
+            + self.restarts
+            + self.refusals
+            + unreported;
         let totals = self.totals.get(&driver).into_iter().flatten();
         let known = totals.filter(|(at, _)| at.elapsed() >= TARGET_DELAY);
         let limit = self.limit(known.map(|(_, total)| *total).max().unwrap_or(0));
@@ -215,7 +218,12 @@ impl Checks {
         let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
-        if is_alive(driver) && !self.budget.may_be_spent(driver) && !self.may_be_restored() {
+        // A driver that was killed before it reported an end may have recorded it; its successor counts it.
+        let unreported = (self.recorded_ends.keys())
+            .filter(|id| !self.reported.contains(*id))
+            .count();
+        let may_be_spent = self.budget.may_be_spent(driver, unreported);
+        if is_alive(driver) && !may_be_spent && !self.may_be_restored() {
             return Err(format!(
                 "L-30: d{driver} records a spent budget after only {} possible failures",
                 self.budget.possible.len()

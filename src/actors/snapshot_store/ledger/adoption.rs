@@ -62,8 +62,8 @@ impl Ledger {
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
             bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
             // A restored server may show an executor alive again that had ended before.
-            let ends = bound.has_ended() || bound.class() == Class::Terminating;
-            if ends && self.inheritance.reported.contains(*id) {
+            let is_alive = matches!(bound.class(), Class::Pending(_) | Class::Running);
+            if !is_alive && self.inheritance.reported.contains(*id) {
                 bound.end = Some(Arc::new(self.inheritance.reason(&bound)));
             }
             self.put(None, bound, draft);
