@@ -218,11 +218,7 @@ impl Checks {
         let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
-        // A driver that was killed before it reported an end may have recorded it; its successor counts it.
-        let unreported = (self.recorded_ends.keys())
-            .filter(|id| !self.reported.contains(*id))
-            .count();
-        let may_be_spent = self.budget.may_be_spent(driver, unreported);
+        let may_be_spent = self.budget.may_be_spent(driver, self.unreported_ends());
         if is_alive(driver) && !may_be_spent && !self.may_be_restored() {
             return Err(format!(
                 "L-30: d{driver} records a spent budget after only {} possible failures",
@@ -250,7 +246,9 @@ impl World {
         if code == OVER_BUDGET && budget.restart_allowed_at.is_some_and(|at| started <= at) {
             return true;
         }
-        let is_over = budget.ended_at.is_some() || budget.may_be_spent(number) || restored;
+        let is_over = budget.ended_at.is_some()
+            || budget.may_be_spent(number, self.unreported_ends())
+            || restored;
         if code != OVER_BUDGET || !is_over {
             return false;
         }

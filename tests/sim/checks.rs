@@ -333,6 +333,14 @@ impl Checks {
         Ok(())
     }
 
+    /// The number of ends that a driver recorded and was killed before it reported them. Its successor counts those that
+    /// are failures.
+    pub fn unreported_ends(&self) -> usize {
+        (self.recorded_ends.keys())
+            .filter(|id| !self.reported.contains(*id))
+            .count()
+    }
+
     /// Checks the ends that a driver reported.
     // spec: I-2, L-1
     pub fn check_reports(&mut self, driver: usize, ends: Vec<Ending>) -> Verdict {
