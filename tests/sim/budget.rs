@@ -125,7 +125,7 @@ impl Budget {
     }
 
     /// Whether this driver may consider the budget spent now.
-    fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
+    pub fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
         if self.recorded {
             return true;
         }
@@ -241,14 +241,14 @@ impl World {
     // spec: L-30
     pub fn may_exit_with(&mut self, code: u8, number: usize, started: Instant) -> bool {
         let restored = self.checks.may_be_restored();
+        let unreported = self.checks.unreported_ends();
         let budget = &mut self.checks.budget;
         // The driver may have read the record just before the operator deleted it.
         if code == OVER_BUDGET && budget.restart_allowed_at.is_some_and(|at| started <= at) {
             return true;
         }
-        let is_over = budget.ended_at.is_some()
-            || budget.may_be_spent(number, self.unreported_ends())
-            || restored;
+        let is_over =
+            budget.ended_at.is_some() || budget.may_be_spent(number, unreported) || restored;
         if code != OVER_BUDGET || !is_over {
             return false;
         }
