@@ -125,7 +125,7 @@ impl Budget {
     }
 
     /// Whether this driver may consider the budget spent now.
-    pub fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
+    fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
         if self.recorded {
             return true;
         }
@@ -218,7 +218,7 @@ impl Checks {
         let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
-        let may_be_spent = self.budget.may_be_spent(driver, self.unreported_ends());
+        let may_be_spent = self.may_be_spent(driver);
         if is_alive(driver) && !may_be_spent && !self.may_be_restored() {
             return Err(format!(
                 "L-30: d{driver} records a spent budget after only {} possible failures",
@@ -227,6 +227,13 @@ impl Checks {
         }
         self.budget.recorded = true;
         Ok(())
+    }
+
+    /// Whether this driver may consider the budget spent now. A driver that was killed before it reported an end may have
+    /// recorded it, and its successor counts it.
+    pub fn may_be_spent(&self, driver: usize) -> bool {
+        let unreported = (self.recorded_ends.keys()).filter(|id| !self.reported.contains(*id));
+        self.budget.may_be_spent(driver, unreported.count())
     }
 
     /// Whether a restore may have brought back the record of an ended application that was allowed to start again
@@ -241,14 +248,13 @@ impl World {
     // spec: L-30
     pub fn may_exit_with(&mut self, code: u8, number: usize, started: Instant) -> bool {
         let restored = self.checks.may_be_restored();
-        let unreported = self.checks.unreported_ends();
+        let may_be_spent = self.checks.may_be_spent(number);
         let budget = &mut self.checks.budget;
         // The driver may have read the record just before the operator deleted it.
         if code == OVER_BUDGET && budget.restart_allowed_at.is_some_and(|at| started <= at) {
             return true;
         }
-        let is_over =
-            budget.ended_at.is_some() || budget.may_be_spent(number, unreported) || restored;
+        let is_over = budget.ended_at.is_some() || may_be_spent || restored;
         if code != OVER_BUDGET || !is_over {
             return false;
         }

@@ -91,10 +91,10 @@ pub struct Checks {
     pub deadlines: Deadlines,
     /// Executors that were bound in some version of the record, and those whose end some driver reported.
     recorded: BTreeSet<ExecutorId>,
-    reported: BTreeSet<ExecutorId>,
+    pub reported: BTreeSet<ExecutorId>,
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
-    recorded_ends: BTreeMap<ExecutorId, usize>,
+    pub recorded_ends: BTreeMap<ExecutorId, usize>,
     /// Executors whose end was recorded when the server was restored: it may show them alive again.
     revived: BTreeSet<ExecutorId>,
     /// When each driver sent the last write of the record that succeeded.
@@ -331,14 +331,6 @@ impl Checks {
             });
         }
         Ok(())
-    }
-
-    /// The number of ends that a driver recorded and was killed before it reported them. Its successor counts those that
-    /// are failures.
-    pub fn unreported_ends(&self) -> usize {
-        (self.recorded_ends.keys())
-            .filter(|id| !self.reported.contains(*id))
-            .count()
     }
 
     /// Checks the ends that a driver reported.

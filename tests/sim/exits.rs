@@ -114,7 +114,7 @@ impl World {
                         || !checks.excuses.future_incarnation.is_empty()
                         || checks.has_a_successor(number)
                 }
-                _ if checks.budget.may_be_spent(number) => true,
+                _ if checks.may_be_spent(number) => true,
                 _ => !started && self.network.shared().injected_faults.contains_key(&number),
             },
             Exit::Rights => {
@@ -156,7 +156,7 @@ impl World {
             let limit = match on_signal {
                 OnSignal::End => config.shutdown.grace,
                 // The driver may already be ending the application, which only the grace bounds.
-                _ if self.checks.budget.may_be_spent(driver.number) => config.shutdown.grace,
+                _ if self.checks.may_be_spent(driver.number) => config.shutdown.grace,
                 // For the requests in flight, then for the record.
                 _ => 2 * (config.cluster.request_timeout + Duration::from_secs(2)),
             };

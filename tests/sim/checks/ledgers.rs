@@ -260,7 +260,7 @@ impl Checks {
     }
 
     fn may_end_application(&self, driver: usize) -> bool {
-        self.ended_by.contains(&driver) || self.budget.may_be_spent(driver, self.unreported_ends())
+        self.ended_by.contains(&driver) || self.may_be_spent(driver)
     }
 
     // spec: I-9, I-12
