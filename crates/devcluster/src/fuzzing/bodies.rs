@@ -27,7 +27,12 @@ pub fn body(data: &[u8]) {
     // Nesting is limited, so a deeper body may be refused.
     if let Ok(twice) = body::json(&[b"{\"a\":", data, b",\"a\":", data, b"}"].concat()) {
         assert_eq!(twice.value, json!({"a": read.value}));
-        assert_eq!(twice.duplicates.len(), 2 * read.duplicates.len() + 1);
+        // Repetitions are reported once, and long or many messages are cut.
+        let are_whole =
+            read.duplicates.len() < 99 && read.duplicates.iter().all(|m| m.len() < 1_000);
+        if are_whole {
+            assert_eq!(twice.duplicates.len(), read.duplicates.len() + 1);
+        }
     }
     let once = read.value.to_string();
     let Ok(reread) = body::json(once.as_bytes()) else {
