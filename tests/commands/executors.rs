@@ -56,6 +56,7 @@ async fn killed_executors_end_within_their_grace_and_lower_the_target() {
         (&json!("Killed"), &json!("killed by alice"))
     );
     assert_eq!(end["failure"], false);
+    driver.end_of(2).await;
     let status = driver.until_running(1).await;
     assert_eq!(status["losses"].as_array().unwrap().len(), 2);
     assert_eq!(driver.living().await, [3]);

@@ -1,6 +1,6 @@
 use actix::Message;
 
-use crate::model::{ExecutorId, Tick};
+use crate::model::{Ending, ExecutorId, Tick};
 
 /// Instruct this executor over its session (spec L-12, B-28, B-30).
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
@@ -21,3 +21,8 @@ pub enum Order {
     /// Take no new work, finish the current work, and exit.
     Drain,
 }
+
+/// Reports an end to the store, as soon as the record contains it (spec L-1).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Report(pub Ending);

@@ -18,7 +18,6 @@ use actix::{
 use serde_json::json;
 
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::record_keeper::messages::Report;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -36,7 +35,7 @@ use crate::model::{Ending, Epoch, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use call_queue::{PodCall, Subject};
-use messages::Instruct;
+use messages::{Instruct, Report};
 use pending_actions::{Action, PendingActions};
 
 pub struct LifecycleManager {

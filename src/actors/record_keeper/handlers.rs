@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::keeping::Effect;
-use super::messages::{DeleteRecord, FinishRecord, Flush, Report};
+use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
 use crate::actors::commands::messages::KeepHeld;
+use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
 use crate::actors::profiles::messages::ProfileAdded;

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use actix::Message;
 
 use super::keeping::Over;
-use crate::model::Ending;
 
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
@@ -28,8 +27,3 @@ pub struct FinishRecord {
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct DeleteRecord;
-
-/// Reports an end to the store, as soon as the record contains it (spec L-1).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct Report(pub Ending);
