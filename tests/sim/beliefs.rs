@@ -39,6 +39,9 @@ pub struct ExpectedState {
     reported: BTreeSet<(usize, PodUid)>,
     /// The executor ids of those ends. A pod that is created afterwards is not the one that was counted.
     ended: BTreeSet<(usize, u64)>,
+    /// Reported pods that a driver counts as orphans because a falsified list lacked them. They stay so while their
+    /// deletion is blocked.
+    hidden: BTreeSet<(usize, PodUid)>,
 }
 
 /// A driver lists again, or notices a silent watch, and looks up what it does not find; a backoff may precede each.
@@ -74,6 +77,7 @@ impl ExpectedState {
             created: BTreeMap::new(),
             reported: BTreeSet::new(),
             ended: BTreeSet::new(),
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -140,7 +144,7 @@ impl ExpectedState {
     }
 
     /// Checks a driver's ledger.
-    pub fn check_ledger(&self, observation: &Observation<'_>) -> Verdict {
+    pub fn check_ledger(&mut self, observation: &Observation<'_>) -> Verdict {
         if !observation.now.adopted {
             return Ok(());
         }
@@ -165,6 +169,9 @@ impl ExpectedState {
         check_ended(observation)?;
         // The driver counts a terminating pod as removed if a falsified list lacked it.
         if self.falsified_until.is_some() {
+            let orphans = observation.now.orphans.keys();
+            let hidden = orphans.map(|uid| (observation.driver, uid.clone()));
+            self.hidden.extend(hidden);
             return Ok(());
         }
         self.check_ended_stay_ended(observation)
@@ -199,7 +206,9 @@ impl ExpectedState {
     fn check_ended_stay_ended(&self, observation: &Observation<'_>) -> Verdict {
         let driver = observation.driver;
         let back = (observation.now.orphans.iter()).find(|(uid, _)| {
-            self.reported.contains(&(driver, (*uid).clone()))
+            let its = (driver, (*uid).clone());
+            self.reported.contains(&its)
+                && !self.hidden.contains(&its)
                 && !observation.excuses.relabelled.contains(uid.as_str())
         });
         match back {

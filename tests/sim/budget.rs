@@ -219,7 +219,11 @@ impl Checks {
             return Ok(());
         };
         let may_be_spent = self.may_be_spent(driver);
-        if is_alive(driver) && !may_be_spent && !self.may_be_restored() {
+        if is_alive(driver)
+            && !may_be_spent
+            && !self.may_be_restored()
+            && !self.remembers_ended_application(driver)
+        {
             return Err(format!(
                 "L-30: d{driver} records a spent budget after only {} possible failures",
                 self.budget.possible.len()
@@ -234,6 +238,13 @@ impl Checks {
     pub fn may_be_spent(&self, driver: usize) -> bool {
         let unreported = (self.recorded_ends.keys()).filter(|id| !self.reported.contains(*id));
         self.budget.may_be_spent(driver, unreported.count())
+    }
+
+    /// Whether this driver was frozen while a successor ended the application and the record was deleted. It writes the
+    /// record anew, with the failures that it remembers.
+    fn remembers_ended_application(&self, driver: usize) -> bool {
+        let began = self.began(driver);
+        (self.budget.restart_allowed_at).is_some_and(|at| began.is_some_and(|began| began < at))
     }
 
     /// Whether a restore may have brought back the record of an ended application that was allowed to start again

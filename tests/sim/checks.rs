@@ -95,7 +95,8 @@ pub struct Checks {
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
     pub recorded_ends: BTreeMap<ExecutorId, usize>,
-    /// Executors whose end was recorded when the server was restored: it may show them alive again.
+    /// Executors that drivers knew, or whose end was recorded, when the server was restored: it may show them alive
+    /// again.
     revived: BTreeSet<ExecutorId>,
     /// When each driver sent the last write of the record that succeeded.
     record_sent: BTreeMap<usize, Instant>,
@@ -144,6 +145,7 @@ impl Checks {
                     .values()
                     .filter_map(|entry| entry.uid().cloned());
                 view.may_go_back.extend(uids);
+                self.revived.extend(last.entries.keys());
             }
         }
     }
@@ -170,12 +172,12 @@ impl Checks {
     }
 
     pub fn is_younger(&self, driver: usize, other: usize) -> bool {
-        let began = |driver| {
-            self.drivers
-                .get(&driver)
-                .and_then(|view: &DriverView| view.began)
-        };
-        began(driver) > began(other)
+        self.began(driver) > self.began(other)
+    }
+
+    /// When a driver took over.
+    pub fn began(&self, driver: usize) -> Option<Instant> {
+        self.drivers.get(&driver).and_then(|view| view.began)
     }
 
     /// Whether another driver has taken over, or may have taken over, after this one.

@@ -165,8 +165,9 @@ impl World {
 
     async fn end_outage(&mut self, recovery: Recovery) {
         let outage = self.network.shared().outage.take();
+        self.expect_watch_after(outage, recovery);
         match recovery {
-            Recovery::Unchanged => self.expect_watch_after(outage),
+            Recovery::Unchanged => {}
             Recovery::Compacted => self.cluster.compact().await,
             Recovery::Restored => self.restore().await,
             Recovery::Wiped => self.wipe().await,

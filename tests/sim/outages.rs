@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::checks::Verdict;
 use crate::network::Outage;
-use crate::script::Fault;
+use crate::script::{Fault, Recovery};
 use crate::trace::trace_line;
 use crate::world::World;
 
@@ -26,9 +26,12 @@ pub struct OutageCheck {
 
 impl World {
     /// An outage ends: the watch has to be open soon, unless this or another fault explains that it is not.
-    pub fn expect_watch_after(&mut self, outage: Option<Outage>) {
+    pub fn expect_watch_after(&mut self, outage: Option<Outage>, recovery: Recovery) {
         let now = Instant::now();
         let before = self.outage_ended.replace(now);
+        if recovery != Recovery::Unchanged {
+            return;
+        }
         let recent = before.is_some_and(|before| now - before < REPORT_GAP);
         // A driver that makes no call notices the outage only by a watch that ends.
         let noticed = outage == Some(Outage::Refusing);

@@ -148,7 +148,9 @@ impl Checks {
         let since = (self.drivers.get(&driver)).and_then(|view| view.last_at);
         for (profile, marked) in marked {
             let appeared = changed.iter().filter(|entry| {
-                entry.profile == *profile && old(entry).is_none_or(|old| !old.class().is_live())
+                entry.profile == *profile
+                    && old(entry)
+                        .is_none_or(|old| !old.class().is_live() || old.profile != *profile)
             });
             let live = before.map_or(0, |before| before.counts(profile).live() as usize);
             let live = live + appeared.count();
@@ -367,7 +369,7 @@ impl Checks {
         let Some(created) = self.created.get(uid) else {
             return false;
         };
-        let began = self.drivers.get(&driver).and_then(|view| view.began);
+        let began = self.began(driver);
         let by_another_meanwhile =
             created.driver != driver && began.is_some_and(|began| created.at >= began);
         // It was requested again after an operator had deleted the first pod; at most one pod of an id counts.
