@@ -3,6 +3,7 @@
 //! is written.
 
 use std::cmp::Ordering;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,8 @@ pub struct Keeping {
     write: Write,
     /// The next end is written no earlier.
     ends_not_before: Tick,
+    /// Whether the next write is the first with an end.
+    has_new_ends: bool,
     goal: Goal,
     failures: u32,
     troubled: bool,
@@ -155,6 +158,7 @@ impl Keeping {
             must_read: false,
             write: Write::Nothing,
             ends_not_before: Tick::default(),
+            has_new_ends: false,
             goal: Goal::Keep,
             failures: 0,
             troubled: false,
@@ -200,6 +204,7 @@ impl Keeping {
     /// Adds an end, to be written at once, or soon if ends were written just before.
     pub fn add_end(&mut self, end: RecordedEnd, now: Tick) {
         self.wanted.add_end(end);
+        self.has_new_ends = true;
         self.write.by(now.max(self.ends_not_before));
     }
 
@@ -318,7 +323,10 @@ impl Keeping {
         } else if self.is_due(now) {
             let replaces = self.map.as_ref().map(|(uid, version)| (uid, version));
             self.write = Write::Nothing;
-            self.ends_not_before = now + ENDS_EVERY;
+            // The failures that follow an end do not delay the next end.
+            if mem::take(&mut self.has_new_ends) {
+                self.ends_not_before = now + ENDS_EVERY;
+            }
             Op::Replace(self.wanted.to_config_map(&self.place, replaces))
         } else {
             return None;

@@ -360,18 +360,45 @@ fn a_write_that_was_cancelled_after_an_outage_is_read_before_it_is_repeated() {
     assert!(matches!(keeping.next(at(1)), Some(Op::Replace(_))));
 }
 
-// spec: L-1, O-30
-#[test]
-fn an_end_is_written_at_once_and_the_following_ends_together() {
+/// The ends of new executors, by their ids.
+fn ends() -> impl FnMut(u64) -> RecordedEnd {
     let mut scenario = crate::testing::Scenario::new(&[("default", 3)]);
-    let mut end = |n| {
+    move |n| {
         let profile = "default".into();
         scenario.requested(n, crate::model::news::Outcome::Sent { profile });
         let entry = Arc::clone(scenario.entry(n).unwrap());
         let reason = Arc::new(crate::model::LossReason::of_a_refusal("why"));
         let ending = crate::model::Ending { entry, reason };
         RecordedEnd::new(&ending, jiff::Timestamp::UNIX_EPOCH)
+    }
+}
+
+// spec: L-1, O-30
+#[test]
+fn the_failure_that_follows_an_end_does_not_delay_the_next_end() {
+    let (mut end, mut keeping) = (ends(), keeping(3));
+    keeping.add_end(end(1), at(7));
+    assert!(matches!(keeping.next(at(7)), Some(Op::Replace(_))));
+    let written = keeping.wanted.clone();
+    keeping.answered(Answer::Written(map(&written, "u1", 11)), at(7));
+    let failures = KeptFailures {
+        counted: [ExecutorId::new(1).unwrap()].into_iter().collect(),
+        ..KeptFailures::default()
     };
+    keeping.set_failures(failures, at(7));
+    let due = at(7) + ENDS_EVERY;
+    assert_eq!(keeping.next_at(), Some(due));
+    assert!(matches!(keeping.next(due), Some(Op::Replace(_))));
+    let written = keeping.wanted.clone();
+    keeping.answered(Answer::Written(map(&written, "u1", 12)), due);
+    keeping.add_end(end(2), due);
+    assert_eq!(keeping.next_at(), Some(due));
+}
+
+// spec: L-1, O-30
+#[test]
+fn an_end_is_written_at_once_and_the_following_ends_together() {
+    let mut end = ends();
     let id = |n| ExecutorId::new(n).unwrap();
     let mut keeping = keeping(3);
     keeping.add_end(end(1), at(7));
