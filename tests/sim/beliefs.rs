@@ -25,12 +25,19 @@ use crate::script::Script;
 /// Where sets make the pods, a wrong belief may show at any time later.
 const UNBOUNDED: Duration = Duration::from_secs(30 * 24 * 3_600);
 
+/// A watch without events gets a bookmark this often.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The history that later beliefs are checked against.
 pub struct ExpectedState {
     /// How long a driver may need to recover from wrong beliefs while the server works.
     recovery: Duration,
     /// Until then a driver may believe a falsified list or watch line.
     falsified_until: Option<Instant>,
+    /// Until then a driver may notice by a bookmark that the watch had lost a line.
+    drift_until: Option<Instant>,
+    /// When each driver's last snapshot was checked.
+    checked: BTreeMap<usize, Instant>,
     /// Until then a driver may believe a history of the server that was replaced.
     replaced_until: Option<Instant>,
     /// Pods created in time for a driver, by driver and executor id, whose end it has not reported.
@@ -45,7 +52,7 @@ pub struct ExpectedState {
 }
 
 /// A driver lists again, or notices a silent watch, and looks up what it does not find; a backoff may precede each.
-fn longest_recovery(config: &Config) -> Duration {
+pub fn longest_recovery(config: &Config) -> Duration {
     let retry = 2 * (config.cluster.request_timeout + LONGEST_BACKOFF);
     let listed = match config.poll.enabled {
         true => 2 * config.poll.interval,
@@ -73,6 +80,8 @@ impl ExpectedState {
                 false => longest_recovery(&script.config),
             },
             falsified_until: None,
+            drift_until: None,
+            checked: BTreeMap::new(),
             replaced_until: None,
             created: BTreeMap::new(),
             reported: BTreeSet::new(),
@@ -95,8 +104,12 @@ impl ExpectedState {
                 *until = Some(now + self.recovery);
             }
         }
+        if hindered && self.drift_until.is_some() {
+            self.drift_until = Some(now + self.recovery + BOOKMARK_INTERVAL);
+        }
         if falsifies {
             self.falsified_until = Some(now + self.recovery);
+            self.drift_until = Some(now + self.recovery + BOOKMARK_INTERVAL);
         }
         self.falsified_until = self.falsified_until.filter(|until| *until > now);
         if self.replaced_until.take_if(|until| *until <= now).is_some() {
@@ -162,8 +175,13 @@ impl ExpectedState {
         if same {
             return Ok(());
         }
-        if self.falsified_until.is_none() {
+        // A drift is in the next snapshot, which may be much later.
+        let now = Instant::now();
+        let before = self.checked.insert(observation.driver, now).unwrap_or(now);
+        if self.drift_until.is_none_or(|until| until < before) {
             check_drift(observation)?;
+        }
+        if self.falsified_until.is_none() {
             check_missing(observation)?;
         }
         check_ended(observation)?;

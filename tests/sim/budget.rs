@@ -294,6 +294,10 @@ impl World {
             let code = self.client.delete_config_map(&name, "Background").await;
             trace_line!("   the record of the ended application is deleted: {code}");
         }
+        if record_says_ended {
+            // The next application gives its executors the same ids.
+            self.checks.reported.clear();
+        }
         let budget = &mut self.checks.budget;
         // An older record still contains the failures from before it was written.
         let before =

@@ -66,6 +66,8 @@ struct CreatedPod {
 #[derive(Default)]
 pub struct Checks {
     pub excuses: Excuses,
+    /// How long a driver may need to notice that the history was replaced.
+    pub recovery: Duration,
     drivers: BTreeMap<usize, DriverView>,
     /// Counts the applications. One that starts again, for example after the server lost everything, may reuse ids.
     applications: u32,
@@ -371,7 +373,9 @@ impl Checks {
             if let Some(uid) = &key.1
                 && let Some(faults) = self.excuses.pod_faults.get(uid.as_str())
                 && !reasons::reason_fits(faults, &ending, |at| {
-                    self.excuses.was_history_replaced_since(at)
+                    // A driver may not have noticed a replacement that was just before the fault.
+                    let since = at.checked_sub(self.recovery);
+                    since.is_some_and(|since| self.excuses.was_history_replaced_since(since))
                 })
             {
                 let injected: Vec<_> = faults.iter().map(|fault| fault.how).collect();
@@ -496,7 +500,7 @@ fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
 }
 
 /// Whether a pod is not terminating and none of its containers has ended.
-fn is_healthy(pod: &Value) -> bool {
+pub fn is_healthy(pod: &Value) -> bool {
     let containers = pod.pointer("/status/containerStatuses");
     let ended = |container: &Value| container.pointer("/state/terminated").is_some();
     let all_run = (containers.and_then(Value::as_array)).is_none_or(|all| !all.iter().any(ended));

@@ -94,6 +94,7 @@ impl World {
     }
 
     async fn begin_outage(&mut self, silent: bool) {
+        self.outage_began = Some(Instant::now());
         if silent {
             self.network.shared().outage = Some(Outage::Silent);
             self.network.shared().silence_watches();

@@ -17,6 +17,9 @@ const MAX_DELAY: Duration = Duration::from_secs(3);
 /// A driver informs its callers of the ends of two outages after at least this long (spec W-8).
 const REPORT_GAP: Duration = Duration::from_secs(15);
 
+/// An outage that is shorter may end before the driver's first probe. Then it is none (spec W-8).
+const UNNOTICED: Duration = Duration::from_millis(1_500);
+
 /// The check of an outage that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct OutageCheck {
@@ -33,10 +36,12 @@ impl World {
             return;
         }
         let recent = before.is_some_and(|before| now - before < REPORT_GAP);
+        let began = self.outage_began.take();
+        let short = began.is_none_or(|began| now - began < UNNOTICED);
         // A driver that makes no call notices the outage only by a watch that ends.
         let noticed = outage == Some(Outage::Refusing);
         let faultless = self.network.shared().conditions.is_faultless();
-        if recent || !noticed || !faultless || !self.script.config.watch.enabled {
+        if recent || short || !noticed || !faultless || !self.script.config.watch.enabled {
             return;
         }
         let alone = self

@@ -59,6 +59,7 @@ pub struct World {
     pub unrepaired_record: Option<UnusableRecord>,
     /// When the server or the network last had a fault.
     pub last_fault: Option<Instant>,
+    pub outage_began: Option<Instant>,
     /// When the last outage of the server ended.
     pub outage_ended: Option<Instant>,
     /// The check of the watch after it, until it is due.
@@ -105,6 +106,7 @@ impl World {
         let wake = Arc::new(Notify::new());
         let client = DirectClient::new(cluster.router());
         let mut checks = Checks::default();
+        checks.recovery = beliefs::longest_recovery(&script.config);
         checks.budget = Budget::of(&script.config, script.skew);
         checks.deadlines = Deadlines::of(&script.config);
         if script.is_of_sets() {
@@ -128,6 +130,7 @@ impl World {
             pending_undos: Vec::new(),
             unrepaired_record: None,
             last_fault: None,
+            outage_began: None,
             outage_ended: None,
             outage_check: None,
             resumes: Vec::new(),

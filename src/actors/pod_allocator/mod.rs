@@ -43,6 +43,7 @@ use crate::clock::Clock;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
+use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
@@ -134,12 +135,12 @@ impl PodAllocator {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
             Action::Retire(ids, why, how) => {
-                self.store.do_send(Tell(News::Retire {
-                    ids,
-                    aim: Aim::Stay,
-                    why,
-                    how,
-                }));
+                let aim = match why {
+                    Why::ScaledDown => Aim::Surplus,
+                    _ => Aim::Stay,
+                };
+                self.store
+                    .do_send(Tell(News::Retire { ids, aim, why, how }));
             }
             Action::ListClaims(epoch) => self.list_claims(epoch, ctx),
             Action::EnsureClaim(ensure) => self.ensure_claim(ensure, record, ctx),

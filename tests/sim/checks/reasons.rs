@@ -1,7 +1,7 @@
 //! Checks the reported reason of an executor's end against the faults injected into its pod, as far as the driver has
 //! seen them.
 
-use boatswain::model::{Ending, LossClass, ResourceVersion};
+use boatswain::model::{Ending, LossClass, PodState, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::node::PodFault;
@@ -38,12 +38,14 @@ pub fn reason_fits(
     });
     let entry = &ending.entry;
     let Some(pod) = entry.pod() else { return true };
+    // What cannot be decoded shows no cause.
+    let is_readable = pod.state() != PodState::Odd;
     let was_seen = |fault: &InjectedPodFault| {
         let shows = fault
             .version
             .as_ref()
             .is_some_and(|version| pod.version >= *version);
-        shows && !was_replaced(fault.at)
+        shows && is_readable && !was_replaced(fault.at)
     };
     let is_deleted = pod.deletion.is_some();
     own || match class {

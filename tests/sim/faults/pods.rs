@@ -3,7 +3,7 @@
 use boatswain::model::{ExecutorId, ResourceVersion};
 use serde_json::{Value, json};
 
-use crate::checks::PREFIX;
+use crate::checks::{PREFIX, is_healthy};
 use crate::node::{Exited, PodFault};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, ForgedLabels};
@@ -20,7 +20,8 @@ impl World {
     pub(super) async fn inject_pod_fault(&mut self, fault: Fault) {
         match fault {
             Fault::EndExecutors { pick, count, how } => {
-                let runs = |pod: &Value| text(pod, "/status/phase") == "Running";
+                // A container that has ended is never reported as anything else.
+                let runs = |pod: &Value| text(pod, "/status/phase") == "Running" && is_healthy(pod);
                 for pod in self.executors(pick, count, runs).await {
                     self.nodes.end(&pod, how).await;
                     self.note_pod_fault(&pod, how).await;

@@ -44,6 +44,10 @@ impl Ledger {
                 draft.notes.push(Note::Ignored("no such entry"));
                 continue;
             };
+            if aim == Aim::Surplus && !self.exceeds_target(&before) {
+                draft.notes.push(Note::Ignored("no surplus any more"));
+                continue;
+            }
             profiles.insert(before.profile.clone());
             self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
             let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
@@ -56,7 +60,7 @@ impl Ledger {
             }
         }
         match aim {
-            Aim::Stay => {}
+            Aim::Stay | Aim::Surplus => {}
             Aim::Fall => counted.into_iter().for_each(|(profile, marked)| {
                 self.fall(profile, marked, now, draft);
             }),
@@ -72,6 +76,12 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// Whether an executor may leave without a replacement.
+    fn exceeds_target(&self, entry: &Entry) -> bool {
+        let live = self.current.counts(&entry.profile).live();
+        !entry.class().is_live() || live > self.current.target(&entry.profile)
     }
 
     /// Sets the requested number of executors of these profiles. That ends a replacement in

@@ -60,6 +60,20 @@ fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is
     assert_ne!(since(&scenario), before);
 }
 
+// spec
+#[test]
+fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() {
+    let mut scenario = three();
+    scenario.want("default", 1);
+    scenario.tell(retire(&[3], Aim::Fall));
+    scenario.want("default", 1);
+    // The decision is from before 3 became leaving.
+    scenario.tell(retire(&[2, 1], Aim::Surplus));
+    let leaves = |n| scenario.entry(n).unwrap().leaving.is_some();
+    assert_eq!([1, 2, 3].map(leaves), [false, true, true]);
+    assert_eq!(target(&scenario), (1, 1, true));
+}
+
 // spec: B-31
 #[test]
 fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered() {
