@@ -58,7 +58,7 @@ pub use sections::{
     Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
     OnSignal, Shutdown,
 };
-pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
+pub use sessions::{Adoption, Agent, Auth, Backend, Inject, Registration, Sessions};
 pub use strategy::{Gang, Strategy};
 pub use template::PodTemplate;
 
@@ -91,6 +91,7 @@ section! {
         pub lifecycle: Lifecycle = section(Lifecycle::read);
         pub failures: Failures = section(Failures::read);
         pub backend: Backend = section(Backend::read);
+        pub agent: Agent = section(Agent::read);
         pub adoption: Adoption = section(Adoption::read);
         pub autoscaling: Autoscaling = section(Autoscaling::read);
         pub roll: Roll = section(Roll::read);

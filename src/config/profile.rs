@@ -120,7 +120,7 @@ section! {
     }
 }
 
-const IMAGE: Text = Text {
+pub(super) const IMAGE: Text = Text {
     rule: |image| {
         !image.is_empty() && !image.contains(|c: char| c.is_whitespace() || c.is_control())
     },

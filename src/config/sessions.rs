@@ -1,5 +1,5 @@
-//! The sections `[backend]` and `[adoption]`: sessions between executors and the driver, and how
-//! executors are ended (spec B-1 to B-30, O-50).
+//! The sections `[backend]`, `[agent]` and `[adoption]`: sessions between executors and the driver,
+//! and how executors are ended (spec B-1 to B-30, O-50, O-62).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::declare::{choice, section};
 use super::kinds::{ADDRESS, PATH, Percent, Text, one_of, span};
 use super::names::{NameRule, is_label_key, is_label_value};
+use super::profile::IMAGE;
 use super::sections::{ClusterMode, DAY, HOUR, ms, secs};
 
 choice! {
@@ -122,6 +123,27 @@ const LABEL: Text = Text {
     },
     allowed: "a label, such as \"example.com/draining=true\"",
 };
+
+choice! {
+    /// How the agent's program gets into executors' containers (spec O-62).
+    pub enum Inject {
+        /// Not at all: the executors' image contains it if it is wanted.
+        None = "none",
+        /// An init container copies it to a volume.
+        Init = "init",
+        /// Its image is mounted as a volume.
+        Image = "image",
+    }
+}
+
+section! {
+    /// `[agent]`: the agent that handles an executor's session.
+    pub struct Agent {
+        pub inject: Inject = value(one_of()) or Inject::None;
+        /// The image that contains `/usr/bin/boatswain-agent`.
+        pub image: Option<String> = option(IMAGE);
+    }
+}
 
 section! {
     /// `[adoption]`: executors of an earlier driver.

@@ -260,6 +260,7 @@ fn pod_templates(
         driver_url,
         token,
         agent: None,
+        injection: listener::injection(config),
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };

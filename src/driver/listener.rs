@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use crate::actors::driver_backend::readiness;
 use crate::actors::executor_registry::registry;
-use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
+use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Inject, Profile, Registration};
 use crate::kubernetes::owned_resources::service_name;
-use crate::kubernetes::pod_template::TokenSource;
+use crate::kubernetes::pod_template::{InjectedBy, Injection, TokenSource};
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
@@ -121,6 +121,17 @@ pub(super) fn agent(config: &Config) -> Option<String> {
         && config.embedded.node == EmbeddedNode::Process;
     let program = processes.then(std::env::current_exe)?.ok()?;
     Some(program.display().to_string())
+}
+
+/// How the agent's program gets into executors' containers (spec O-62).
+pub(super) fn injection(config: &Config) -> Option<Injection> {
+    let by = match config.agent.inject {
+        Inject::None => return None,
+        Inject::Init => InjectedBy::InitContainer,
+        Inject::Image => InjectedBy::ImageVolume,
+    };
+    let image = config.agent.image.clone()?;
+    Some(Injection { image, by })
 }
 
 /// The settings of ExecutorRegistry, and when the application may begin.

@@ -6,6 +6,7 @@
 
 mod avoidance;
 pub mod gangs;
+mod injection;
 mod merge;
 mod mounts;
 mod owned;
@@ -20,6 +21,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use injection::NoCommand;
+pub use injection::{InjectedBy, Injection};
 use parts::Parts;
 
 use super::claims::ClaimSpec;
@@ -79,6 +82,8 @@ pub struct Common {
     pub token: Option<TokenSource>,
     /// The path of the agent's program, if executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
+    /// How the agent's program gets into executors' containers; `None`: not at all (spec O-62).
+    pub injection: Option<Injection>,
     /// The mount path of the application's ConfigMap, if there is one (spec K-8).
     pub config_map: Option<String>,
     /// The nodes that new executors avoid (spec L-32).
@@ -120,6 +125,11 @@ pub enum TemplateError {
         request: String,
         limit: String,
     },
+    /// A profile without a command, which the agent would run (spec O-62).
+    #[error(
+        "profile {profile}: with agent.inject the agent runs the executor's command, and the image's own is unknown: set command"
+    )]
+    Command { profile: ProfileName },
     /// A profile has claims, but all pods of a Deployment share one template (spec A-80).
     #[error(
         "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
@@ -155,7 +165,13 @@ impl Template {
         for (name, spec) in profiles {
             check_label("profile name", name.as_str())?;
             check_env(name, spec)?;
-            let shape = merge::shape(spec);
+            let mut shape = merge::shape(spec);
+            if let Some(injection) = &common.injection {
+                injection::inject(&mut shape["spec"], injection).map_err(|NoCommand| {
+                    let profile = name.clone();
+                    TemplateError::Command { profile }
+                })?;
+            }
             merge::check_resources(&shape).map_err(|(resource, request, limit)| {
                 TemplateError::RequestAboveLimit {
                     profile: name.clone(),

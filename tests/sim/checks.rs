@@ -97,6 +97,9 @@ pub struct Checks {
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
     pub recorded_ends: BTreeMap<ExecutorId, usize>,
+    /// Executors whose end was recorded by a driver that did not know its successor yet. That successor may not know of
+    /// the end, but the next one does.
+    recorded_late: BTreeSet<ExecutorId>,
     /// Executors that drivers knew, or whose end was recorded, when the server was restored: it may show them alive
     /// again.
     revived: BTreeSet<ExecutorId>,
@@ -280,6 +283,9 @@ impl Checks {
             for id in ids(text(&write.sent, "/data/reported")) {
                 self.recorded_ends.entry(id).or_insert(write.driver);
             }
+        } else {
+            self.recorded_late
+                .extend(ids(text(&write.sent, "/data/reported")));
         }
         let view = self.drivers.entry(write.driver).or_default();
         if view.incarnation == Some(incarnation) {
@@ -340,10 +346,14 @@ impl Checks {
     /// Checks the ends that a driver reported.
     // spec: I-2, L-1
     pub fn check_reports(&mut self, driver: usize, ends: Vec<Ending>) -> Verdict {
+        // A driver that has not noticed its successor yet cannot know what that has recorded.
+        let later: BTreeSet<usize> = (self.drivers.keys().copied())
+            .filter(|other| !self.is_younger(driver, *other))
+            .collect();
         let view = self.drivers.entry(driver).or_default();
         for ending in ends {
             if let Some(recorded_by) = self.recorded_ends.get(&ending.entry.id)
-                && *recorded_by < driver
+                && !later.contains(recorded_by)
                 && !self.revived.contains(&ending.entry.id)
             {
                 return violated!(

@@ -315,7 +315,7 @@ impl World {
     async fn end_application(&mut self) -> Verdict {
         trace_line!("== end");
         self.checks.excuses.ending = true;
-        self.ended_clean = false;
+        (self.ended_clean, self.superseded_at_end) = (false, false);
         if let Some(number) = self.youngest() {
             self.request_stop(number, OnSignal::End);
         }
@@ -324,6 +324,9 @@ impl World {
             .await?;
         if self.drivers.borrow().iter().any(Driver::is_alive) {
             return Err("O-11: the driver does not end".to_owned());
+        }
+        if self.superseded_at_end {
+            return Ok(());
         }
         let state = self.cluster.state().await;
         let of_sets = self.script.is_of_sets();

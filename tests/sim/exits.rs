@@ -53,6 +53,9 @@ impl World {
                 self.ended_clean = true;
                 self.ended_last = Some((number, driver_exit.since));
             }
+            self.superseded_at_end |= on_signal == Some(OnSignal::End)
+                && exit == Exit::Superseded
+                && self.checks.was_incarnation_raised_since(driver_exit.since);
             self.checks.driver_ended(number);
             self.checks.budget.driver_ended(number, self.last_fault);
         }

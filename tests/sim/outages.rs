@@ -55,7 +55,12 @@ impl World {
             .youngest()
             .filter(|driver| alone && self.checks.last_ledger(*driver).is_some())
             .filter(|driver| self.network.shared().has_working_watch(*driver))
+            .filter(|driver| !self.is_paused(*driver))
             .map(|driver| OutageCheck { ended: now, driver });
+    }
+
+    fn is_paused(&self, driver: usize) -> bool {
+        (self.drivers.borrow().iter()).any(|one| one.number == driver && one.paused)
     }
 
     /// A fault is injected: it may keep the watch from being opened.

@@ -73,6 +73,9 @@ pub struct World {
     pub held: bool,
     /// Whether a driver has ended the application and exited cleanly.
     pub ended_clean: bool,
+    /// A driver that was requested to end the application has found an edited record, which says that another driver
+    /// has taken over.
+    pub superseded_at_end: bool,
     /// The driver that has just done so, and when it started.
     pub ended_last: Option<(usize, Instant)>,
     /// The application's id in the record when the fleet had converged.
@@ -138,6 +141,7 @@ impl World {
             writes: 0,
             held: false,
             ended_clean: false,
+            superseded_at_end: false,
             ended_last: None,
             app_id: String::new(),
             memory_checked_at: Instant::now(),

@@ -1,10 +1,11 @@
 //! `boatswain-agent`: the agent as a small static binary, for executors' images.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use boatswain_agent::cli::{Agent, Failed};
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
 /// EX_USAGE of sysexits.h: the command line is invalid.
@@ -13,9 +14,36 @@ const USAGE: u8 = 64;
 /// EX_SOFTWARE of sysexits.h: a panic.
 const BUG: u8 = 70;
 
+/// Run an executor's program, and handle its session with the driver. In boatswain's pods the
+/// environment variables for these options are set
+#[derive(Debug, clap::Parser)]
+#[command(
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Program {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    agent: Option<Agent>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Copy this program to a directory, such as a volume that containers share
+    Install {
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+/// EX_CANTCREAT of sysexits.h: a file cannot be written.
+const CANNOT_CREATE: u8 = 73;
+
 fn main() -> ExitCode {
-    let agent = match Agent::try_parse() {
-        Ok(agent) => agent,
+    let program = match Program::try_parse() {
+        Ok(program) => program,
         Err(error) => {
             // A closed stdout or stderr is not an error; the exit code tells the same.
             let _ = error.print();
@@ -37,6 +65,13 @@ fn main() -> ExitCode {
         tracing::error!(%panic, "panicked: the process exits");
         std::process::exit(BUG.into());
     }));
+    if let Some(Command::Install { directory }) = program.command {
+        return install(&directory);
+    }
+    let Some(agent) = program.agent else {
+        let _ = Program::command().print_help();
+        return ExitCode::from(USAGE);
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -59,6 +94,22 @@ fn main() -> ExitCode {
                 "the agent cannot start"
             );
             ExitCode::from(BUG)
+        }
+    }
+}
+
+fn install(directory: &Path) -> ExitCode {
+    match boatswain_agent::install::install(directory) {
+        Ok(copy) => {
+            tracing::info!(copy = %copy.display(), "installed");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the agent cannot be installed"
+            );
+            ExitCode::from(CANNOT_CREATE)
         }
     }
 }

@@ -2,11 +2,61 @@
 
 use crate::config::names::is_own_label;
 use crate::config::notes::{Notes, join};
-use crate::config::{ClusterMode, Config, EmbeddedNode};
+use crate::config::{ClusterMode, Config, EmbeddedNode, Inject};
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     programs(config, notes);
+    injection(config, notes);
     own_names(config, notes);
+}
+
+/// The agent can be injected only where executors have containers, a driver to talk to, and a known command (spec
+/// O-62).
+fn injection(config: &Config, notes: &mut Notes) {
+    if config.agent.inject == Inject::None {
+        return;
+    }
+    let inject = config.agent.inject.as_str();
+    if config.agent.image.is_none() {
+        notes.contradict(
+            &["agent.image", "agent.inject"],
+            format!("missing, and agent.inject is \"{inject}\""),
+            "name an image that contains /usr/bin/boatswain-agent, such as boatswain's own",
+        );
+    }
+    if config.backend.sessions.listen.is_none() {
+        notes.contradict(
+            &["agent.inject", "backend.listen"],
+            format!("found \"{inject}\", and backend.listen is not set, so no agent can reach the driver"),
+            "set backend.listen, or remove it",
+        );
+    }
+    let processes = config.embedded.node == EmbeddedNode::Process;
+    if config.cluster.mode == ClusterMode::Embedded && processes {
+        notes.contradict(
+            &["agent.inject", "cluster.mode", "embedded.node"],
+            format!(
+                "found \"{inject}\", and executors are processes of this machine, without an image"
+            ),
+            "remove it, and begin the command with the program that BOATSWAIN_AGENT names",
+        );
+    }
+    for (name, profile) in &config.profiles {
+        let of = |key: &str| format!("profiles.{name}.{key}");
+        let template = profile.template.as_ref();
+        let command = !profile.command.is_empty()
+            || template.is_some_and(|template| template.may_have("command"));
+        if profile.executors > 0
+            && !command
+            && notes.are_sound(&["executors", "template", "command"].map(of))
+        {
+            notes.refuse(
+                &of("command"),
+                format!("missing, and agent.inject is \"{inject}\": the agent runs the command, and the image's own is unknown"),
+                "name the program that the image's entrypoint begins",
+            );
+        }
+    }
 }
 
 fn programs(config: &Config, notes: &mut Notes) {

@@ -164,6 +164,21 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
     ),
     ("backend.listen = \"7078\"", "backend.listen", "with a port"),
     (
+        "profiles.default = { image = \"a\", command = [\"worker\"] }\nbackend.listen = \"127.0.0.1:1\"\nagent.inject = \"init\"",
+        "agent.image",
+        "/usr/bin/boatswain-agent",
+    ),
+    (
+        "profiles.default = { image = \"a\", command = [\"worker\"] }\nagent = { inject = \"init\", image = \"boatswain:1\" }",
+        "agent.inject",
+        "set backend.listen",
+    ),
+    (
+        "backend.listen = \"127.0.0.1:1\"\nagent = { inject = \"image\", image = \"boatswain:1\" }",
+        "profiles.default.command",
+        "entrypoint",
+    ),
+    (
         "[backend]\nlisten = \"127.0.0.1:1\"\nauth = \"derived\"",
         "backend.key_file",
         "name a file",

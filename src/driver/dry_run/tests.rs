@@ -148,7 +148,15 @@ async fn the_objects_of_a_dry_run_pass_strict_validation() {
     use devcluster;
     use tower::ServiceExt;
     let cluster = devcluster::start(devcluster::Options::default());
-    let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
+    let (_, mut shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
+    for inject in ["init", "image"] {
+        let (_, injected) = self::shown(&format!(
+            "agent = {{ inject = \"{inject}\", image = \"boatswain:1\" }}\napp.name = \"{inject}\"\n\
+             [profiles.default]\nimage = \"engine:1\"\ncommand = [\"worker\"]\n\
+             [backend]\nlisten = \"127.0.0.1:7078\"\n[cluster]\nnamespace = \"default\"",
+        ));
+        shown.extend(injected);
+    }
     for document in shown {
         let resource = match document["kind"].as_str() {
             Some("Pod") => "pods",

@@ -55,7 +55,9 @@ impl Checks {
                     return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
                 }
                 None if entry.adopted
-                    && (self.recorded_ends.contains_key(&id) || self.reported.contains(&id)) => {}
+                    && (self.recorded_ends.contains_key(&id)
+                        || self.recorded_late.contains(&id)
+                        || self.reported.contains(&id)) => {}
                 None => view
                     .unreported
                     .extend(entry.uid().map(|uid| (id, uid.clone()))),
@@ -378,6 +380,8 @@ impl Checks {
         created.too_late
             || by_another_meanwhile
             || is_second
+            // After a restore, another driver gave out the same ids.
+            || self.has_outdated_incarnation(created.driver)
             || self.was_history_replaced_since(created.at)
     }
 }

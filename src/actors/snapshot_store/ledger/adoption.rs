@@ -61,9 +61,12 @@ impl Ledger {
         let at = self.at(now, epoch);
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
             bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
-            // A restored server may show an executor alive again that had ended before.
-            let is_alive = matches!(bound.class(), Class::Pending(_) | Class::Running);
-            if !is_alive && self.inheritance.reported.contains(*id) {
+            if self.inheritance.reported.contains(*id) {
+                // Another pod of an executor that has ended, or one that a restored server shows alive again: an orphan
+                // (spec E-3, E-9).
+                if matches!(bound.class(), Class::Pending(_) | Class::Running) {
+                    return false;
+                }
                 bound.end = Some(Arc::new(self.inheritance.reason(&bound)));
             }
             self.put(None, bound, draft);

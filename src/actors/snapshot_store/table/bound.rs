@@ -65,9 +65,8 @@ fn sighted(
     at: &At,
 ) -> Option<Entry> {
     let same = is_same(bound, &pod.version, at.epoch);
-    // A pod that becomes readable is news, even at the same version.
     let accepted = if same {
-        bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable()
+        is_news_at_same_version(bound, pod, authority)
     } else {
         accepts(bound, &pod.version, authority, at.epoch)
     };
@@ -243,6 +242,15 @@ fn held_version(bound: &Bound, epoch: Epoch) -> &ResourceVersion {
 
 fn is_same(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
     bound.epoch == epoch && bound.pod.version == *version
+}
+
+/// A pod that becomes readable is news. A full list with another state of a pod is from another history, in which the
+/// pod has the same version by coincidence (spec S-13).
+fn is_news_at_same_version(bound: &Bound, pod: &Pod, authority: Authority<'_>) -> bool {
+    let (was_unreadable, unreadable) = (bound.pod.phase.is_unreadable(), pod.phase.is_unreadable());
+    let contradicts =
+        matches!(authority, Authority::FullList(_)) && bound.pod.state() != pod.state();
+    !unreadable && (was_unreadable || contradicts)
 }
 
 fn is_newer(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {

@@ -213,9 +213,11 @@ fn an_end_that_was_reported_before_is_not_reported_again() {
     // Its pod is still there, to be deleted or kept.
     assert!(store.entry(5).has_ended() && store.entry(5).is_reported());
     assert!(store.entry(6).is_reported());
-    // The server was restored to an earlier state.
-    assert_eq!(store.state(7), "Running");
-    assert!(!store.entry(7).is_reported());
+    // It ended for its application, so its pod must go.
+    assert_eq!(
+        (store.state(7), store.orphans()),
+        ("ended", vec!["u7".to_owned()])
+    );
     assert_eq!(store.state(8), "ended");
 }
 

@@ -157,6 +157,17 @@ fn an_unnoticed_restore_is_detected_by_an_older_item_in_a_newer_list() {
     );
 }
 
+// spec: S-13, S-10
+#[test]
+fn an_unnoticed_restore_is_detected_by_another_state_at_the_same_version() {
+    let mut store = two();
+    store.seen(terminating(running(1, "u1", 101)));
+    store.seen(running(1, "u1", 101));
+    assert_eq!(store.state(1), "Terminating", "an event proves nothing");
+    store.list(200, vec![running(1, "u1", 101), running(2, "u2", 60)]);
+    assert_eq!(store.state(1), "Running");
+}
+
 // spec: S-13, E-3
 #[test]
 fn a_removed_executors_pod_that_a_restored_server_brings_back_is_an_orphan_pod() {
