@@ -1,5 +1,5 @@
 //! The sections `[backend]`, `[agent]` and `[adoption]`: sessions between executors and the driver,
-//! and how executors are ended (spec B-1 to B-30, O-50, O-62).
+//! and how executors are ended (spec B-1 to B-30, O-50, O-65).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -125,7 +125,7 @@ const LABEL: Text = Text {
 };
 
 choice! {
-    /// How the agent's program gets into executors' containers (spec O-62).
+    /// How the agent's program gets into executors' containers (spec O-65).
     pub enum Inject {
         /// Not at all: the executors' image contains it if it is wanted.
         None = "none",

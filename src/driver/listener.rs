@@ -123,7 +123,7 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// How the agent's program gets into executors' containers (spec O-62).
+/// How the agent's program gets into executors' containers (spec O-65).
 pub(super) fn injection(config: &Config) -> Option<Injection> {
     let by = match config.agent.inject {
         Inject::None => return None,

@@ -82,7 +82,7 @@ pub struct Common {
     pub token: Option<TokenSource>,
     /// The path of the agent's program, if executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
-    /// How the agent's program gets into executors' containers; `None`: not at all (spec O-62).
+    /// How the agent's program gets into executors' containers; `None`: not at all (spec O-65).
     pub injection: Option<Injection>,
     /// The mount path of the application's ConfigMap, if there is one (spec K-8).
     pub config_map: Option<String>,
@@ -125,7 +125,7 @@ pub enum TemplateError {
         request: String,
         limit: String,
     },
-    /// A profile without a command, which the agent would run (spec O-62).
+    /// A profile without a command, which the agent would run (spec O-65).
     #[error(
         "profile {profile}: with agent.inject the agent runs the executor's command, and the image's own is unknown: set command"
     )]

@@ -1,4 +1,4 @@
-//! Copies this program to a directory from which an executor's container runs it (spec O-62).
+//! Copies this program to a directory from which an executor's container runs it (spec O-65).
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -49,7 +49,7 @@ pub fn install(directory: &Path) -> Result<PathBuf, InstallError> {
 mod tests {
     use super::*;
 
-    // spec: O-62
+    // spec: O-65
     #[test]
     fn the_copy_can_be_executed_by_everyone_and_replaces_an_earlier_one() {
         let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ mod tests {
         }
     }
 
-    // spec: O-62
+    // spec: O-65
     #[test]
     fn a_directory_that_does_not_exist_is_named() {
         let error = install(Path::new("/nowhere/here")).unwrap_err();

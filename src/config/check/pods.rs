@@ -11,7 +11,7 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
 }
 
 /// The agent can be injected only where executors have containers, a driver to talk to, and a known command (spec
-/// O-62).
+/// O-65).
 fn injection(config: &Config, notes: &mut Notes) {
     if config.agent.inject == Inject::None {
         return;

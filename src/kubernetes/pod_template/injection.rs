@@ -1,4 +1,4 @@
-//! Injects the agent's program into executors' containers, so that their images need not contain it (spec O-62).
+//! Injects the agent's program into executors' containers, so that their images need not contain it (spec O-65).
 
 use serde_json::{Value, json};
 

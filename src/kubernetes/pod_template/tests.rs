@@ -460,7 +460,7 @@ fn injecting(by: InjectedBy) -> Common {
     }
 }
 
-// spec: O-62
+// spec: O-65
 #[test]
 fn an_injected_agent_runs_the_executors_command_as_its_child() {
     let spec = || ProfileSpec {
@@ -502,7 +502,7 @@ fn an_injected_agent_runs_the_executors_command_as_its_child() {
     );
 }
 
-// spec: O-62
+// spec: O-65
 #[test]
 fn a_profile_without_a_command_cannot_be_run_by_an_injected_agent() {
     let mut spec = profile();
