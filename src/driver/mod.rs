@@ -19,6 +19,7 @@ mod profile_spec;
 mod provisioners;
 mod reporter;
 mod running;
+mod serving;
 mod settings;
 mod starting;
 mod stopping;

@@ -1,26 +1,23 @@
 //! The phases of a start: prepare, find and take over the application, create the actors, serve.
 
-use axum::Router;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
 use crate::planted::{self, Planted};
-use crate::server::api::{self, tokens};
 use crate::telemetry::millis;
 
 use super::Environment;
-use super::actors::Actors;
 use super::early::Early;
 use super::handle::Command;
-use super::listener::{self, Listener};
+use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
+use super::serving::Serving;
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
 
@@ -77,7 +74,7 @@ pub(super) async fn start(
     })
 }
 
-/// Reads the files that the configuration names and opens the API's port, before any call to the
+/// Reads the files that the configuration names and opens the ports of API, metrics and probes, before any call to the
 /// cluster.
 async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
     let content = owned_resources::content(config).map_err(|error| {
@@ -87,7 +84,7 @@ async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
     let serving = Serving::open(config).await.map_err(|error| {
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            "the api cannot be served"
+            "the driver's ports cannot be opened"
         );
         Exit::Configuration
     })?;
@@ -118,51 +115,4 @@ async fn take_over(
 fn exit_of(error: StartError) -> Exit {
     tracing::error!(exit = error.exit.code(), "{error}");
     error.exit
-}
-
-/// The HTTP servers, which run until this is dropped.
-pub(super) struct Serving {
-    tasks: JoinSet<()>,
-    /// The routes of the API; `None` until the actors run.
-    routes: watch::Sender<Option<Router>>,
-    /// The tokens of the API's clients; `None` without the API.
-    tokens: Option<tokens::Current>,
-}
-
-impl Serving {
-    /// Opens the API's port, if one is configured.
-    async fn open(config: &Config) -> Result<Self, api::ApiError> {
-        let mut tasks = JoinSet::new();
-        let (routes, served) = watch::channel(None);
-        let api = match (config.api.listen, &config.api.token_file) {
-            (Some(address), Some(file)) => Some(api::Server::bind(address, file).await?),
-            _ => None,
-        };
-        let tokens = api.as_ref().map(|api| api.tokens.clone());
-        if let Some(api) = api {
-            tasks.spawn(api.run(served, listener::limits(config)));
-        }
-        Ok(Self {
-            tasks,
-            routes,
-            tokens,
-        })
-    }
-
-    /// Serves the API and the executors' sessions, on one port or two.
-    fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
-        let one_port = matches!(listener, Some(Listener { server: None, .. }));
-        if let Some(tokens) = self.tokens.take() {
-            let mut router = api::router(actors.api.clone(), tokens, actors.limits);
-            if let (true, Some(sessions)) = (one_port, &actors.sessions) {
-                router = router.merge(sessions.routes());
-            }
-            self.routes.send_replace(Some(router));
-        }
-        let server = listener.and_then(|listener| listener.server);
-        if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
-            self.tasks
-                .spawn(server.run(sessions.clone(), actors.limits));
-        }
-    }
 }

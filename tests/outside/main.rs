@@ -24,6 +24,7 @@ mod executors;
 mod faults_by_hand;
 mod hostile_answers;
 mod hostile_pods;
+mod listeners;
 mod local_run;
 mod ports;
 mod quiet;

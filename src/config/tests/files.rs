@@ -108,6 +108,9 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "app.ttl" {
             sets.push("api.listen=127.0.0.1:0".to_owned());
         }
+        if path == "metrics.token_file" {
+            sets.push("metrics.listen=127.0.0.1:0".to_owned());
+        }
         if ["api.listen", "app.ttl"].contains(&path.as_str()) {
             sets.push("api.token_file=token".to_owned());
         }

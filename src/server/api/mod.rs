@@ -9,6 +9,7 @@ mod commands;
 mod demand;
 mod early;
 mod events;
+pub mod monitoring;
 mod openapi;
 mod profiles;
 mod routes;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 use axum::Router;
+use axum::extract::FromRef;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -83,6 +85,12 @@ struct Api {
     followers: Arc<Semaphore>,
 }
 
+impl FromRef<Api> for Actors {
+    fn from_ref(api: &Api) -> Self {
+        api.actors.clone()
+    }
+}
+
 /// Sends a message to an actor and waits for the answer.
 async fn ask<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
 where
@@ -116,7 +124,11 @@ impl Server {
 
     /// Serves until it is dropped. The driver's routes are served once they exist.
     pub async fn run(self, driver: early::Routes, limits: Limits) {
-        let served = serve::serve(self.listener, early::router(driver), limits.strangers);
+        let served = serve::serve(
+            self.listener,
+            early::router(driver, early::alone()),
+            limits.strangers,
+        );
         tokio::join!(served, self.follower.run());
     }
 }
