@@ -44,7 +44,7 @@ pub use effective::{Effective, Setting};
 pub(crate) use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
-pub use listeners::{Metrics, Probes};
+pub use listeners::{Metrics, Probes, Tls};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
@@ -99,6 +99,7 @@ section! {
         pub api: Api = section(Api::read);
         pub metrics: Metrics = section(Metrics::read);
         pub probes: Probes = section(Probes::read);
+        pub tls: Tls = section(Tls::read);
         pub shutdown: Shutdown = section(Shutdown::read);
         pub log: Log = section(Log::read);
     }

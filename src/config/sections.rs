@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{choice, section};
-use super::kinds::{Choice, LOOPBACK, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span};
+use super::kinds::{
+    ADDRESS, Choice, Flag, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span,
+};
 use super::names::{LONGEST_PREFIX, NameRule, is_dns_label, is_dns_subdomain, is_label_value};
 use crate::model::AppId;
 use crate::telemetry::{LogFormat, is_level};
@@ -160,9 +162,11 @@ section! {
     /// `[api]`: the HTTP API for operators and clients (spec O-50).
     pub struct Api {
         /// `None`: the API is off.
-        pub listen: Option<SocketAddr> = option(LOOPBACK);
+        pub listen: Option<SocketAddr> = option(ADDRESS);
         /// The file with the accepted tokens; required where the API listens.
         pub token_file: Option<PathBuf> = option(PATH);
+        /// Whether it speaks plain HTTP, with `[tls]` or on an address that others can reach.
+        pub plain_http: bool = value(Flag) or false;
     }
 }
 

@@ -260,6 +260,7 @@ fn pod_templates(
         driver_url,
         token,
         agent: None,
+        ca_file: listener::ca_path(config),
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };

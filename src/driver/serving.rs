@@ -1,4 +1,5 @@
-//! The listeners of the API, of metrics and of probes, which are open from the start on.
+//! The listeners of the API, of metrics and of probes, which are open from the start on, and the
+//! certificate of API and sessions.
 
 use std::net::SocketAddr;
 
@@ -6,11 +7,15 @@ use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::server::api::monitoring::{self, Served};
 use crate::server::api::{self, ApiError, tokens};
+use crate::server::tls::authority::{Authority, AuthorityError, Issuing};
+use crate::server::tls::files::FilesError;
 
 use super::actors::Actors;
+use super::certificates::{self, Source};
 use super::listener::{self, Listener};
 
 /// The HTTP servers, which run until this is dropped.
@@ -19,6 +24,7 @@ pub(super) struct Serving {
     /// `None` without the API.
     api: Option<Api>,
     monitoring: Vec<(Routes, Served)>,
+    certificate: Source,
 }
 
 struct Api {
@@ -30,14 +36,25 @@ struct Api {
 /// The routes of a listener; `None` until the actors run.
 type Routes = watch::Sender<Option<Router>>;
 
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServingError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Certificate(#[from] FilesError),
+}
+
 impl Serving {
     /// Opens the ports that are configured.
-    pub(super) async fn open(config: &Config) -> Result<Self, ApiError> {
+    pub(super) async fn open(config: &Config, clock: Clock) -> Result<Self, ServingError> {
         let limits = listener::limits(config);
+        let mut tasks = JoinSet::new();
+        let certificate = Source::open(&config.tls, clock, &mut tasks)?;
         let mut serving = Self {
-            tasks: JoinSet::new(),
+            tasks,
             api: None,
             monitoring: Vec::new(),
+            certificate,
         };
         if let (Some(address), Some(file)) = (config.api.listen, &config.api.token_file) {
             let server = api::Server::bind(address, file).await?;
@@ -46,7 +63,8 @@ impl Serving {
                 routes,
                 tokens: server.tokens.clone(),
             });
-            serving.tasks.spawn(server.run(served, limits));
+            let tls = serving.certificate.tls().filter(|_| !config.api.plain_http);
+            serving.tasks.spawn(server.run(served, limits, tls));
         }
         for server in monitoring_servers(config).await? {
             let (routes, served) = watch::channel(None);
@@ -54,6 +72,32 @@ impl Serving {
             serving.tasks.spawn(server.run(served, limits));
         }
         Ok(serving)
+    }
+
+    /// Issues the certificate by the driver's own CA.
+    ///
+    /// # Errors
+    ///
+    /// None can be issued.
+    pub(super) fn certify(
+        &mut self,
+        authority: Authority,
+        names: Vec<String>,
+    ) -> Result<(), AuthorityError> {
+        let Source::Issued { holder, clock, .. } = &mut self.certificate else {
+            return Ok(());
+        };
+        let Some(holder) = holder.take() else {
+            return Ok(());
+        };
+        let issuing = Issuing {
+            authority,
+            names,
+            clock: *clock,
+        };
+        let certificate = issuing.begin(&holder)?;
+        self.tasks.spawn(issuing.run(certificate, holder));
+        Ok(())
     }
 
     /// Serves the API and the executors' sessions, on one port or two, metrics and probes.
@@ -69,10 +113,16 @@ impl Serving {
         for (routes, served) in &self.monitoring {
             routes.send_replace(Some(monitoring::router(actors.api.clone(), served)));
         }
+        let server_with_tls = listener.as_ref().is_some_and(|listener| listener.tls);
         let server = listener.and_then(|listener| listener.server);
         if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
+            let tls = self.certificate.tls().filter(|_| server_with_tls);
             self.tasks
-                .spawn(server.run(sessions.clone(), actors.limits));
+                .spawn(server.run(sessions.clone(), actors.limits, tls));
+        }
+        if let Some(tls) = self.certificate.tls() {
+            self.tasks
+                .spawn(certificates::report(tls, actors.api.meter.clone()));
         }
     }
 }

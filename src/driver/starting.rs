@@ -10,6 +10,7 @@ use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
 use super::Environment;
+use super::certificates;
 use super::early::Early;
 use super::handle::Command;
 use super::listener::Listener;
@@ -18,6 +19,7 @@ use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
 use super::serving::Serving;
+use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
 
@@ -29,7 +31,7 @@ pub(super) async fn start(
     commands: mpsc::UnboundedReceiver<Command>,
 ) -> Result<Running, Exit> {
     let began = Instant::now();
-    let (content, mut serving) = prepare(&config).await?;
+    let (content, mut serving) = prepare(&config, &environment).await?;
     let mut early = Early::new(&config, commands);
     let found = early.during(find(&config, &environment)).await?;
     early.know(found.owner_chain.as_ref());
@@ -39,8 +41,8 @@ pub(super) async fn start(
         tracing::info!("stopped at the first start, before anything was made");
         return Err(Exit::Clean);
     }
-    let taken = take_over(found, &config, &environment, content.as_ref());
-    let application = early.during(taken).await?;
+    let taken = take_over(found, &config, &environment, content);
+    let (application, authorities) = early.during(taken).await?;
     let proofs = ProfileProofs::of(&config);
     succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
@@ -51,6 +53,15 @@ pub(super) async fn start(
         );
         Exit::Configuration
     })?;
+    if let Some(authorities) = authorities {
+        let names = certificates::names(&config, &application, listener.as_ref());
+        serving
+            .certify(authorities.present, names)
+            .map_err(|error| {
+                tracing::error!(%error, "no certificate can be issued");
+                Exit::Configuration
+            })?;
+    }
     let actors = wiring::wire(
         &config,
         &environment,
@@ -76,18 +87,23 @@ pub(super) async fn start(
 
 /// Reads the files that the configuration names and opens the ports of API, metrics and probes, before any call to the
 /// cluster.
-async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
+async fn prepare(
+    config: &Config,
+    environment: &Environment,
+) -> Result<(Option<Content>, Serving), Exit> {
     let content = owned_resources::content(config).map_err(|error| {
         tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
         Exit::Configuration
     })?;
-    let serving = Serving::open(config).await.map_err(|error| {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "the driver's ports cannot be opened"
-        );
-        Exit::Configuration
-    })?;
+    let serving = Serving::open(config, environment.clock)
+        .await
+        .map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the driver's ports cannot be opened"
+            );
+            Exit::Configuration
+        })?;
     Ok((content, serving))
 }
 
@@ -97,17 +113,28 @@ async fn find(config: &Config, environment: &Environment) -> Result<Found, Exit>
     found.map_err(exit_of)
 }
 
-/// Takes over the application, and creates or corrects the owned resources.
+/// Takes over the application, and creates or corrects the owned resources. Returns the driver's
+/// own CA too, if it has one.
 async fn take_over(
     found: Found,
     config: &Config,
     environment: &Environment,
-    content: Option<&Content>,
-) -> Result<Application, Exit> {
+    mut content: Option<Content>,
+) -> Result<(Application, Option<Authorities>), Exit> {
     let taken_over = async {
         let mut application = succession::take_over_application(found, config, environment).await?;
-        succession::ensure_owned_resources(config, environment, &mut application, content).await?;
-        Ok(application)
+        let (authorities, secret) = match config.tls.generate {
+            true => Some(authority::ensure(config, environment, &application).await?),
+            false => None,
+        }
+        .unzip();
+        if let (Some(content), Some(authorities)) = (&mut content, &authorities) {
+            owned_resources::hand_out(authorities.trusted(), content);
+        }
+        let content = content.as_ref();
+        succession::ensure_owned_resources(config, environment, &mut application, content, secret)
+            .await?;
+        Ok((application, authorities))
     };
     taken_over.await.map_err(exit_of)
 }

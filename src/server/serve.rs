@@ -17,6 +17,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_user_timeout};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -26,6 +27,8 @@ use tower::util::MapRequest;
 use admission::{Admission, Admitted, Strangers};
 pub(crate) use admission::{Full, admit};
 use bounded::Bounded;
+
+use super::tls::Tls;
 
 /// How long a connection may take to send a request's header. Applies to new connections as well as
 /// to idle ones.
@@ -83,7 +86,9 @@ pub async fn listen(
 /// request proves who the client is: see [`admit`]. There are at most `most` strangers; when more
 /// come, the oldest is disconnected. So a flood of connections keeps neither clients out nor probes.
 /// A connection that was upgraded to a WebSocket belongs to the router and does not count.
-pub async fn serve(listener: TcpListener, router: Router, most: usize) {
+///
+/// With `tls` all connections are HTTPS; a stranger's time includes the handshake.
+pub async fn serve(listener: TcpListener, router: Router, most: usize, tls: Option<Tls>) {
     let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
     let mut strangers = Strangers::default();
@@ -99,7 +104,13 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
             taken = listener.accept(), if free.is_some() => match (taken, free.take()) {
                 (Ok((connection, _)), Some(place)) => {
                     let (admission, admitted) = Admission::stranger(place);
-                    let talking = talk(connection, router.clone(), admission, admitted.clone());
+                    let talking = Talk {
+                        router: router.clone(),
+                        tls: tls.clone(),
+                        admission,
+                        admitted: admitted.clone(),
+                    };
+                    let talking = talking.over(connection);
                     let task = connections.spawn(talking);
                     strangers.add(admitted, task);
                 }
@@ -114,11 +125,45 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
     }
 }
 
-/// Serves a connection until it ends, or until its client has not proved who it is in time.
-async fn talk(connection: TcpStream, router: Router, admission: Admission, admitted: Admitted) {
-    if let Err(error) = prepare(&connection) {
-        tracing::debug!(%error, "the options of a connection could not be set");
+/// A connection's conversation.
+struct Talk {
+    router: Router,
+    tls: Option<Tls>,
+    admission: Admission,
+    admitted: Admitted,
+}
+
+impl Talk {
+    /// Serves a connection until it ends, or until its client has not proved who it is in time.
+    async fn over(self, connection: TcpStream) {
+        if let Err(error) = prepare(&connection) {
+            tracing::debug!(%error, "the options of a connection could not be set");
+        }
+        let connection = Bounded::new(connection, UNREAD);
+        let (router, admission) = (self.router, self.admission);
+        let talking = async {
+            match self.tls {
+                None => http(connection, router, admission).await,
+                Some(tls) => match tls.accept(connection).await {
+                    Ok(connection) => http(connection, router, admission).await,
+                    Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                },
+            }
+        };
+        let mut talking = pin!(talking);
+        tokio::select! {
+            biased;
+            () = &mut talking => {}
+            () = self.admitted.wait() => talking.await,
+            () = sleep(PROOF) => {}
+        }
     }
+}
+
+async fn http<S>(connection: S, router: Router, admission: Admission)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -128,19 +173,10 @@ async fn talk(connection: TcpStream, router: Router, admission: Admission, admit
         request
     });
     let service = TowerToHyperService::new(service);
-    let connection = TokioIo::new(Bounded::new(connection, UNREAD));
-    let mut talking = pin!(
-        builder
-            .serve_connection(connection, service)
-            .with_upgrades()
-    );
-    let ended = tokio::select! {
-        biased;
-        ended = &mut talking => ended,
-        () = admitted.wait() => talking.await,
-        () = sleep(PROOF) => return,
-    };
-    if let Err(error) = ended {
+    let talking = builder
+        .serve_connection(TokioIo::new(connection), service)
+        .with_upgrades();
+    if let Err(error) = talking.await {
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
@@ -166,7 +202,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "hello"));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, most));
+        serving.spawn(serve(listener, router, most, None));
         (address, serving)
     }
 
@@ -212,7 +248,7 @@ mod tests {
         };
         let router = Router::new().route("/", get(prove));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, 2));
+        serving.spawn(serve(listener, router, 2, None));
         let mut client = TcpStream::connect(address).await.unwrap();
         assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
         let mut strangers = Vec::new();
@@ -241,7 +277,7 @@ mod tests {
         };
         let router = Router::new().route("/", get(endless));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, 8));
+        serving.spawn(serve(listener, router, 8, None));
         let mut deaf = TcpStream::connect(address).await.unwrap();
         deaf.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             .await

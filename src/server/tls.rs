@@ -1,10 +1,12 @@
 //! The certificate with which API and sessions speak HTTPS (spec O-53).
 //!
 //! - [`Tls`]: what listeners use: the certificate for each new connection.
+//! - [`authority`]: the driver's own CA.
 //! - [`files`]: certificate and key in files that may be replaced at any time.
 //! - [`reload`]: what a look at these files means: pure functions.
 //! - [`validity`]: until when a certificate is valid.
 
+pub mod authority;
 pub mod files;
 pub mod reload;
 pub mod validity;
@@ -42,7 +44,9 @@ pub enum Unusable {
     NoCertificate(String),
     #[error("{0} contains no private key in PEM: -----BEGIN PRIVATE KEY-----, without a password")]
     NoKey(String),
-    #[error("the key in {key} is not that of the first certificate in {certificate}, or is of a type that is not supported: {why}")]
+    #[error(
+        "the key in {key} is not that of the first certificate in {certificate}, or is of a type that is not supported: {why}"
+    )]
     NotAPair {
         certificate: String,
         key: String,
@@ -90,6 +94,16 @@ impl Certificate {
             expires: validity.end,
         })
     }
+}
+
+/// Whether a text has certificates in PEM, and all of them can be read.
+pub fn is_ca(text: &str) -> bool {
+    let mut any = false;
+    let all = CertificateDer::pem_slice_iter(text.as_bytes()).all(|certificate| {
+        any = true;
+        certificate.is_ok_and(|certificate| validity::of(&certificate).is_some())
+    });
+    any && all
 }
 
 fn server_config(
@@ -147,9 +161,8 @@ impl Tls {
         TlsAcceptor::from(config).accept(stream).await
     }
 
-    /// When the certificate expires, and again each time it was replaced; `None` when there are no
-    /// further ones.
-    pub async fn next_expiry(&mut self) -> Option<Timestamp> {
+    /// When the certificate expires. Waits for the first one; `None` if there will be none.
+    pub async fn expiry(&mut self) -> Option<Timestamp> {
         loop {
             let expires = self.0.borrow_and_update().as_ref().map(|it| it.expires);
             if expires.is_some() {
@@ -162,5 +175,32 @@ impl Tls {
     /// Waits until the certificate is replaced; false if it never will be.
     pub async fn replaced(&mut self) -> bool {
         self.0.changed().await.is_ok()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::pki_types::ServerName;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+    use super::*;
+
+    /// Makes a handshake as a client that trusts this CA and asks for a server of this name.
+    pub(crate) async fn shaken(ca: &str, name: &str, holder: &Holder) -> Result<(), String> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let (client, _) = tokio::join!(connector.connect(name, near), holder.tls().accept(far));
+        client.map(drop).map_err(|error| error.to_string())
     }
 }

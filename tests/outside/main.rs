@@ -34,3 +34,4 @@ mod starting;
 mod stopping;
 mod succession;
 mod talking;
+mod tls;

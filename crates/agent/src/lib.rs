@@ -17,6 +17,7 @@ pub mod identity;
 pub mod protocol;
 mod state;
 mod status;
+pub mod trust;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

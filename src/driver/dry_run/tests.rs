@@ -35,6 +35,7 @@ const MOUNTED: &str = r#"
         size = "10Gi"
         [backend]
         listen = "0.0.0.0:7078"
+        plain_http = true
         service_selector = { app = "driver" }
     "#;
 

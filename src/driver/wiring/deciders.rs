@@ -9,6 +9,7 @@ use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::set_scaler::{self, SetScaler};
 use crate::actors::snapshot_store::delivery::Timing;
+use crate::driver::listener;
 use crate::driver::profile_spec;
 use crate::driver::provisioners;
 use crate::driver::settings;
@@ -155,6 +156,7 @@ fn common(basis: &Basis<'_>) -> Common {
         driver_url: basis.driver_url.clone(),
         token: (basis.listener).map(|listener| listener.token_source(&record.app_id)),
         agent: basis.agent.clone(),
+        ca_file: listener::ca_path(basis.config),
         config_map: mounts_config_map.then(|| basis.config.config_map.mount_path.clone()),
         avoid: Default::default(),
     }

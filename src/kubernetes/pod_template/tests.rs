@@ -14,6 +14,7 @@ pub(super) fn common() -> Common {
         driver_url: Some("http://driver:7070".to_owned()),
         token: None,
         agent: None,
+        ca_file: None,
         config_map: None,
         avoid: Avoid::default(),
     }

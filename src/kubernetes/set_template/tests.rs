@@ -21,6 +21,7 @@ fn common() -> Common {
             audience: "boatswain.dev/etl-1".to_owned(),
         }),
         agent: None,
+        ca_file: None,
         config_map: None,
         avoid: Default::default(),
     }

@@ -39,6 +39,7 @@ use crate::actors::profiles::Profiles;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
+use crate::server::tls::Tls;
 use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
@@ -122,13 +123,11 @@ impl Server {
         })
     }
 
-    /// Serves until it is dropped. The driver's routes are served once they exist.
-    pub async fn run(self, driver: early::Routes, limits: Limits) {
-        let served = serve::serve(
-            self.listener,
-            early::router(driver, early::alone()),
-            limits.strangers,
-        );
+    /// Serves until it is dropped, with `tls` over HTTPS. The driver's routes are served once they
+    /// exist.
+    pub async fn run(self, driver: early::Routes, limits: Limits, tls: Option<Tls>) {
+        let router = early::router(driver, early::alone());
+        let served = serve::serve(self.listener, router, limits.strangers, tls);
         tokio::join!(served, self.follower.run());
     }
 }

@@ -128,7 +128,10 @@ mod tests {
         let (first, second) = (pair(), pair());
         let used = reload.look(Ok(first.clone()), NAMES);
         assert!(matches!(used, Step::Use(_)), "{used:?}");
-        assert!(matches!(reload.look(Ok(first.clone()), NAMES), Step::Nothing));
+        assert!(matches!(
+            reload.look(Ok(first.clone()), NAMES),
+            Step::Nothing
+        ));
         let half = Contents {
             key: first.key.clone(),
             ..second.clone()
@@ -136,7 +139,10 @@ mod tests {
         let Step::Complain(why) = reload.look(Ok(half.clone()), NAMES) else {
             panic!("half a pair is used");
         };
-        assert!(why.contains("tls.key is not that of") && why.contains("tls.crt"), "{why}");
+        assert!(
+            why.contains("tls.key is not that of") && why.contains("tls.crt"),
+            "{why}"
+        );
         let again = reload.look(Ok(half), NAMES);
         assert!(matches!(again, Step::Nothing), "it is said once: {again:?}");
         assert!(matches!(reload.look(Ok(second), NAMES), Step::Use(_)));
@@ -197,7 +203,10 @@ mod tests {
             assert_eq!(warned, warns, "{hour}");
         }
         let mut expiry = Expiry::default();
-        assert!(!expiry.warns(at(0), at(day), at(19)), "it is renewed after 16 h");
+        assert!(
+            !expiry.warns(at(0), at(day), at(19)),
+            "it is renewed after 16 h"
+        );
         assert!(expiry.warns(at(0), at(day), at(20)));
     }
 }

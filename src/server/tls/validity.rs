@@ -38,10 +38,12 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = match first {
-        0..0x80 => (usize::from(first), rest),
+        0..=0x7f => (usize::from(first), rest),
         0x81..=0x84 => {
             let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            let length = length
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             (length, rest)
         }
         _ => return None,
@@ -86,7 +88,10 @@ mod tests {
     // spec: O-53
     #[test]
     fn the_validity_is_read_on_both_sides_of_2050() {
-        for (from, until) in [((2024, 2, 29), (2049, 12, 31)), ((1999, 1, 1), (2050, 6, 1))] {
+        for (from, until) in [
+            ((2024, 2, 29), (2049, 12, 31)),
+            ((1999, 1, 1), (2050, 6, 1)),
+        ] {
             let mut params = CertificateParams::new(vec!["a".to_owned()]).unwrap();
             params.not_before = date_time_ymd(from.0, from.1, from.2);
             params.not_after = date_time_ymd(until.0, until.1, until.2);

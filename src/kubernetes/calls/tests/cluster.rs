@@ -33,6 +33,7 @@ fn executor(id: u64) -> PodBody {
         driver_url: None,
         token: None,
         agent: None,
+        ca_file: None,
         config_map: None,
         avoid: Default::default(),
     };
