@@ -57,8 +57,8 @@ pub use profile::{
 pub use reader::KnownKey;
 pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{
-    Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
-    OnSignal, Shutdown,
+    AccountRight, Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors,
+    Labels, Log, OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
 pub use strategy::{Gang, Strategy};

@@ -110,6 +110,12 @@ pub(super) fn audience(app: &AppId) -> String {
     format!("boatswain.dev/{app}")
 }
 
+/// The audience of the tokens of service accounts that call the API. It is known before the
+/// application's first start, and no executor's token has it.
+pub(super) fn api_audience(namespace: &str, prefix: &str) -> String {
+    format!("boatswain.dev/{namespace}/{prefix}")
+}
+
 /// The URL of a driver that listens at this address, for executors.
 pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
     let sessions = &config.backend.sessions;

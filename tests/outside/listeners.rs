@@ -1,12 +1,17 @@
-//! Tests the listeners of metrics and probes from outside.
+//! Tests from outside who may call which listener: metrics, probes, and the API's service accounts.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
+
+use serde_json::json;
 
 use super::cluster::Cluster;
 use super::driver::Driver;
-use super::process::until;
+use super::process::{boatswain, until};
 use super::talking::free_address;
 
 /// The status and the body of the answer to a GET with these header lines.
@@ -89,4 +94,83 @@ fn metrics_and_probes_may_share_a_port_and_metrics_may_need_a_token() {
     let (scraped, _) = get(&shared, "/metrics", &header).unwrap();
     assert_eq!(scraped, 200);
     assert_eq!(status(&shared, "/v1/status"), 404);
+}
+
+/// A file with a token of this service account for this audience, as a pod would have it mounted.
+fn token(cluster: &Cluster, account: &str, audience: &str) -> PathBuf {
+    let path = format!(
+        "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
+        cluster.api.namespace
+    );
+    let request = json!({"spec": {"audiences": [audience]}});
+    let answer = cluster.api.call("POST", &path, Some(&request)).unwrap();
+    let file = cluster.file("token-of-account");
+    std::fs::write(&file, answer["status"]["token"].as_str().unwrap()).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    file
+}
+
+fn ask(server: &str, token: &PathBuf, arguments: &[&str]) -> Output {
+    let mut command = boatswain();
+    command.args(arguments).args(["--server", server]);
+    command.arg("--token-file").arg(token).output().unwrap()
+}
+
+// spec: O-64
+#[test]
+fn service_accounts_call_the_api_with_the_rights_that_they_were_given() {
+    let cluster = Cluster::any();
+    let namespace = &cluster.api.namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    for name in ["operator", "stranger"] {
+        let account = json!({"metadata": {"name": name}});
+        cluster.api.call("POST", &path, Some(&account)).unwrap();
+    }
+    let tokens = cluster.directory.path().join("api-token");
+    let sets = [
+        "api.listen=127.0.0.1:0".to_owned(),
+        format!("api.token_file={}", tokens.display()),
+        format!(
+            "api.service_accounts={{ \"{namespace}/default\" = \"read\", \"{namespace}/operator\" = \"full\" }}"
+        ),
+    ];
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let mut driver = Driver::start(&cluster, 0, &sets);
+    let server = format!("http://{}", address(&mut driver, "the API is listening"));
+    let line = driver.says("service accounts may call the API with tokens for this audience");
+    let audience = format!("boatswain.dev/{namespace}/t");
+    assert_eq!(line["audience"], *audience);
+    let reader = token(&cluster, "default", &audience);
+    until("it has started", || {
+        let asked = ask(&server, &reader, &["status"]);
+        asked.status.success().then_some(())
+    });
+    let operator = token(&cluster, "operator", &audience);
+    let scaled = ask(&server, &operator, &["scale", "default=1"]);
+    assert!(scaled.status.success(), "{scaled:?}");
+    let stranger = token(&cluster, "stranger", &audience);
+    let elsewhere = token(&cluster, "operator", "boatswain.dev/other/t");
+    for (token, arguments, why) in [
+        (
+            &reader,
+            &["scale", "default=2"][..],
+            "the right \"full\" is missing",
+        ),
+        (&stranger, &["status"], "add \"NAMESPACE/stranger\""),
+        (
+            &elsewhere,
+            &["status"],
+            "audience \"boatswain.dev/NAMESPACE/t\"",
+        ),
+    ] {
+        let refused = ask(&server, token, arguments);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            said.contains(&why.replace("NAMESPACE", namespace)),
+            "{said}"
+        );
+    }
+    // The tokens in the file go on working.
+    assert!(ask(&server, &tokens, &["status"]).status.success());
 }

@@ -5,6 +5,7 @@ use crate::config::notes::Notes;
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     monitoring(config, notes);
+    callers(config, notes);
     certificate(config, notes);
     plain_http(config, notes);
     scheme(config, notes);
@@ -37,6 +38,20 @@ fn monitoring(config: &Config, notes: &mut Notes) {
             "found, and metrics.listen is not set",
             "set metrics.listen, or remove it: the API's tokens are in api.token_file",
         );
+    }
+}
+
+fn callers(config: &Config, notes: &mut Notes) {
+    let api = &config.api;
+    if !api.service_accounts.is_empty() && api.listen.is_none() {
+        let keys = ["api.service_accounts", "api.listen"];
+        let found = "found, and api.listen is not set";
+        notes.contradict(&keys, found, "set api.listen, or remove it");
+    }
+    if api.audience.is_some() && api.service_accounts.is_empty() {
+        let keys = ["api.audience", "api.service_accounts"];
+        let found = "found, and api.service_accounts names no caller whose token could have it";
+        notes.contradict(&keys, found, "set api.service_accounts, or remove it");
     }
 }
 

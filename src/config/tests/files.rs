@@ -119,6 +119,13 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }
+        if path == "api.service_accounts" || path == "api.audience" {
+            sets.push("api.listen=127.0.0.1:0".to_owned());
+            sets.push("api.token_file=token".to_owned());
+        }
+        if path == "api.audience" {
+            sets.push("api.service_accounts={ \"a/b\" = \"read\" }".to_owned());
+        }
         if ["api.listen", "app.ttl"].contains(&path.as_str()) {
             sets.push("api.token_file=token".to_owned());
         }

@@ -105,3 +105,33 @@ fn keys_of_a_certificate_that_contradict_each_other_are_refused() {
     let text = format!("{GENERATED}{one_port}{sessions}");
     assert_refused(with(&text), &text, "backend.plain_http", "share a port");
 }
+
+// spec: O-64, C-2
+#[test]
+fn a_service_account_is_named_with_its_namespace_and_has_one_of_two_rights() {
+    let config = with(&format!(
+        "{API}service_accounts = {{ \"jobs/spark-driver\" = \"full\", \"monitoring/prometheus\" = \"read\" }}"
+    ));
+    let accounts = config.unwrap().api.service_accounts;
+    assert_eq!(accounts["jobs/spark-driver"], AccountRight::Full);
+    assert_eq!(accounts["monitoring/prometheus"], AccountRight::Read);
+    for (accounts, key, part) in [
+        (
+            "{ prometheus = \"read\" }",
+            "api.service_accounts.prometheus",
+            "jobs/spark-driver",
+        ),
+        (
+            "{ \"a/b\" = \"write\" }",
+            "api.service_accounts.\"a/b\"",
+            "\"read\" or \"full\"",
+        ),
+    ] {
+        let text = format!("{API}service_accounts = {accounts}");
+        assert_refused(with(&text), &text, key, part);
+    }
+    let alone = "api.service_accounts = { \"a/b\" = \"read\" }";
+    assert_refused(with(alone), alone, "api.service_accounts", "set api.listen");
+    let text = format!("{API}audience = \"a\"");
+    assert_refused(with(&text), &text, "api.audience", "names no caller");
+}

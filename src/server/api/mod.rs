@@ -5,6 +5,7 @@
 //! query the actors and return their answers.
 
 mod body;
+pub mod callers;
 mod commands;
 mod demand;
 mod early;
@@ -40,6 +41,7 @@ use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
 use crate::server::tls::Tls;
+use callers::Callers;
 use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
@@ -76,6 +78,8 @@ pub struct Actors {
     pub autoscaler: Addr<Autoscaler>,
     pub profiles: Addr<Profiles>,
     pub meter: Addr<Meter>,
+    /// `None` if no service account may call.
+    pub callers: Option<Callers>,
 }
 
 #[derive(Clone)]

@@ -39,12 +39,24 @@ pub fn of(api: Api) -> Router {
 
 /// Checks the token's right, and limits the body's size and duration.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
-    let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
-    let right = right.ok_or_else(Problem::unauthorized)?;
+    let token = bearer(request.headers()).ok_or_else(Problem::unauthorized)?;
+    let (right, account) = match (api.tokens.right(token), &api.actors.callers) {
+        (Some(right), _) => (right, None),
+        (None, None) => return Err(Problem::unauthorized()),
+        (None, Some(callers)) => {
+            let (right, account) = callers.right(token).await?;
+            (right, Some(account))
+        }
+    };
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     serve::admit(request.extensions(), &api.places).map_err(|Full| Problem::too_many(NO_PLACE))?;
     if right < Right::Full && !looks {
-        return Err(Problem::read_only());
+        return Err(match account {
+            None => Problem::read_only(),
+            Some(account) => Problem::read_only().hint(format!(
+                "the right \"full\" is missing: {account:?} = \"full\" in the driver's api.service_accounts"
+            )),
+        });
     }
     if right == Right::Full {
         api.actors.commands.do_send(Renew);
