@@ -220,6 +220,29 @@ mod tests {
         );
     }
 
+    // spec: K-8, O-53
+    #[test]
+    fn the_ca_is_handed_out_only_where_executors_need_it_and_only_if_it_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ca.crt");
+        let mut config = config(&[], &[]);
+        config.tls.certificate_file = Some("c".into());
+        config.tls.ca_file = Some(path.clone());
+        config.backend.sessions.listen = Some("127.0.0.1:0".parse().unwrap());
+        let why = |config: &Config| content(config).unwrap_err().to_string();
+        assert!(why(&config).contains("tls.ca_file: "), "{}", why(&config));
+        fs::write(&path, "nonsense").unwrap();
+        assert!(why(&config).contains("contains no certificate"));
+        let params = rcgen::CertificateParams::default();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let ca = params.self_signed(&key).unwrap().pem();
+        fs::write(&path, &ca).unwrap();
+        let handed_out = content(&config).unwrap().unwrap();
+        assert_eq!(handed_out.texts[CA], ca);
+        config.backend.sessions.plain_http = true;
+        assert!(content(&config).unwrap().is_none());
+    }
+
     // spec: K-8
     #[test]
     fn unusable_files_of_the_config_map_are_named_in_the_error() {

@@ -266,6 +266,32 @@ mod tests {
         assert_eq!(asked(&mut other).await, None, "it has proved nothing");
     }
 
+    // spec: O-53, O-55
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_makes_no_handshake_has_a_strangers_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "hello"));
+        // No certificate is known yet.
+        let holder = crate::server::tls::Holder::empty();
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 2, Some(holder.tls())));
+        let silent = TcpStream::connect(address).await.unwrap();
+        let mut plain = TcpStream::connect(address).await.unwrap();
+        let ask = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        plain.write_all(ask).await.unwrap();
+        let began = tokio::time::Instant::now();
+        assert_eq!(said(silent).await, "");
+        assert!(
+            began.elapsed() <= PROOF + Duration::from_secs(1),
+            "{began:?}"
+        );
+        let mut answer = Vec::new();
+        // It may be disconnected with or without notice.
+        let _ = plain.read_to_end(&mut answer).await;
+        assert_eq!(answer, b"", "no HTTP without TLS");
+    }
+
     // spec: O-57
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_disconnected() {

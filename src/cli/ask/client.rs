@@ -30,14 +30,14 @@ pub type Body = UnsyncBoxBody<Bytes, String>;
 pub enum AskError {
     /// The driver cannot be reached.
     #[error(
-        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address"
+        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address, with https:// if it has [tls]"
     )]
     Unreachable { server: Uri, why: String },
     /// The server does not prove that it is the driver.
     #[error(
         "the connection to {server} is not safe, and was closed before the token was sent: {why}"
     )]
-    Untrusted { server: Uri, why: TrustError },
+    Untrusted { server: Uri, why: Box<TrustError> },
     /// The driver refused the request.
     #[error("{message}{}", hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default())]
     Refused {
@@ -157,7 +157,7 @@ impl Client {
                 |error| match trust::refusal(&error, self.ca_file.as_deref()) {
                     Some(why) => AskError::Untrusted {
                         server: self.server.clone(),
-                        why,
+                        why: Box::new(why),
                     },
                     None => self.unreachable(innermost(&error)),
                 },

@@ -67,15 +67,18 @@ pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the
-/// first such token comes.
-pub(super) fn token_keys(basis: &Basis<'_>, links: &Links) -> Addr<TokenKeys> {
+/// first such token comes. `None` if no such token is accepted.
+pub(super) fn token_keys(basis: &Basis<'_>, links: &Links) -> Option<Addr<TokenKeys>> {
+    let of_pods = (basis.listener).is_some_and(|listener| listener.key.is_none());
+    let of_callers = !basis.config.api.service_accounts.is_empty();
     let audience = listener::audience(&basis.application.record.app_id);
-    TokenKeys::new(links.calls.clone(), basis.clock, audience).start()
+    let keys = || TokenKeys::new(links.calls.clone(), basis.clock, audience).start();
+    (of_pods || of_callers).then(keys)
 }
 
 /// `None` if no service account may call the API.
-pub(super) fn callers(basis: &Basis<'_>, keys: &Addr<TokenKeys>) -> Option<Callers> {
-    let api = &basis.config.api;
+pub(super) fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Option<Callers> {
+    let (api, keys) = (&basis.config.api, keys?);
     if api.service_accounts.is_empty() {
         return None;
     }
@@ -107,13 +110,13 @@ pub(super) fn sessions(
     basis: &Basis<'_>,
     links: &Links,
     limits: Limits,
-    keys: Addr<TokenKeys>,
+    keys: Option<Addr<TokenKeys>>,
 ) -> Option<Sessions> {
     let listener = basis.listener?;
     let app_id = &basis.application.record.app_id;
     let access = match &listener.key {
         Some(key) => Access::Derived(app_id.clone(), key.clone()),
-        None => Access::Kubernetes(keys),
+        None => Access::Kubernetes(keys?),
     };
     Some(Sessions::new(links.registry.clone(), access, limits))
 }

@@ -96,7 +96,7 @@ pub(super) fn wire(
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
-    let callers = edges::callers(&basis, &keys);
+    let callers = edges::callers(&basis, keys.as_ref());
     Ok(Actors {
         sessions: edges::sessions(&basis, &links, limits, keys),
         limits,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -21,6 +21,10 @@ const CA_DAYS: i64 = 3_650;
 
 /// How long an issued certificate is valid. A new one is issued when a third of this is left.
 const ISSUED_DAYS: i64 = 30;
+
+/// How long before its end a CA is warned about: a driver that restarts has replaced it long
+/// before.
+const CA_WARNING: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// How often it is checked whether a new certificate is due.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
@@ -174,6 +178,7 @@ impl Issuing {
             match self.authority.issue(&self.names, now) {
                 Ok(issued) => {
                     tracing::info!(expires = %issued.expires, "a new certificate was issued");
+                    self.warn(now);
                     holder.hold(issued.clone());
                     certificate = issued;
                 }
@@ -182,6 +187,16 @@ impl Issuing {
                     "no new certificate can be issued: the earlier one stays"
                 ),
             }
+        }
+    }
+
+    fn warn(&self, now: Timestamp) {
+        let end = self
+            .authority
+            .validity()
+            .map_or(now, |validity| validity.end);
+        if end.duration_since(now) < CA_WARNING {
+            tracing::warn!(expires = %end, "the driver's CA expires soon: restart the driver, and it makes the next one");
         }
     }
 }
@@ -243,7 +258,7 @@ mod tests {
         assert!(!is_due(&issued, at("2027-01-19T00:00:00Z")));
         assert!(is_due(&issued, at("2027-01-20T00:00:00Z")));
         let end = made.validity().unwrap().end;
-        let late = end - jiff::SignedDuration::from_hours(72);
+        let late = end - SignedDuration::from_hours(72);
         let issued = made.issue(&names, late).unwrap();
         assert!(issued.expires <= end && issued.expires > late);
     }
