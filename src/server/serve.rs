@@ -17,11 +17,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_user_timeout};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_rustls::server::TlsStream;
 use tower::util::MapRequest;
 
 use admission::{Admission, Admitted, Strangers};
@@ -139,15 +140,15 @@ impl Talk {
         if let Err(error) = prepare(&connection) {
             tracing::debug!(%error, "the options of a connection could not be set");
         }
-        let connection = Bounded::new(connection, UNREAD);
         let (router, admission) = (self.router, self.admission);
         let talking = async {
-            match self.tls {
-                None => http(connection, router, admission).await,
-                Some(tls) => match tls.accept(connection).await {
-                    Ok(connection) => http(connection, router, admission).await,
-                    Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
-                },
+            let Some(tls) = self.tls else {
+                return http(Bounded::new(connection, UNREAD), router, admission).await;
+            };
+            match handshake(connection, tls).await {
+                Ok(Some(connection)) => http(connection, router, admission).await,
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             }
         };
         let mut talking = pin!(talking);
@@ -158,6 +159,30 @@ impl Talk {
             () = sleep(PROOF) => {}
         }
     }
+}
+
+/// The first byte of a TLS handshake. No HTTP request begins with it.
+const HANDSHAKE: u8 = 0x16;
+
+/// What a client is told that speaks plain HTTP to a port of HTTPS.
+const HTTPS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: application/json\r\nconnection: close\r\ncontent-length: 106\r\n\r\n\
+    {\"code\":\"https\",\"message\":\"this port speaks HTTPS only\",\"hint\":\"begin the driver's address with https://\"}";
+
+/// Makes a TLS handshake; `None` after a client of plain HTTP was told so.
+async fn handshake(
+    mut connection: TcpStream,
+    tls: Tls,
+) -> io::Result<Option<TlsStream<Bounded<TcpStream>>>> {
+    let mut first = [0];
+    if connection.peek(&mut first).await? == 1 && first != [HANDSHAKE] {
+        // What stays unread would reset the connection, and the answer would be lost.
+        let _ = connection.read(&mut [0; 4096]).await?;
+        connection.write_all(HTTPS_ONLY).await?;
+        connection.shutdown().await?;
+        return Ok(None);
+    }
+    tls.accept(Bounded::new(connection, UNREAD)).await.map(Some)
 }
 
 async fn http<S>(connection: S, router: Router, admission: Admission)
@@ -193,7 +218,6 @@ fn prepare(connection: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -286,10 +310,16 @@ mod tests {
             began.elapsed() <= PROOF + Duration::from_secs(1),
             "{began:?}"
         );
-        let mut answer = Vec::new();
-        // It may be disconnected with or without notice.
-        let _ = plain.read_to_end(&mut answer).await;
-        assert_eq!(answer, b"", "no HTTP without TLS");
+        let told = said(plain).await;
+        let (head, body) = told.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+        let length = format!("content-length: {}", body.len());
+        assert!(
+            head.ends_with(&length) && body.contains("https://"),
+            "{told}"
+        );
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["code"], "https");
     }
 
     // spec: O-57

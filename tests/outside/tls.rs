@@ -191,7 +191,11 @@ fn another_ca_is_refused_with_what_to_do_before_any_token_is_sent() {
     let missing = status(&https, &tokens, Some(&other.path("none")));
     assert_eq!(missing.status.code(), Some(78), "{missing:?}");
     let plain = status(&format!("http://{api}"), &tokens, None);
-    assert_eq!(plain.status.code(), Some(69), "{plain:?}");
+    assert_eq!(plain.status.code(), Some(1), "{plain:?}");
+    assert!(
+        said(&plain).contains("begin the driver's address with https://"),
+        "{plain:?}"
+    );
 
     let sessions = driver.says("listening for executors' sessions")["address"].clone();
     let log = authority.path("agent.log");
