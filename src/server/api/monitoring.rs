@@ -159,3 +159,36 @@ async fn admit(
     }
     Ok(next.run(request).await)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    // spec: O-59, O-42
+    #[tokio::test]
+    async fn during_the_start_the_process_is_alive_and_nothing_else_is_known() {
+        let metrics = Served {
+            probes: false,
+            metrics: Some(Metrics::Everyone),
+        };
+        let probes = Served {
+            probes: true,
+            metrics: None,
+        };
+        for (served, path, status) in [
+            (&probes, "/healthz", 200),
+            (&probes, "/readyz", 503),
+            (&probes, "/metrics", 404),
+            (&metrics, "/metrics", 503),
+            (&metrics, "/healthz", 404),
+            (&metrics, "/openapi.json", 404),
+        ] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let answer = starting(served).oneshot(request).await.unwrap();
+            assert_eq!(answer.status().as_u16(), status, "{path}");
+        }
+    }
+}
