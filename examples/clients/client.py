@@ -9,6 +9,7 @@ library is all it needs. As an executor's command:
 import json
 import os
 import pathlib
+import ssl
 import sys
 import time
 import urllib.error
@@ -19,11 +20,24 @@ def token():
     """What proves who this is; Kubernetes writes the file anew from time to time."""
     if "BOATSWAIN_TOKEN" in os.environ:
         return os.environ["BOATSWAIN_TOKEN"]
-    path = pathlib.Path(os.environ["BOATSWAIN_TOKEN_FILE"])
+    return here(os.environ["BOATSWAIN_TOKEN_FILE"]).read_text().strip()
+
+
+def here(path):
+    """The path of a file of this container, also where the container is only a process of the embedded cluster."""
+    path = pathlib.Path(path)
     root = os.environ.get("DEVCLUSTER_ROOT")
     if root and not path.exists():
         path = pathlib.Path(root) / path.relative_to("/")
-    return path.read_text().strip()
+    return path
+
+
+def trust():
+    """Whom to trust as the driver; None without TLS. The file is read each time: it may contain a new CA."""
+    if not os.environ["BOATSWAIN_DRIVER_URL"].startswith("https://"):
+        return None
+    ca = os.environ.get("BOATSWAIN_CA_FILE")
+    return ssl.create_default_context(cafile=here(ca) if ca else None)
 
 
 def say(kind, **fields):
@@ -33,7 +47,7 @@ def say(kind, **fields):
         json.dumps({"type": kind, **fields}).encode(),
         {"Authorization": f"Bearer {token()}", "Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=10, context=trust()) as answer:
         return json.load(answer)["messages"]
 
 

@@ -14,10 +14,20 @@ token() {
     fi
 }
 
+# Whom curl trusts as the driver: only with TLS.
+trust() {
+    [ -n "${BOATSWAIN_CA_FILE:-}" ] || return 0
+    if [ -e "$BOATSWAIN_CA_FILE" ]; then
+        printf 'cacert = "%s"\n' "$BOATSWAIN_CA_FILE"
+    else
+        printf 'cacert = "%s"\n' "${DEVCLUSTER_ROOT:-}$BOATSWAIN_CA_FILE"
+    fi
+}
+
 # Says something; prints what the driver has to say, or nothing where it is away. The token is no argument, which
 # everybody on the machine could read.
 say() {
-    printf 'header = "Authorization: Bearer %s"' "$(token)" |
+    { printf 'header = "Authorization: Bearer %s"\n' "$(token)" && trust; } |
         curl --silent --max-time 10 --config - --data "$1" "$BOATSWAIN_DRIVER_URL/v1/session/messages" || true
 }
 

@@ -1,5 +1,6 @@
 //! Checks for combinations of keys that are each valid alone but contradict each other (spec C-2).
 
+mod listeners;
 mod pods;
 
 use humantime::format_duration;
@@ -20,6 +21,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     modes(config, notes);
     pods::check(config, notes);
     api(config, notes);
+    listeners::check(config, notes);
     sessions(config, notes);
     ttl(config, notes);
     bounds(config, notes);

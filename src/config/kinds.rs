@@ -204,13 +204,6 @@ pub(super) const ADDRESS: Parsed<SocketAddr> = Parsed {
     allowed: "an address of this machine with a port, such as \"0.0.0.0:7078\"",
 };
 
-/// A loopback address with a port.
-pub(super) const LOOPBACK: Parsed<SocketAddr> = Parsed {
-    read: |address| (ADDRESS.read)(address).filter(|address| address.ip().is_loopback()),
-    allowed: "an address that only this machine can reach, such as \"127.0.0.1:7117\"",
-    ..ADDRESS
-};
-
 impl<T> Kind for Parsed<T> {
     type Out = T;
     fn read(&self, value: &Value) -> Option<T> {

@@ -3,7 +3,7 @@
 //!
 //! `document` parses the file into a tree in which every value knows its origin. `reader` takes the
 //! tree apart key by key and notes every mistake. `sections`, `policy`, `failures`, `scaling`,
-//! `sessions` and `profile` define the keys. `check` refuses contradictions between keys.
+//! `sessions`, `listeners` and `profile` define the keys. `check` refuses contradictions between keys.
 
 mod added;
 mod check;
@@ -16,6 +16,7 @@ mod failures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod kinds;
+mod listeners;
 mod names;
 mod near;
 mod notes;
@@ -43,6 +44,7 @@ pub use effective::{Effective, Setting};
 pub(crate) use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
+pub use listeners::{Metrics, Probes, Tls};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
@@ -55,8 +57,8 @@ pub use profile::{
 pub use reader::KnownKey;
 pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{
-    Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
-    OnSignal, Shutdown,
+    AccountRight, Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors,
+    Labels, Log, OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Agent, Auth, Backend, Inject, Registration, Sessions};
 pub use strategy::{Gang, Strategy};
@@ -96,6 +98,9 @@ section! {
         pub autoscaling: Autoscaling = section(Autoscaling::read);
         pub roll: Roll = section(Roll::read);
         pub api: Api = section(Api::read);
+        pub metrics: Metrics = section(Metrics::read);
+        pub probes: Probes = section(Probes::read);
+        pub tls: Tls = section(Tls::read);
         pub shutdown: Shutdown = section(Shutdown::read);
         pub log: Log = section(Log::read);
     }

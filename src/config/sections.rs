@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{choice, section};
-use super::kinds::{Choice, LOOPBACK, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span};
+use super::kinds::{
+    ADDRESS, Choice, Flag, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span,
+};
 use super::names::{LONGEST_PREFIX, NameRule, is_dns_label, is_dns_subdomain, is_label_value};
 use crate::model::AppId;
 use crate::telemetry::{LogFormat, is_level};
@@ -156,13 +158,35 @@ const PREFIX: Text = Text {
     allowed: "at most 38 lowercase letters, digits and inner dashes, a letter first",
 };
 
+choice! {
+    /// What a service account may do (spec O-64).
+    pub enum AccountRight {
+        Read = "read",
+        Full = "full",
+    }
+}
+
+const ACCOUNT: NameRule = (
+    |account| {
+        let parts = account.split_once('/');
+        parts.is_some_and(|(namespace, name)| is_dns_label(namespace, 63) && is_dns_subdomain(name))
+    },
+    "a namespace and a service account in it, such as \"jobs/spark-driver\"",
+);
+
 section! {
     /// `[api]`: the HTTP API for operators and clients (spec O-50).
     pub struct Api {
         /// `None`: the API is off.
-        pub listen: Option<SocketAddr> = option(LOOPBACK);
+        pub listen: Option<SocketAddr> = option(ADDRESS);
         /// The file with the accepted tokens; required where the API listens.
         pub token_file: Option<PathBuf> = option(PATH);
+        /// The service accounts that may call, as `namespace/name`, with their rights.
+        pub service_accounts: BTreeMap<String, AccountRight> = table(ACCOUNT, one_of());
+        /// The audience of their tokens. `None`: `boatswain.dev/<namespace>/<prefix>`.
+        pub audience: Option<String> = option(Text::SOME);
+        /// Whether it speaks plain HTTP, with `[tls]` or on an address that others can reach.
+        pub plain_http: bool = value(Flag) or false;
     }
 }
 

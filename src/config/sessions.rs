@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{choice, section};
-use super::kinds::{ADDRESS, PATH, Percent, Text, one_of, span};
+use super::kinds::{ADDRESS, Flag, PATH, Percent, Text, one_of, span};
 use super::names::{NameRule, is_label_key, is_label_value};
 use super::profile::IMAGE;
 use super::sections::{ClusterMode, DAY, HOUR, ms, secs};
@@ -37,6 +37,8 @@ section! {
     pub struct Sessions {
         /// `None`: the driver does not accept sessions.
         pub listen: Option<SocketAddr> = option(ADDRESS);
+        /// Whether sessions are plain HTTP, with `[tls]` or on an address that others can reach.
+        pub plain_http: bool = value(Flag) or false;
         /// The URL that executors connect to. `None`: the address of the listener.
         pub url: Option<String> = option(URL);
         /// The labels of the driver's pod that a headless Service selects; empty: no Service is
@@ -61,7 +63,9 @@ section! {
 
 const URL: Text = Text {
     rule: |url| {
-        let host = url.strip_prefix("http://").unwrap_or_default();
+        let host = url.strip_prefix("http://");
+        let host = host.or_else(|| url.strip_prefix("https://"));
+        let host = host.unwrap_or_default();
         let host = host.strip_suffix('/').unwrap_or(host);
         !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
     },

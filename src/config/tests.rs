@@ -4,6 +4,7 @@ mod claims;
 mod convert;
 mod effective;
 mod files;
+mod listeners;
 mod mistakes;
 mod overrides;
 mod pods;

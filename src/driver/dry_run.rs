@@ -35,6 +35,11 @@ const HEAD: &str = "\
 # for the cluster deletes what is owned by something that does not exist.
 ";
 
+/// For configurations with a CA of the driver's own.
+const CA: &str = "\
+# The driver's CA is missing too: its Secret, and its certificate in the executors' ConfigMap. Only a start makes it.
+";
+
 /// The application record and the executors of the first round, as YAML.
 ///
 /// # Errors
@@ -49,7 +54,8 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     let options = serde_saphyr::ser_options! { quote_all: true };
     let yaml = serde_saphyr::to_string_multiple_with_options(&documents, options)
         .map_err(|error| DryRunError(error.to_string()))?;
-    Ok(format!("{HEAD}{yaml}"))
+    let ca = if config.tls.generate { CA } else { "" };
+    Ok(format!("{HEAD}{ca}{yaml}"))
 }
 
 /// The pods that are made from pod templates, each as a YAML comment (spec K-1).
@@ -261,6 +267,7 @@ fn pod_templates(
         token,
         agent: None,
         injection: listener::injection(config),
+        ca_file: listener::ca_path(config),
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };

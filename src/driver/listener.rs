@@ -15,6 +15,7 @@ use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
 use super::cluster::call_limits;
+use super::owned_resources::{self, CA};
 use super::succession::Application;
 
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,8 @@ pub(super) struct Listener {
     pub(super) address: SocketAddr,
     /// `None` if the API's port serves executors too.
     pub(super) server: Option<Server>,
+    /// Whether sessions are HTTPS.
+    pub(super) tls: bool,
     /// The key of derived tokens; `None` if Kubernetes issues the tokens.
     pub(super) key: Option<Key>,
 }
@@ -61,12 +64,14 @@ impl Listener {
             (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),
             (Auth::Derived, None) => Some(Key::drawn()?),
         };
+        let tls = sessions_with_tls(config);
         if config.one_port() {
             let server = None;
             tracing::info!(%address, "executors' sessions share the port of the API");
             return Ok(Some(Self {
                 address,
                 server,
+                tls,
                 key,
             }));
         }
@@ -74,6 +79,7 @@ impl Listener {
         Ok(Some(Self {
             address: server.address(),
             server: Some(server),
+            tls,
             key,
         }))
     }
@@ -104,14 +110,41 @@ pub(super) fn audience(app: &AppId) -> String {
     format!("boatswain.dev/{app}")
 }
 
+/// The audience of the tokens of service accounts that call the API. It is known before the
+/// application's first start, and no executor's token has it.
+pub(super) fn api_audience(namespace: &str, prefix: &str) -> String {
+    format!("boatswain.dev/{namespace}/{prefix}")
+}
+
 /// The URL of a driver that listens at this address, for executors.
 pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
     let sessions = &config.backend.sessions;
+    let scheme = if sessions_with_tls(config) {
+        "https"
+    } else {
+        "http"
+    };
     match (&sessions.url, sessions.service_port()) {
         (Some(url), _) => url.trim_end_matches('/').to_owned(),
-        (None, Some(port)) => format!("http://{}.{namespace}.svc:{port}", service_name(prefix)),
-        (None, None) => format!("http://{address}"),
+        (None, Some(port)) => format!("{scheme}://{}.{namespace}.svc:{port}", service_name(prefix)),
+        (None, None) => format!("{scheme}://{address}"),
     }
+}
+
+/// Whether sessions are HTTPS.
+pub(super) fn sessions_with_tls(config: &Config) -> bool {
+    config.tls.is_on() && !config.backend.sessions.plain_http
+}
+
+/// The path of the CA in executors' pods; `None` if they trust those of their image.
+pub(super) fn ca_path(config: &Config) -> Option<String> {
+    let handed_out = owned_resources::hands_out_ca(config);
+    handed_out.then(|| {
+        format!(
+            "{}/{CA}",
+            config.config_map.mount_path.trim_end_matches('/')
+        )
+    })
 }
 
 /// The path of the agent's binary if executors are local processes; `None` if their image contains

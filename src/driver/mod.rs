@@ -5,6 +5,7 @@
 //! - [`dry_run`]: shows the objects that a first start would create, without a cluster.
 
 mod actors;
+mod certificates;
 mod cluster;
 mod dry_run;
 mod early;
@@ -19,6 +20,7 @@ mod profile_spec;
 mod provisioners;
 mod reporter;
 mod running;
+mod serving;
 mod settings;
 mod starting;
 mod stopping;

@@ -12,17 +12,27 @@ use crate::config::{ClaimOwner, Config, holds_secret, is_secret};
 use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
 use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
+use crate::server::tls::is_ca;
 
 /// The ConfigMap's key of the application's properties.
 const PROPERTIES: &str = "properties.json";
+
+/// The ConfigMap's key of the CA's certificates, which executors trust.
+pub(super) const CA: &str = "ca.crt";
 
 /// The most bytes of all values of a ConfigMap together.
 const MOST_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    #[error("config_map.files: {path} cannot be read: {source}")]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{key}: {path} cannot be read: {source}")]
+    Unreadable {
+        key: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("tls.ca_file: {0} contains no certificate in PEM: -----BEGIN CERTIFICATE-----")]
+    NoCa(PathBuf),
     #[error(
         "config_map.files: {0} has a name that a ConfigMap cannot have: letters, digits, dashes, dots and underscores are allowed"
     )]
@@ -48,11 +58,17 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     let properties: BTreeMap<_, _> = (config.app.properties.iter())
         .filter(|(name, text)| !is_secret(&format!("properties.{name}")) && !holds_secret(text))
         .collect();
-    if !map.enabled || properties.is_empty() && map.files.is_empty() {
+    let hands_out_ca = hands_out_ca(config);
+    if !map.enabled || properties.is_empty() && map.files.is_empty() && !hands_out_ca {
         return Ok(None);
     }
     let mut content = Content::default();
     let mut sizes = BTreeMap::new();
+    if hands_out_ca {
+        let ca = (config.tls.ca_file.as_deref()).map_or_else(|| Ok(GENERATED_CA.to_owned()), ca)?;
+        sizes.insert(CA.to_owned(), ca.len());
+        content.texts.insert(CA.to_owned(), ca);
+    }
     if !properties.is_empty() {
         // Serializing a map of strings does not fail.
         let text = serde_json::to_string_pretty(&properties).unwrap_or_default();
@@ -65,6 +81,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
             return Err(ContentError::Twice(name));
         }
         let bytes = std::fs::read(path).map_err(|source| ContentError::Unreadable {
+            key: "config_map.files",
             path: path.clone(),
             source,
         })?;
@@ -84,6 +101,35 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
         return Err(ContentError::TooLarge { bytes, largest });
     }
     Ok(Some(content))
+}
+
+/// Stands for the CA's certificate until the driver has read or made it.
+const GENERATED_CA: &str = "# The driver writes the certificate of its CA here.\n";
+
+/// Whether executors get a CA that they trust the driver's certificate by.
+pub(super) fn hands_out_ca(config: &Config) -> bool {
+    let sessions = &config.backend.sessions;
+    let has_ca = config.tls.generate || config.tls.ca_file.is_some();
+    has_ca && sessions.listen.is_some() && !sessions.plain_http
+}
+
+/// Puts the certificates of the driver's own CA where executors find them, if they need them.
+pub(super) fn hand_out(trusted: String, content: &mut Content) {
+    if let Some(ca) = content.texts.get_mut(CA) {
+        *ca = trusted;
+    }
+}
+
+fn ca(path: &Path) -> Result<String, ContentError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ContentError::Unreadable {
+        key: "tls.ca_file",
+        path: path.to_owned(),
+        source,
+    })?;
+    match is_ca(&text) {
+        true => Ok(text),
+        false => Err(ContentError::NoCa(path.to_owned())),
+    }
 }
 
 /// The file's name; `None` if it cannot be a key of a ConfigMap.
@@ -172,6 +218,29 @@ mod tests {
             why.contains("1048590 bytes") && why.contains("large.jar, 1048576"),
             "{why}"
         );
+    }
+
+    // spec: K-8, O-53
+    #[test]
+    fn the_ca_is_handed_out_only_where_executors_need_it_and_only_if_it_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ca.crt");
+        let mut config = config(&[], &[]);
+        config.tls.certificate_file = Some("c".into());
+        config.tls.ca_file = Some(path.clone());
+        config.backend.sessions.listen = Some("127.0.0.1:0".parse().unwrap());
+        let why = |config: &Config| content(config).unwrap_err().to_string();
+        assert!(why(&config).contains("tls.ca_file: "), "{}", why(&config));
+        fs::write(&path, "nonsense").unwrap();
+        assert!(why(&config).contains("contains no certificate"));
+        let params = rcgen::CertificateParams::default();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let ca = params.self_signed(&key).unwrap().pem();
+        fs::write(&path, &ca).unwrap();
+        let handed_out = content(&config).unwrap().unwrap();
+        assert_eq!(handed_out.texts[CA], ca);
+        config.backend.sessions.plain_http = true;
+        assert!(content(&config).unwrap().is_none());
     }
 
     // spec: K-8

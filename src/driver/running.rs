@@ -10,7 +10,7 @@ use super::early::Early;
 use super::ending::{self, StopMode};
 use super::handle::Command;
 use super::reporter::Reports;
-use super::starting::Serving;
+use super::serving::Serving;
 
 pub(super) struct Running {
     pub(super) actors: Actors,

@@ -1,26 +1,25 @@
 //! The phases of a start: prepare, find and take over the application, create the actors, serve.
 
-use axum::Router;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
 use crate::planted::{self, Planted};
-use crate::server::api::{self, tokens};
 use crate::telemetry::millis;
 
 use super::Environment;
-use super::actors::Actors;
+use super::certificates;
 use super::early::Early;
 use super::handle::Command;
-use super::listener::{self, Listener};
+use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
 use super::reporter::Reporter;
 use super::running::Running;
+use super::serving::Serving;
+use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
 
@@ -32,7 +31,7 @@ pub(super) async fn start(
     commands: mpsc::UnboundedReceiver<Command>,
 ) -> Result<Running, Exit> {
     let began = Instant::now();
-    let (content, mut serving) = prepare(&config).await?;
+    let (content, mut serving) = prepare(&config, &environment).await?;
     let mut early = Early::new(&config, commands);
     let found = early.during(find(&config, &environment)).await?;
     early.know(found.owner_chain.as_ref());
@@ -42,8 +41,8 @@ pub(super) async fn start(
         tracing::info!("stopped at the first start, before anything was made");
         return Err(Exit::Clean);
     }
-    let taken = take_over(found, &config, &environment, content.as_ref());
-    let application = early.during(taken).await?;
+    let taken = take_over(found, &config, &environment, content);
+    let (application, authorities) = early.during(taken).await?;
     let proofs = ProfileProofs::of(&config);
     succession::take_over_profiles(&mut config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
@@ -54,6 +53,15 @@ pub(super) async fn start(
         );
         Exit::Configuration
     })?;
+    if let Some(authorities) = authorities {
+        let names = certificates::names(&config, &application, listener.as_ref());
+        serving
+            .certify(authorities.present, names)
+            .map_err(|error| {
+                tracing::error!(%error, "no certificate can be issued");
+                Exit::Configuration
+            })?;
+    }
     let actors = wiring::wire(
         &config,
         &environment,
@@ -77,20 +85,25 @@ pub(super) async fn start(
     })
 }
 
-/// Reads the files that the configuration names and opens the API's port, before any call to the
+/// Reads the files that the configuration names and opens the ports of API, metrics and probes, before any call to the
 /// cluster.
-async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
+async fn prepare(
+    config: &Config,
+    environment: &Environment,
+) -> Result<(Option<Content>, Serving), Exit> {
     let content = owned_resources::content(config).map_err(|error| {
         tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
         Exit::Configuration
     })?;
-    let serving = Serving::open(config).await.map_err(|error| {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "the api cannot be served"
-        );
-        Exit::Configuration
-    })?;
+    let serving = Serving::open(config, environment.clock)
+        .await
+        .map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the driver's ports cannot be opened"
+            );
+            Exit::Configuration
+        })?;
     Ok((content, serving))
 }
 
@@ -100,17 +113,28 @@ async fn find(config: &Config, environment: &Environment) -> Result<Found, Exit>
     found.map_err(exit_of)
 }
 
-/// Takes over the application, and creates or corrects the owned resources.
+/// Takes over the application, and creates or corrects the owned resources. Returns the driver's
+/// own CA too, if it has one.
 async fn take_over(
     found: Found,
     config: &Config,
     environment: &Environment,
-    content: Option<&Content>,
-) -> Result<Application, Exit> {
+    mut content: Option<Content>,
+) -> Result<(Application, Option<Authorities>), Exit> {
     let taken_over = async {
         let mut application = succession::take_over_application(found, config, environment).await?;
-        succession::ensure_owned_resources(config, environment, &mut application, content).await?;
-        Ok(application)
+        let (authorities, secret) = match config.tls.generate {
+            true => Some(authority::ensure(config, environment, &application).await?),
+            false => None,
+        }
+        .unzip();
+        if let (Some(content), Some(authorities)) = (&mut content, &authorities) {
+            owned_resources::hand_out(authorities.trusted(), content);
+        }
+        let content = content.as_ref();
+        succession::ensure_owned_resources(config, environment, &mut application, content, secret)
+            .await?;
+        Ok((application, authorities))
     };
     taken_over.await.map_err(exit_of)
 }
@@ -118,51 +142,4 @@ async fn take_over(
 fn exit_of(error: StartError) -> Exit {
     tracing::error!(exit = error.exit.code(), "{error}");
     error.exit
-}
-
-/// The HTTP servers, which run until this is dropped.
-pub(super) struct Serving {
-    tasks: JoinSet<()>,
-    /// The routes of the API; `None` until the actors run.
-    routes: watch::Sender<Option<Router>>,
-    /// The tokens of the API's clients; `None` without the API.
-    tokens: Option<tokens::Current>,
-}
-
-impl Serving {
-    /// Opens the API's port, if one is configured.
-    async fn open(config: &Config) -> Result<Self, api::ApiError> {
-        let mut tasks = JoinSet::new();
-        let (routes, served) = watch::channel(None);
-        let api = match (config.api.listen, &config.api.token_file) {
-            (Some(address), Some(file)) => Some(api::Server::bind(address, file).await?),
-            _ => None,
-        };
-        let tokens = api.as_ref().map(|api| api.tokens.clone());
-        if let Some(api) = api {
-            tasks.spawn(api.run(served, listener::limits(config)));
-        }
-        Ok(Self {
-            tasks,
-            routes,
-            tokens,
-        })
-    }
-
-    /// Serves the API and the executors' sessions, on one port or two.
-    fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
-        let one_port = matches!(listener, Some(Listener { server: None, .. }));
-        if let Some(tokens) = self.tokens.take() {
-            let mut router = api::router(actors.api.clone(), tokens, actors.limits);
-            if let (true, Some(sessions)) = (one_port, &actors.sessions) {
-                router = router.merge(sessions.routes());
-            }
-            self.routes.send_replace(Some(router));
-        }
-        let server = listener.and_then(|listener| listener.server);
-        if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
-            self.tasks
-                .spawn(server.run(sessions.clone(), actors.limits));
-        }
-    }
 }

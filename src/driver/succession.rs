@@ -1,5 +1,6 @@
 //! Takes over the application record, which is the only way to start (spec O-31).
 
+pub mod authority;
 mod record;
 
 use std::collections::BTreeMap;
@@ -198,7 +199,7 @@ fn calls_for(
 }
 
 /// Creates the owned resources before the first executor is requested, and corrects those of an
-/// earlier driver (spec K-8, K-9).
+/// earlier driver (spec K-8, K-9). `secret` is the one of the driver's own CA.
 ///
 /// # Errors
 /// If the cluster stays unreachable or refuses a call.
@@ -207,9 +208,11 @@ pub async fn ensure_owned_resources(
     environment: &Environment,
     application: &mut Application,
     content: Option<&Content>,
+    secret: Option<OwnedResource>,
 ) -> Result<(), StartError> {
     let app_id = &application.record.app_id;
-    let wanted = owned_resources::all(config, &application.place, app_id, content);
+    let mut wanted = owned_resources::all(config, &application.place, app_id, content);
+    wanted.extend(secret);
     let retries = Retries::since(Instant::now(), config, environment);
     let owner = owner_reference(&application.prefix, &application.uid);
     let made = wanted

@@ -50,6 +50,27 @@ pub fn config_map(place: &RecordPlace, app_id: &AppId, content: &Content) -> Own
     }
 }
 
+pub fn secret_name(prefix: &str) -> String {
+    format!("{prefix}-tls")
+}
+
+/// Builds the Secret with the driver's own CA (spec O-62). The values are in base64.
+pub fn secret(
+    place: &RecordPlace,
+    app_id: &AppId,
+    data: &BTreeMap<&'static str, String>,
+) -> OwnedResource {
+    let name = secret_name(&place.prefix);
+    let mut json = object(place, app_id, "Secret", &name, "driver");
+    json["type"] = "Opaque".into();
+    json["data"] = json!(data);
+    OwnedResource {
+        resource: "secrets",
+        name,
+        json,
+    }
+}
+
 /// Builds the headless Service that points to the driver's pod, ready or not, at this port (spec K-9).
 pub fn service(
     place: &RecordPlace,

@@ -78,6 +78,8 @@ pub struct Common {
     pub record_uid: PodUid,
     /// The URL at which executors reach the driver, if they are to connect to it.
     pub driver_url: Option<String>,
+    /// The path of the CA that executors trust the driver by, if it is not one of their image's (spec O-53).
+    pub ca_file: Option<String>,
     /// How executors authenticate to the driver, if they are to.
     pub token: Option<TokenSource>,
     /// The path of the agent's program, if executors are processes of this machine (spec O-60).

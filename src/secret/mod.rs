@@ -14,19 +14,19 @@ use rand::rngs::SysRng;
 /// Why a secret file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    #[error("cannot use the token file {path}", path = .path.display())]
+    #[error("cannot use the secret file {path}", path = .path.display())]
     File {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
     /// Users other than the owner may read or write the file.
-    #[error("the token file {path} has mode {mode:o}, so others may read or change it: run `chmod 600 {path}`", path = .path.display())]
+    #[error("the secret file {path} has mode {mode:o}, so others may read or change it: run `chmod 600 {path}`, or mount the Secret with defaultMode 0440", path = .path.display())]
     Readable { path: PathBuf, mode: u32 },
     /// The file's owner can replace the secret, and knows it.
-    #[error("the token file {path} belongs to user {owner}: it has to belong to the user of this process, or to root", path = .path.display())]
+    #[error("the secret file {path} belongs to user {owner}: it has to belong to the user of this process, or to root", path = .path.display())]
     Owner { path: PathBuf, owner: u32 },
-    #[error("the token file {path} is blank: write a secret to it, or remove it, and a new one is created where the driver may", path = .path.display())]
+    #[error("the secret file {path} is blank: write a secret to it, or remove it, and a new one is created where the driver may", path = .path.display())]
     Blank { path: PathBuf },
     #[error("the operating system provides no random numbers for a token")]
     NoRandomness(#[source] io::Error),

@@ -17,6 +17,9 @@ const SESSIONS: usize = 50_000;
 /// The most connections of a port whose clients have not proved who they are.
 const STRANGERS: usize = 256;
 
+/// The most ports: API, sessions, metrics and probes.
+const PORTS: usize = 4;
+
 /// The descriptors kept for everything but calls and connections: the runtime, the log, listeners,
 /// files, lists and watches.
 const OTHERS: usize = 48;
@@ -44,8 +47,7 @@ impl Limits {
         let most = |most: usize, share: usize| most.min(rest / share).max(1);
         let (api, requests) = (most(API, 8), most(REQUESTS, 8));
         let strangers = most(STRANGERS, 16);
-        // There are at most two ports.
-        let others = api + requests + 2 * strangers;
+        let others = api + requests + PORTS * strangers;
         Self {
             api,
             followers: FOLLOWERS.min(api / 2).max(1),
@@ -100,7 +102,7 @@ mod tests {
             for calls in [4, 128, 4_000] {
                 let limits = Limits::of(descriptors, calls);
                 let connections = limits.api + limits.requests + limits.sessions;
-                let connections = connections + 2 * limits.strangers;
+                let connections = connections + PORTS * limits.strangers;
                 let own = (calls + OTHERS).min(descriptors / 2);
                 assert!(
                     connections + own <= descriptors,

@@ -5,3 +5,4 @@ pub mod limits;
 pub mod problem;
 pub(crate) mod serve;
 pub mod sessions;
+pub mod tls;

@@ -61,6 +61,16 @@ impl Problem {
         .hint("send `Authorization: Bearer TOKEN` with a token of the driver's api.token_file")
     }
 
+    /// The token is refused for this reason.
+    pub fn unauthorized_since(why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", why).hint(hint)
+    }
+
+    /// The client is known and lacks a right.
+    pub fn forbidden(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message).hint(hint)
+    }
+
     /// The token does not prove the identity of an executor.
     pub fn not_an_executor(why: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", why).hint(

@@ -17,15 +17,19 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_user_timeout};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_rustls::server::TlsStream;
 use tower::util::MapRequest;
 
 use admission::{Admission, Admitted, Strangers};
 pub(crate) use admission::{Full, admit};
 use bounded::Bounded;
+
+use super::tls::Tls;
 
 /// How long a connection may take to send a request's header. Applies to new connections as well as
 /// to idle ones.
@@ -83,7 +87,9 @@ pub async fn listen(
 /// request proves who the client is: see [`admit`]. There are at most `most` strangers; when more
 /// come, the oldest is disconnected. So a flood of connections keeps neither clients out nor probes.
 /// A connection that was upgraded to a WebSocket belongs to the router and does not count.
-pub async fn serve(listener: TcpListener, router: Router, most: usize) {
+///
+/// With `tls` all connections are HTTPS; a stranger's time includes the handshake.
+pub async fn serve(listener: TcpListener, router: Router, most: usize, tls: Option<Tls>) {
     let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
     let mut strangers = Strangers::default();
@@ -99,7 +105,13 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
             taken = listener.accept(), if free.is_some() => match (taken, free.take()) {
                 (Ok((connection, _)), Some(place)) => {
                     let (admission, admitted) = Admission::stranger(place);
-                    let talking = talk(connection, router.clone(), admission, admitted.clone());
+                    let talking = Talk {
+                        router: router.clone(),
+                        tls: tls.clone(),
+                        admission,
+                        admitted: admitted.clone(),
+                    };
+                    let talking = talking.over(connection);
                     let task = connections.spawn(talking);
                     strangers.add(admitted, task);
                 }
@@ -114,11 +126,69 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
     }
 }
 
-/// Serves a connection until it ends, or until its client has not proved who it is in time.
-async fn talk(connection: TcpStream, router: Router, admission: Admission, admitted: Admitted) {
-    if let Err(error) = prepare(&connection) {
-        tracing::debug!(%error, "the options of a connection could not be set");
+/// A connection's conversation.
+struct Talk {
+    router: Router,
+    tls: Option<Tls>,
+    admission: Admission,
+    admitted: Admitted,
+}
+
+impl Talk {
+    /// Serves a connection until it ends, or until its client has not proved who it is in time.
+    async fn over(self, connection: TcpStream) {
+        if let Err(error) = prepare(&connection) {
+            tracing::debug!(%error, "the options of a connection could not be set");
+        }
+        let (router, admission) = (self.router, self.admission);
+        let talking = async {
+            let Some(tls) = self.tls else {
+                return http(Bounded::new(connection, UNREAD), router, admission).await;
+            };
+            match handshake(connection, tls).await {
+                Ok(Some(connection)) => http(connection, router, admission).await,
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+            }
+        };
+        let mut talking = pin!(talking);
+        tokio::select! {
+            biased;
+            () = &mut talking => {}
+            () = self.admitted.wait() => talking.await,
+            () = sleep(PROOF) => {}
+        }
     }
+}
+
+/// The first byte of a TLS handshake. No HTTP request begins with it.
+const HANDSHAKE: u8 = 0x16;
+
+/// What a client is told that speaks plain HTTP to a port of HTTPS.
+const HTTPS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: application/json\r\nconnection: close\r\ncontent-length: 106\r\n\r\n\
+    {\"code\":\"https\",\"message\":\"this port speaks HTTPS only\",\"hint\":\"begin the driver's address with https://\"}";
+
+/// Makes a TLS handshake; `None` after a client of plain HTTP was told so.
+async fn handshake(
+    mut connection: TcpStream,
+    tls: Tls,
+) -> io::Result<Option<TlsStream<Bounded<TcpStream>>>> {
+    let mut first = [0];
+    if connection.peek(&mut first).await? == 1 && first != [HANDSHAKE] {
+        // What stays unread would reset the connection, and the answer would be lost.
+        let _ = connection.read(&mut [0; 4096]).await?;
+        connection.write_all(HTTPS_ONLY).await?;
+        connection.shutdown().await?;
+        return Ok(None);
+    }
+    tls.accept(Bounded::new(connection, UNREAD)).await.map(Some)
+}
+
+async fn http<S>(connection: S, router: Router, admission: Admission)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -128,19 +198,10 @@ async fn talk(connection: TcpStream, router: Router, admission: Admission, admit
         request
     });
     let service = TowerToHyperService::new(service);
-    let connection = TokioIo::new(Bounded::new(connection, UNREAD));
-    let mut talking = pin!(
-        builder
-            .serve_connection(connection, service)
-            .with_upgrades()
-    );
-    let ended = tokio::select! {
-        biased;
-        ended = &mut talking => ended,
-        () = admitted.wait() => talking.await,
-        () = sleep(PROOF) => return,
-    };
-    if let Err(error) = ended {
+    let talking = builder
+        .serve_connection(TokioIo::new(connection), service)
+        .with_upgrades();
+    if let Err(error) = talking.await {
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
@@ -157,7 +218,6 @@ fn prepare(connection: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -166,7 +226,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "hello"));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, most));
+        serving.spawn(serve(listener, router, most, None));
         (address, serving)
     }
 
@@ -212,7 +272,7 @@ mod tests {
         };
         let router = Router::new().route("/", get(prove));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, 2));
+        serving.spawn(serve(listener, router, 2, None));
         let mut client = TcpStream::connect(address).await.unwrap();
         assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
         let mut strangers = Vec::new();
@@ -230,6 +290,38 @@ mod tests {
         assert_eq!(asked(&mut other).await, None, "it has proved nothing");
     }
 
+    // spec: O-53, O-55
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_makes_no_handshake_has_a_strangers_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "hello"));
+        // No certificate is known yet.
+        let holder = crate::server::tls::Holder::empty();
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, router, 2, Some(holder.tls())));
+        let silent = TcpStream::connect(address).await.unwrap();
+        let mut plain = TcpStream::connect(address).await.unwrap();
+        let ask = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        plain.write_all(ask).await.unwrap();
+        let began = tokio::time::Instant::now();
+        assert_eq!(said(silent).await, "");
+        assert!(
+            began.elapsed() <= PROOF + Duration::from_secs(1),
+            "{began:?}"
+        );
+        let told = said(plain).await;
+        let (head, body) = told.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+        let length = format!("content-length: {}", body.len());
+        assert!(
+            head.ends_with(&length) && body.contains("https://"),
+            "{told}"
+        );
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["code"], "https");
+    }
+
     // spec: O-57
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_disconnected() {
@@ -241,7 +333,7 @@ mod tests {
         };
         let router = Router::new().route("/", get(endless));
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, 8));
+        serving.spawn(serve(listener, router, 8, None));
         let mut deaf = TcpStream::connect(address).await.unwrap();
         deaf.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             .await

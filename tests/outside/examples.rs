@@ -50,13 +50,15 @@ fn the_word_count_is_right_after_losing_an_executor_and_the_driver() {
 
 /// Runs executors with this client program, which have to register, send heartbeats, and drain when one of them is
 /// decommissioned.
-fn speaks(program: &str, client: &str) {
+fn speaks(program: &str, client: &str, with_tls: bool) {
     if !has(program) {
         return;
     }
     let command = format!("profiles.default.command=[{program:?}]");
     let args = format!("profiles.default.args=[{:?}]", example(client));
+    let tls = format!("tls.generate={with_tls}");
     let mut local = Local::start(&[
+        &tls,
         &command,
         &args,
         "profiles.default.executors=2",
@@ -84,13 +86,27 @@ fn speaks(program: &str, client: &str) {
 // spec: O-61
 #[test]
 fn an_executor_in_python_implements_the_protocol() {
-    speaks("python3", "clients/client.py");
+    speaks("python3", "clients/client.py", false);
+}
+
+// spec: O-61, O-53
+#[test]
+fn an_executor_in_python_trusts_the_ca_that_it_is_given() {
+    speaks("python3", "clients/client.py", true);
 }
 
 // spec: O-61
 #[test]
 fn an_executor_in_shell_implements_the_protocol() {
     if has("curl") {
-        speaks("sh", "clients/client.sh");
+        speaks("sh", "clients/client.sh", false);
+    }
+}
+
+// spec: O-61, O-53
+#[test]
+fn an_executor_in_shell_trusts_the_ca_that_it_is_given() {
+    if has("curl") {
+        speaks("sh", "clients/client.sh", true);
     }
 }

@@ -144,7 +144,7 @@ fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
 }
 
 /// An address that is free until a driver listens on it.
-fn free_address() -> String {
+pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }

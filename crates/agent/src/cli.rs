@@ -35,6 +35,10 @@ pub struct Agent {
     /// BOATSWAIN_TOKEN]
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
+    /// this machine's CAs]
+    #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     /// Address at which the application can reach this executor, as host:port
     #[arg(
         long,
@@ -122,6 +126,7 @@ impl Agent {
                 driver: self.driver,
                 registration,
                 token,
+                ca_file: self.ca_file,
             },
             decommission_command: self.decommission_command,
             status_file: self.status_file,

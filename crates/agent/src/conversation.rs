@@ -2,6 +2,7 @@
 //! runs (spec O-60, B-10, B-11).
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
@@ -11,16 +12,21 @@ use rand::rngs::StdRng;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_util::either::Either;
 
 use super::Ended;
-use super::identity::Identity;
+use super::identity::{Identity, of_container};
 use super::status::Status;
 use crate::backoff::Backoff;
 use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
+use crate::trust::{self, TrustError};
 
 /// What the agent must react to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +57,10 @@ const BUFFER: usize = 4 * 1024;
 /// properties.
 const LONGEST: usize = 1024 * 1024;
 
-type Socket = WebSocketStream<TcpStream>;
+/// A connection with TLS or without.
+type Connection = Either<TlsStream<TcpStream>, TcpStream>;
+
+type Socket = WebSocketStream<Connection>;
 
 /// Why a session ended or could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +71,8 @@ enum Over {
     Unresolved(#[source] std::io::Error),
     #[error("the driver cannot be reached")]
     Unreachable(#[source] std::io::Error),
+    #[error(transparent)]
+    Untrusted(TrustError),
     #[error("the driver does not answer")]
     Silence,
     #[error("the driver refuses the connection: {0}")]
@@ -321,12 +332,18 @@ async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
     let driver = &identity.driver;
     let (host, port) = (driver.host().unwrap_or_default(), driver.port_u16());
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let addresses = lookup_host((bare, port.unwrap_or(80))).await;
+    let with_tls = driver.scheme_str() == Some("https");
+    let usual_port = if with_tls { 443 } else { 80 };
+    let addresses = lookup_host((bare, port.unwrap_or(usual_port))).await;
     let addresses: Vec<SocketAddr> = addresses.map_err(Over::Unresolved)?.collect();
     let connection = TcpStream::connect(&addresses[..])
         .await
         .map_err(Over::Unreachable)?;
     connection.set_nodelay(true).map_err(Over::Unreachable)?;
+    let connection = match with_tls {
+        true => Either::Left(handshake(identity, bare, connection).await?),
+        false => Either::Right(connection),
+    };
     let authority = driver
         .authority()
         .map_or(host, |authority| authority.as_str());
@@ -354,6 +371,24 @@ async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
         }
         Err(error) => Err(Over::Broken(Box::new(error))),
     }
+}
+
+/// Makes a TLS handshake. The CA is read each time, because its file may be rewritten.
+async fn handshake(
+    identity: &Identity,
+    host: &str,
+    connection: TcpStream,
+) -> Result<TlsStream<TcpStream>, Over> {
+    let ca_file = identity.ca_file.as_deref().map(of_container);
+    let config = trust::client_config(ca_file.as_deref()).map_err(Over::Untrusted)?;
+    let name = ServerName::try_from(host.to_owned());
+    let name = name.map_err(|error| Over::Denied(error.to_string()))?;
+    let connector = TlsConnector::from(Arc::new(config));
+    let connected = connector.connect(name, connection).await;
+    connected.map_err(|error| {
+        let refusal = trust::refusal(&error, ca_file.as_deref());
+        Over::Untrusted(refusal.unwrap_or(TrustError::Handshake(error)))
+    })
 }
 
 async fn say(socket: &mut Socket, message: &FromExecutor) -> Result<(), Over> {
@@ -397,6 +432,7 @@ mod tests {
             driver: "http://etl-driver.jobs.svc:7078".parse().unwrap(),
             registration: registration.unwrap(),
             token: Token::Text("t".to_owned()),
+            ca_file: None,
         };
         let status = Status::of(None);
         Conversation::new(identity, status, Some(Duration::from_secs(60)))

@@ -14,6 +14,9 @@ pub struct Identity {
     pub registration: Register,
     /// Proves the identity.
     pub token: Token,
+    /// The file with the CA that the driver's certificate has to lead to; `None`: one of this
+    /// machine's CAs.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Where the token is stored.
@@ -47,13 +50,17 @@ impl Token {
     pub(super) fn read(&self) -> std::io::Result<String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => {
-                let root = std::env::var_os(ROOT).map(PathBuf::from);
-                let path = below(root.as_deref(), path);
-                Ok(std::fs::read_to_string(path)?.trim().to_owned())
-            }
+            Self::File(path) => Ok(std::fs::read_to_string(of_container(path))?
+                .trim()
+                .to_owned()),
         }
     }
+}
+
+/// The path by which this process reads a file of its container.
+pub(super) fn of_container(path: &Path) -> PathBuf {
+    let root = std::env::var_os(ROOT).map(PathBuf::from);
+    below(root.as_deref(), path)
 }
 
 /// Translates a path in the container to one below its root directory, if the container is only a
@@ -76,17 +83,16 @@ pub fn attribute(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Parses the driver's URL, `http://host:port`.
+/// Parses the driver's URL, `http://host:port` or `https://host:port`.
 ///
 /// # Errors
 ///
-/// The text is not a URL, or requires TLS.
+/// The text is not such a URL.
 pub fn driver(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
     match (uri.scheme_str(), uri.host()) {
-        (Some("http"), Some(_)) => Ok(uri),
-        (Some("https"), _) => Err("the agent supports only plain HTTP".to_owned()),
-        _ => Err("expected a URL such as http://driver.jobs:7078".to_owned()),
+        (Some("http" | "https"), Some(_)) => Ok(uri),
+        _ => Err("expected a URL such as https://driver.jobs:7078".to_owned()),
     }
 }
 
@@ -96,9 +102,10 @@ mod tests {
 
     // spec: O-60
     #[test]
-    fn an_address_of_a_driver_is_plain_http() {
+    fn an_address_of_a_driver_is_http_or_https() {
         assert!(driver("http://driver.jobs:7078").is_ok());
-        for none in ["driver:7078", "https://driver", "/v1", "", "http://"] {
+        assert!(driver("https://driver.jobs:7078").is_ok());
+        for none in ["driver:7078", "ws://driver", "/v1", "", "http://"] {
             assert!(driver(none).is_err(), "{none}");
         }
     }

@@ -18,6 +18,7 @@ pub mod install;
 pub mod protocol;
 mod state;
 mod status;
+pub mod trust;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

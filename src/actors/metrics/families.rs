@@ -94,6 +94,11 @@ struct OfRefusal {
     code: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCertificate {
+    listeners: &'static str,
+}
+
 #[derive(Debug)]
 struct Boxed(Box<dyn Metric>);
 
@@ -134,6 +139,8 @@ pub struct Families {
     refused: Family<OfRefusal, Counter>,
     depths: Family<OfQueue, Gauge>,
     mailboxes: Family<OfActor, Histogram>,
+    /// Without a value where there is no certificate.
+    certificate: Family<OfCertificate, Gauge>,
 }
 
 impl Families {
@@ -166,6 +173,7 @@ impl Families {
             refused: Family::default(),
             depths: Family::default(),
             mailboxes: Family::new_with_constructor(|| Histogram::new(ROUND_SECONDS)),
+            certificate: Family::default(),
         };
         it.registry
             .register("build", "This driver", Info::new(build.to_vec()));
@@ -217,6 +225,12 @@ impl Families {
                 "Time from the request for an executor until it registers",
                 seconds(),
                 Box::new(self.registrations.clone()),
+            ),
+            (
+                "tls_certificate_expiration_timestamp",
+                "When the certificate of API and sessions expires, in seconds since 1970",
+                seconds(),
+                Box::new(self.certificate.clone()),
             ),
             (
                 "sessions",
@@ -350,6 +364,13 @@ impl Families {
         self.mailboxes
             .get_or_create(&OfActor { actor })
             .observe(took.as_secs_f64());
+    }
+
+    pub fn expires(&self, at: jiff::Timestamp) {
+        let of = OfCertificate {
+            listeners: "api,sessions",
+        };
+        self.certificate.get_or_create(&of).set(at.as_second());
     }
 
     pub fn depths(&self, depths: &[(&'static str, usize)]) {

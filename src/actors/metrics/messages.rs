@@ -21,6 +21,11 @@ pub struct Depths(pub Vec<(&'static str, usize)>);
 #[rtype(result = "SessionMeasures")]
 pub struct MeasureSessions;
 
+/// When the certificate of the driver's listeners expires.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct CertificateExpires(pub jiff::Timestamp);
+
 /// The number of sessions by state, and the messages received since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct SessionMeasures {

@@ -27,7 +27,7 @@ use crate::model::{AppId, Batch, Ending, Incarnation, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
-use messages::{AskDepths, Depths, MeasureSessions, Scrape, SessionMeasures};
+use messages::{AskDepths, CertificateExpires, Depths, MeasureSessions, Scrape, SessionMeasures};
 
 pub struct Meter {
     families: Families,
@@ -123,6 +123,14 @@ impl Handler<CallMade> for Meter {
 
     fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
         self.families.called(&call);
+    }
+}
+
+impl Handler<CertificateExpires> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, CertificateExpires(at): CertificateExpires, _: &mut Self::Context) {
+        self.families.expires(at);
     }
 }
 

@@ -162,6 +162,17 @@ fn rounds_are_timed_by_subscriber_and_ages_count_from_the_last_news() {
     assert_eq!(value("boatswain_snapshot_age_seconds"), Some(32.0));
 }
 
+// spec: O-41, O-53
+#[test]
+fn the_expiry_of_the_certificate_is_shown_where_there_is_one() {
+    let families = families();
+    let name = "boatswain_tls_certificate_expiration_timestamp_seconds{listeners=\"api,sessions\"}";
+    assert_eq!(value(&families.text().unwrap(), name), None);
+    families.expires(jiff::Timestamp::from_second(1_800_000_000).unwrap());
+    let shown = value(&families.text().unwrap(), name);
+    assert_eq!(shown, Some(1_800_000_000.0));
+}
+
 // spec: O-41
 #[test]
 fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {

@@ -1,12 +1,15 @@
 //! The HTTP client for the API of a running driver.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use boatswain_agent::trust::{self, TrustError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -27,9 +30,14 @@ pub type Body = UnsyncBoxBody<Bytes, String>;
 pub enum AskError {
     /// The driver cannot be reached.
     #[error(
-        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address"
+        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address, with https:// if it has [tls]"
     )]
     Unreachable { server: Uri, why: String },
+    /// The server does not prove that it is the driver.
+    #[error(
+        "the connection to {server} is not safe, and was closed before the token was sent: {why}"
+    )]
+    Untrusted { server: Uri, why: Box<TrustError> },
     /// The driver refused the request.
     #[error("{message}{}", hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default())]
     Refused {
@@ -44,20 +52,35 @@ pub enum AskError {
 
 /// A connection to a driver, with its token.
 pub struct Client {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: Uri,
     token: String,
+    ca_file: Option<PathBuf>,
 }
 
 impl Client {
-    pub fn new(server: Uri, token: String) -> Self {
+    /// # Errors
+    ///
+    /// The CA cannot be read.
+    pub fn new(server: Uri, token: String, ca_file: Option<PathBuf>) -> Result<Self, TrustError> {
+        let tls = match server.scheme_str() {
+            Some("https") => trust::client_config(ca_file.as_deref())?,
+            _ => trust::no_trust()?,
+        };
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(PATIENCE));
-        Self {
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        Ok(Self {
             http: legacy::Client::builder(TokioExecutor::new()).build(connector),
             server,
             token,
-        }
+            ca_file,
+        })
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, AskError> {
@@ -129,7 +152,16 @@ impl Client {
             .body(Full::new(bytes.unwrap_or_default()))
             .map_err(|error| self.unreachable(error))?;
         let sent = self.http.request(request).await;
-        let response = sent.map_err(|error| self.unreachable(innermost(&error)))?;
+        let response =
+            sent.map_err(
+                |error| match trust::refusal(&error, self.ca_file.as_deref()) {
+                    Some(why) => AskError::Untrusted {
+                        server: self.server.clone(),
+                        why: Box::new(why),
+                    },
+                    None => self.unreachable(innermost(&error)),
+                },
+            )?;
         Ok(response.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
     }
 

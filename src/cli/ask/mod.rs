@@ -37,6 +37,10 @@ pub(super) struct Driver {
     /// File with the API token: the driver's api.token_file, or a file with one of its lines
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: PathBuf,
+    /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
+    /// this machine's CAs]
+    #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -114,7 +118,10 @@ impl Driver {
                 return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
             }
         };
-        let client = Client::new(self.server.clone(), token);
+        let client = match Client::new(self.server.clone(), token, self.ca_file.clone()) {
+            Ok(client) => client,
+            Err(error) => return fail_with(Exit::Configuration, &error),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -127,7 +134,7 @@ impl Driver {
         };
         answered.unwrap_or_else(|error| {
             let exit = match error {
-                AskError::Unreachable { .. } => Exit::Unreachable,
+                AskError::Unreachable { .. } | AskError::Untrusted { .. } => Exit::Unreachable,
                 AskError::Refused { .. } | AskError::Foreign { .. } => Exit::Refused,
             };
             fail_with(exit, &error)

@@ -107,7 +107,7 @@ fn the_config_map_is_there_unless_switched_off_and_names_files() {
 fn a_service_needs_a_port_that_others_can_call_and_is_an_address_enough() {
     let service = |listen: &str| {
         let selector = "backend.service_selector = { app = \"driver\" }";
-        with(&format!("{selector}\n{listen}"))
+        with(&format!("backend.plain_http = true\n{selector}\n{listen}"))
     };
     let config = service("backend.listen = \"0.0.0.0:7078\"").unwrap();
     assert_eq!(config.backend.sessions.service_port(), Some(7078));

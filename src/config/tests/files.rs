@@ -108,6 +108,24 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "app.ttl" {
             sets.push("api.listen=127.0.0.1:0".to_owned());
         }
+        if path.starts_with("tls.") {
+            sets.push("backend.listen=127.0.0.1:0".to_owned());
+        }
+        let files = ["tls.certificate_file", "tls.key_file"];
+        if files.contains(&path.as_str()) || path == "tls.ca_file" {
+            let others = files.iter().filter(|file| **file != path);
+            sets.extend(others.map(|file| format!("{file}=a.pem")));
+        }
+        if path == "metrics.token_file" {
+            sets.push("metrics.listen=127.0.0.1:0".to_owned());
+        }
+        if path == "api.service_accounts" || path == "api.audience" {
+            sets.push("api.listen=127.0.0.1:0".to_owned());
+            sets.push("api.token_file=token".to_owned());
+        }
+        if path == "api.audience" {
+            sets.push("api.service_accounts={ \"a/b\" = \"read\" }".to_owned());
+        }
         if ["api.listen", "app.ttl"].contains(&path.as_str()) {
             sets.push("api.token_file=token".to_owned());
         }

@@ -158,7 +158,7 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
         "set backend.listen",
     ),
     (
-        "backend.listen = \"0.0.0.0:7078\"",
+        "[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true",
         "backend.url",
         "http://driver.jobs:7078",
     ),

@@ -35,6 +35,7 @@ const MOUNTED: &str = r#"
         size = "10Gi"
         [backend]
         listen = "0.0.0.0:7078"
+        plain_http = true
         service_selector = { app = "driver" }
     "#;
 
@@ -73,6 +74,34 @@ fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
     let url = (env.as_array().into_iter().flatten())
         .find(|variable| variable["name"] == "BOATSWAIN_DRIVER_URL");
     assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
+}
+
+// spec: K-4, K-8, O-53
+#[test]
+fn with_tls_executors_find_the_ca_in_their_config_map() {
+    let text = mounted().replace("plain_http = true", "");
+    let (_, shown) = shown(&format!("{text}\n[tls]\ngenerate = true"));
+    let of = |kind: &str| {
+        shown
+            .iter()
+            .find(|document| document["kind"] == kind)
+            .unwrap()
+    };
+    let mut maps = shown.iter().rev();
+    let map = maps
+        .find(|document| document["kind"] == "ConfigMap")
+        .unwrap();
+    assert!(map["data"]["ca.crt"].is_string(), "{map}");
+    let env = of("Pod")["spec"]["containers"][0]["env"].clone();
+    let value = |name: &str| {
+        let mut env = env.as_array().into_iter().flatten();
+        env.find(|variable| variable["name"] == name).unwrap()["value"].clone()
+    };
+    assert_eq!(value("BOATSWAIN_CA_FILE"), "/etc/boatswain/ca.crt");
+    assert_eq!(
+        value("BOATSWAIN_DRIVER_URL"),
+        "https://etl-driver.jobs.svc:7078"
+    );
 }
 
 // spec: O-4

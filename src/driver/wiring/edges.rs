@@ -1,7 +1,9 @@
 //! The actors that write to the cluster (application record, Kubernetes Events, PodGroups), and the
 //! routes of executors' sessions.
 
-use actix::Actor;
+use std::sync::Arc;
+
+use actix::{Actor, Addr};
 
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
@@ -9,9 +11,12 @@ use crate::actors::pod_groups::GroupKeeper;
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
+use crate::config::AccountRight;
 use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
+use crate::server::api::callers::Callers;
+use crate::server::api::tokens::Right;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
@@ -61,17 +66,57 @@ pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
     )
 }
 
+/// The cluster's keys, with which service account tokens are verified. They are fetched when the
+/// first such token comes. `None` if no such token is accepted.
+pub(super) fn token_keys(basis: &Basis<'_>, links: &Links) -> Option<Addr<TokenKeys>> {
+    let of_pods = (basis.listener).is_some_and(|listener| listener.key.is_none());
+    let of_callers = !basis.config.api.service_accounts.is_empty();
+    let audience = listener::audience(&basis.application.record.app_id);
+    let keys = || TokenKeys::new(links.calls.clone(), basis.clock, audience).start();
+    (of_pods || of_callers).then(keys)
+}
+
+/// `None` if no service account may call the API.
+pub(super) fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Option<Callers> {
+    let (api, keys) = (&basis.config.api, keys?);
+    if api.service_accounts.is_empty() {
+        return None;
+    }
+    let application = basis.application;
+    let audience = api.audience.clone();
+    let audience = audience.unwrap_or_else(|| {
+        let (namespace, prefix) = (&application.namespace, &application.prefix);
+        listener::api_audience(namespace, prefix)
+    });
+    tracing::info!(
+        audience,
+        "service accounts may call the API with tokens for this audience"
+    );
+    let right = |right: AccountRight| match right {
+        AccountRight::Read => Right::Read,
+        AccountRight::Full => Right::Full,
+    };
+    let rights = api.service_accounts.iter();
+    let rights = rights.map(|(account, given)| (account.clone(), right(*given)));
+    Some(Callers {
+        keys: keys.clone(),
+        audience: audience.into(),
+        rights: Arc::new(rights.collect()),
+    })
+}
+
 /// `None` without a listener.
-pub(super) fn sessions(basis: &Basis<'_>, links: &Links, limits: Limits) -> Option<Sessions> {
+pub(super) fn sessions(
+    basis: &Basis<'_>,
+    links: &Links,
+    limits: Limits,
+    keys: Option<Addr<TokenKeys>>,
+) -> Option<Sessions> {
     let listener = basis.listener?;
     let app_id = &basis.application.record.app_id;
     let access = match &listener.key {
         Some(key) => Access::Derived(app_id.clone(), key.clone()),
-        None => {
-            let audience = listener::audience(app_id);
-            let keys = TokenKeys::new(links.calls.clone(), basis.clock, audience);
-            Access::Kubernetes(keys.start())
-        }
+        None => Access::Kubernetes(keys?),
     };
     Some(Sessions::new(links.registry.clone(), access, limits))
 }

@@ -95,8 +95,10 @@ pub(super) fn wire(
     }
     start_provisioner();
     let limits = listener::limits(config);
+    let keys = edges::token_keys(&basis, &links);
+    let callers = edges::callers(&basis, keys.as_ref());
     Ok(Actors {
-        sessions: edges::sessions(&basis, &links, limits),
+        sessions: edges::sessions(&basis, &links, limits, keys),
         limits,
         watch: links.watch,
         poll,
@@ -111,6 +113,7 @@ pub(super) fn wire(
             autoscaler: links.autoscaler,
             profiles: links.profiles,
             meter: links.meter,
+            callers,
         },
         calls: links.calls,
         page_size: config.poll.page_size,

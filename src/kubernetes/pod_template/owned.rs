@@ -114,6 +114,9 @@ fn env(common: &Common, executor: &Executor<'_>, container: &Value) -> Value {
     if let Some(url) = &common.driver_url {
         env.push(plain("BOATSWAIN_DRIVER_URL", url));
     }
+    if let Some(file) = &common.ca_file {
+        env.push(plain("BOATSWAIN_CA_FILE", file));
+    }
     match &common.token {
         Some(TokenSource::Sealed(_)) => env.push(plain("BOATSWAIN_TOKEN", token)),
         Some(TokenSource::Projected { .. }) => {

@@ -15,6 +15,7 @@ pub(super) fn common() -> Common {
         token: None,
         agent: None,
         injection: None,
+        ca_file: None,
         config_map: None,
         avoid: Avoid::default(),
     }

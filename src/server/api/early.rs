@@ -1,13 +1,10 @@
 //! Answers API requests while the driver is still starting: the liveness probe succeeds, the OpenAPI
 //! document is served, everything else is unavailable (spec O-42).
 
-use std::convert::Infallible;
-
 use axum::Json;
 use axum::Router;
 use axum::extract::Request;
-use axum::response::{IntoResponse as _, Response};
-use http::Method;
+use axum::routing::get;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
@@ -17,32 +14,31 @@ use crate::server::problem::Problem;
 /// The driver's routes, once they exist.
 pub type Routes = watch::Receiver<Option<Router>>;
 
-pub fn router(driver: Routes) -> Router {
+/// Answers by the driver's routes once they exist, and until then by these others.
+pub fn router(driver: Routes, until_then: Router) -> Router {
     Router::new().fallback(move |request: Request| {
         let routes = driver.borrow().clone();
-        async move {
-            match routes {
-                Some(routes) => routes.oneshot(request).await,
-                None => Ok::<Response, Infallible>(alone(&request)),
-            }
-        }
+        let routes = routes.unwrap_or_else(|| until_then.clone());
+        async move { routes.oneshot(request).await }
     })
 }
 
-fn alone(request: &Request) -> Response {
-    match (request.method(), request.uri().path()) {
-        (&Method::GET, "/healthz") => "ok\n".into_response(),
-        (&Method::GET, "/openapi.json") => Json(openapi::document()).into_response(),
-        _ => Problem::unavailable()
-            .hint("it is still starting; see its log")
-            .into_response(),
-    }
+/// The API while the driver is starting.
+pub fn alone() -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/openapi.json", get(async || Json(openapi::document())))
+        .fallback(async || not_yet())
+        .method_not_allowed_fallback(async || not_yet())
+}
+
+pub fn not_yet() -> Problem {
+    Problem::unavailable().hint("it is still starting; see its log")
 }
 
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use axum::routing::get;
 
     use super::*;
 
@@ -50,7 +46,7 @@ mod tests {
     #[tokio::test]
     async fn during_the_start_only_the_liveness_probe_and_the_document_are_served() {
         let (tell, routes) = watch::channel(None);
-        let router = router(routes);
+        let router = router(routes, alone());
         let ask = |path: &str| {
             let request = Request::get(path).body(Body::empty()).unwrap();
             let router = router.clone();

@@ -5,10 +5,12 @@
 //! query the actors and return their answers.
 
 mod body;
+pub mod callers;
 mod commands;
 mod demand;
 mod early;
 mod events;
+pub mod monitoring;
 mod openapi;
 mod profiles;
 mod routes;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 use axum::Router;
+use axum::extract::FromRef;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -37,6 +40,8 @@ use crate::actors::profiles::Profiles;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
+use crate::server::tls::Tls;
+use callers::Callers;
 use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
@@ -73,6 +78,8 @@ pub struct Actors {
     pub autoscaler: Addr<Autoscaler>,
     pub profiles: Addr<Profiles>,
     pub meter: Addr<Meter>,
+    /// `None` if no service account may call.
+    pub callers: Option<Callers>,
 }
 
 #[derive(Clone)]
@@ -81,6 +88,12 @@ struct Api {
     tokens: Current,
     places: Arc<Semaphore>,
     followers: Arc<Semaphore>,
+}
+
+impl FromRef<Api> for Actors {
+    fn from_ref(api: &Api) -> Self {
+        api.actors.clone()
+    }
 }
 
 /// Sends a message to an actor and waits for the answer.
@@ -114,9 +127,11 @@ impl Server {
         })
     }
 
-    /// Serves until it is dropped. The driver's routes are served once they exist.
-    pub async fn run(self, driver: early::Routes, limits: Limits) {
-        let served = serve::serve(self.listener, early::router(driver), limits.strangers);
+    /// Serves until it is dropped, with `tls` over HTTPS. The driver's routes are served once they
+    /// exist.
+    pub async fn run(self, driver: early::Routes, limits: Limits, tls: Option<Tls>) {
+        let router = early::router(driver, early::alone());
+        let served = serve::serve(self.listener, router, limits.strangers, tls);
         tokio::join!(served, self.follower.run());
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{Api, BODY, BODY_TIME, ask, openapi};
+use super::{Actors, Api, BODY, BODY_TIME, ask, openapi};
 use crate::actors::commands::messages::Renew;
 use crate::actors::driver_backend::messages::GetStatus;
 use crate::actors::event_history::messages::{Explain, GetExecutors};
@@ -39,12 +39,24 @@ pub fn of(api: Api) -> Router {
 
 /// Checks the token's right, and limits the body's size and duration.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
-    let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
-    let right = right.ok_or_else(Problem::unauthorized)?;
+    let token = bearer(request.headers()).ok_or_else(Problem::unauthorized)?;
+    let (right, account) = match (api.tokens.right(token), &api.actors.callers) {
+        (Some(right), _) => (right, None),
+        (None, None) => return Err(Problem::unauthorized()),
+        (None, Some(callers)) => {
+            let (right, account) = callers.right(token).await?;
+            (right, Some(account))
+        }
+    };
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     serve::admit(request.extensions(), &api.places).map_err(|Full| Problem::too_many(NO_PLACE))?;
     if right < Right::Full && !looks {
-        return Err(Problem::read_only());
+        return Err(match account {
+            None => Problem::read_only(),
+            Some(account) => Problem::read_only().hint(format!(
+                "the right \"full\" is missing: {account:?} = \"full\" in the driver's api.service_accounts"
+            )),
+        });
     }
     if right == Right::Full {
         api.actors.commands.do_send(Renew);
@@ -57,7 +69,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
     Ok(next.run(Request::from_parts(parts, Body::from(body))).await)
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let header = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = header.split_at_checked("bearer ".len())?;
     scheme
@@ -66,21 +78,21 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// The metrics for Prometheus (spec O-41).
-pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
-    let text = ask(&api.actors.meter, Scrape).await?;
+pub async fn metrics(State(actors): State<Actors>) -> Result<Response, Problem> {
+    let text = ask(&actors.meter, Scrape).await?;
     let text = text.map_err(|_| Problem::unavailable())?;
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
 /// The liveness probe: the actors answer (spec O-42).
-pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
-    ask(&api.actors.backend, GetStatus).await.map(|_| "ok\n")
+pub async fn health(State(actors): State<Actors>) -> Result<&'static str, Problem> {
+    ask(&actors.backend, GetStatus).await.map(|_| "ok\n")
 }
 
 /// The readiness probe: the application is ready (spec B-20).
-pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
-    let status = ask(&api.actors.backend, GetStatus).await?;
+pub async fn readiness(State(actors): State<Actors>) -> Result<&'static str, Problem> {
+    let status = ask(&actors.backend, GetStatus).await?;
     match (status.adopted, status.ready) {
         (true, true) => Ok("ok\n"),
         (true, false) => Err(Problem::unavailable_for(

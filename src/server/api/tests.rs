@@ -78,6 +78,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         autoscaler: backend.autoscaler,
         profiles,
         meter,
+        callers: None,
     };
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {

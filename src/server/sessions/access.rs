@@ -1,4 +1,5 @@
-//! Authenticates executors: determines what a token proves (spec O-50, B-5).
+//! Authenticates executors, and callers of the API that are service accounts: determines what a
+//! token proves (spec O-50, O-64, B-5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use actix::{
     Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, ResponseFuture,
     WrapFuture as _,
 };
-use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -22,7 +22,7 @@ use crate::secret::seal::Key;
 pub enum Denied {
     #[error("the token is missing or malformed")]
     NoToken,
-    #[error("the token does not prove which executor this is: {0}")]
+    #[error("the token does not prove who this is: {0}")]
     Untrue(&'static str),
     #[error("the cluster's keys for verifying the token are unavailable at the moment")]
     NoKeys,
@@ -77,7 +77,7 @@ pub struct TokenKeys {
     calls: Calls,
     clock: Clock,
     expected: Expected,
-    trusted: Option<Trusted>,
+    trusted: Option<Arc<Trusted>>,
     fetch: Fetch,
 }
 
@@ -89,10 +89,10 @@ enum Fetch {
     UnderWay(Vec<Waiting>),
 }
 
-struct Waiting {
-    token: Arc<str>,
-    answer: oneshot::Sender<Result<Proof, Denied>>,
-}
+type Waiting = oneshot::Sender<Known>;
+
+/// The keys that are known; `None` before the first fetch has succeeded.
+type Known = Option<Arc<Trusted>>;
 
 impl TokenKeys {
     /// Starts without any keys. `audience` is the one that tokens must be for.
@@ -110,11 +110,6 @@ impl TokenKeys {
         }
     }
 
-    fn prove(&self, token: &str, now: Timestamp) -> Result<Proof, Denied> {
-        let trusted = self.trusted.as_ref().ok_or(Denied::NoKeys)?;
-        trusted.prove(token, &self.expected, now)
-    }
-
     /// Whether the keys must be fetched before this token can be verified.
     fn lacks_key_of(&self, token: &str) -> bool {
         (self.trusted.as_ref()).is_none_or(|trusted| !trusted.knows_key_of(token))
@@ -123,7 +118,7 @@ impl TokenKeys {
     /// Ends a fetch, and answers all tokens that waited for it.
     fn fetched(&mut self, fetched: Result<Option<Trusted>, Failure>) {
         match fetched {
-            Ok(Some(trusted)) => self.trusted = Some(trusted),
+            Ok(Some(trusted)) => self.trusted = Some(Arc::new(trusted)),
             Ok(None) => {
                 tracing::warn!("the keys that the cluster publishes for tokens could not be parsed")
             }
@@ -137,10 +132,41 @@ impl TokenKeys {
         let Fetch::UnderWay(waiting) = fetch else {
             return;
         };
-        for Waiting { token, answer } in waiting {
+        for answer in waiting {
             // Fails where the client has waited for long enough.
-            let _ = answer.send(self.prove(&token, now.wall));
+            let _ = answer.send(self.trusted.clone());
         }
+    }
+
+    /// The keys with which this token can be verified. Only a token whose key is unknown waits for a
+    /// fetch. At most one is under way.
+    fn keys_for(
+        &mut self,
+        token: &str,
+        ctx: &mut Context<Self>,
+    ) -> impl Future<Output = Result<Arc<Trusted>, Denied>> + use<> {
+        let (answer, answered) = oneshot::channel();
+        let now = self.clock.now();
+        let lacks_key = self.lacks_key_of(token);
+        match &mut self.fetch {
+            _ if !lacks_key => drop(answer.send(self.trusted.clone())),
+            Fetch::UnderWay(waiting) => {
+                waiting.retain(|waiting| !waiting.is_closed());
+                if waiting.len() < WAITING {
+                    waiting.push(answer);
+                }
+            }
+            Fetch::Ended(Some(ended)) if now.tick.since(*ended) < ASK_AGAIN => {
+                drop(answer.send(self.trusted.clone()));
+            }
+            Fetch::Ended(_) => {
+                self.fetch = Fetch::UnderWay(vec![answer]);
+                let calls = self.calls.clone();
+                let fetching = async move { fetch(&calls).await }.into_actor(self);
+                ctx.spawn(fetching.map(|fetched, keys: &mut Self, _| keys.fetched(fetched)));
+            }
+        }
+        async move { answered.await.ok().flatten().ok_or(Denied::NoKeys) }
     }
 }
 
@@ -155,38 +181,49 @@ pub struct Prove(Arc<str>);
 impl Handler<Prove> for TokenKeys {
     type Result = ResponseFuture<Result<Proof, Denied>>;
 
-    /// Only a token whose key is unknown waits for a fetch. At most one is under way.
     fn handle(&mut self, Prove(token): Prove, ctx: &mut Self::Context) -> Self::Result {
-        let now = self.clock.now();
-        if !self.lacks_key_of(&token) {
-            return ready(self.prove(&token, now.wall));
-        }
-        let (answer, answered) = oneshot::channel();
-        let waits = Waiting { token, answer };
-        match &mut self.fetch {
-            Fetch::UnderWay(waiting) => {
-                waiting.retain(|waiting| !waiting.answer.is_closed());
-                if waiting.len() >= WAITING {
-                    return ready(Err(Denied::NoKeys));
-                }
-                waiting.push(waits);
-            }
-            Fetch::Ended(Some(ended)) if now.tick.since(*ended) < ASK_AGAIN => {
-                return ready(self.prove(&waits.token, now.wall));
-            }
-            Fetch::Ended(_) => {
-                self.fetch = Fetch::UnderWay(vec![waits]);
-                let calls = self.calls.clone();
-                let fetching = async move { fetch(&calls).await }.into_actor(self);
-                ctx.spawn(fetching.map(|fetched, keys: &mut Self, _| keys.fetched(fetched)));
-            }
-        }
-        Box::pin(async move { answered.await.unwrap_or(Err(Denied::NoKeys)) })
+        let (keys, clock) = (self.keys_for(&token, ctx), self.clock);
+        let expected = self.expected.clone();
+        Box::pin(async move { keys.await?.prove(&token, &expected, clock.now().wall) })
     }
 }
 
-fn ready(answer: Result<Proof, Denied>) -> ResponseFuture<Result<Proof, Denied>> {
-    Box::pin(std::future::ready(answer))
+/// Asks which service account a token of this audience was issued for, as `namespace/name`.
+#[derive(Clone, Message)]
+#[rtype(result = "Result<String, Denied>")]
+struct ProveAccount {
+    token: Arc<str>,
+    audience: Arc<str>,
+}
+
+impl Handler<ProveAccount> for TokenKeys {
+    type Result = ResponseFuture<Result<String, Denied>>;
+
+    fn handle(&mut self, asked: ProveAccount, ctx: &mut Self::Context) -> Self::Result {
+        let ProveAccount { token, audience } = asked;
+        let (keys, clock) = (self.keys_for(&token, ctx), self.clock);
+        Box::pin(async move { keys.await?.account(&token, &audience, clock.now().wall) })
+    }
+}
+
+/// Which service account a token of this audience was issued for, as `namespace/name`.
+///
+/// # Errors
+///
+/// The token proves nothing.
+pub async fn account(
+    keys: &Addr<TokenKeys>,
+    token: &str,
+    audience: &Arc<str>,
+) -> Result<String, Denied> {
+    let asked = ProveAccount {
+        token: Arc::from(token),
+        audience: Arc::clone(audience),
+    };
+    let answer = timeout(ANSWER, keys.send(asked)).await;
+    answer
+        .unwrap_or(Ok(Err(Denied::NoKeys)))
+        .unwrap_or(Err(Denied::NoKeys))
 }
 
 async fn fetch(calls: &Calls) -> Result<Option<Trusted>, Failure> {

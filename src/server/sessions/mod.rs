@@ -26,6 +26,7 @@ use crate::actors::executor_registry::registry::Proof;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
+use crate::server::tls::Tls;
 use access::{Access, Denied};
 
 /// Actors answer at once unless they have stopped.
@@ -58,9 +59,9 @@ impl Server {
         self.address
     }
 
-    /// Serves until it is dropped, which ends all sessions.
-    pub async fn run(self, sessions: Sessions, limits: Limits) {
-        serve::serve(self.listener, sessions.router(), limits.strangers).await;
+    /// Serves until it is dropped, which ends all sessions; with `tls` over HTTPS.
+    pub async fn run(self, sessions: Sessions, limits: Limits, tls: Option<Tls>) {
+        serve::serve(self.listener, sessions.router(), limits.strangers, tls).await;
     }
 }
 

@@ -82,6 +82,33 @@ impl Trusted {
     ///
     /// The token is malformed, expired, wrongly signed, or for something else.
     pub fn prove(&self, token: &str, expected: &Expected, now: Timestamp) -> Result<Proof, Denied> {
+        let bound = self.verify(token, &expected.audience, now)?;
+        if bound.namespace != expected.namespace {
+            return Err(Denied::Untrue("its pod is in another namespace"));
+        }
+        let pod = bound.pod;
+        let pod = pod.ok_or(Denied::Untrue("it is not bound to a pod"))?;
+        Ok(Proof::Pod {
+            name: Arc::from(pod.name),
+            uid: pod.uid.into(),
+        })
+    }
+
+    /// The service account, as `namespace/name`, that a token for this audience was issued for. A
+    /// token without an expiry, as Secrets may contain, is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trusted::prove`].
+    pub fn account(&self, token: &str, audience: &str, now: Timestamp) -> Result<String, Denied> {
+        let bound = self.verify(token, audience, now)?;
+        let account = bound.serviceaccount;
+        let account = account.ok_or(Denied::Untrue("it names no service account"))?;
+        Ok(format!("{}/{}", bound.namespace, account.name))
+    }
+
+    /// Verifies the signature and the claims that all tokens have.
+    fn verify(&self, token: &str, audience: &str, now: Timestamp) -> Result<Bound, Denied> {
         let head = head(token).ok_or(Denied::NoToken)?;
         let named = self.keys.iter().find(|key| key.id == head.kid);
         let key = named.ok_or(Denied::Untrue(
@@ -98,15 +125,15 @@ impl Trusted {
         let claims = claims.and_then(|claims| BASE64.decode(claims).ok());
         let claims = claims.and_then(|claims| serde_json::from_slice::<Claims>(&claims).ok());
         let claims = claims.ok_or(Denied::Untrue("it lacks the claims of a pod's token"))?;
-        self.check(claims, expected, now)
+        self.check(claims, audience, now)
     }
 
-    fn check(&self, claims: Claims, expected: &Expected, now: Timestamp) -> Result<Proof, Denied> {
+    fn check(&self, claims: Claims, audience: &str, now: Timestamp) -> Result<Bound, Denied> {
         let now = now.as_second();
         if claims.iss != self.issuer {
             return Err(Denied::Untrue("another cluster has issued it"));
         }
-        if !claims.aud.includes(&expected.audience) {
+        if !claims.aud.includes(audience) {
             return Err(Denied::Untrue("it was made for another audience"));
         }
         if claims.exp <= now.saturating_sub(SKEW) {
@@ -122,15 +149,7 @@ impl Trusted {
                 "it is not valid yet: this machine's clock is behind the API server's",
             ));
         }
-        if claims.kubernetes.namespace != expected.namespace {
-            return Err(Denied::Untrue("its pod is in another namespace"));
-        }
-        let pod = claims.kubernetes.pod;
-        let pod = pod.ok_or(Denied::Untrue("it is not bound to a pod"))?;
-        Ok(Proof::Pod {
-            name: Arc::from(pod.name),
-            uid: pod.uid.into(),
-        })
+        Ok(claims.kubernetes)
     }
 }
 
@@ -208,6 +227,12 @@ impl Audience {
 struct Bound {
     namespace: String,
     pod: Option<BoundPod>,
+    serviceaccount: Option<BoundAccount>,
+}
+
+#[derive(Deserialize)]
+struct BoundAccount {
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -379,6 +404,33 @@ mod tests {
                 "{forged}"
             );
         }
+    }
+
+    // spec: O-64
+    #[test]
+    fn a_service_account_is_proven_by_a_token_for_the_audience_whatever_its_pod() {
+        let cluster = Cluster::new();
+        let account = |claims: &Value, audience: &str| {
+            let token = cluster.sign(&head_of("ES256", "k"), claims);
+            let now = Timestamp::from_second(1_500).unwrap();
+            cluster.trusted().account(&token, audience, now)
+        };
+        let mut claims = claims();
+        claims["aud"] = json!(["api"]);
+        let none = account(&claims, "api").unwrap_err().to_string();
+        assert!(none.contains("names no service account"), "{none}");
+        claims["kubernetes.io"] = json!({
+            "namespace": "monitoring",
+            "serviceaccount": {"name": "prometheus", "uid": "u"},
+        });
+        assert_eq!(
+            account(&claims, "api"),
+            Ok("monitoring/prometheus".to_owned())
+        );
+        let other = account(&claims, "executors").unwrap_err().to_string();
+        assert!(other.contains("another audience"), "{other}");
+        claims["iss"] = json!("other");
+        assert!(account(&claims, "api").is_err());
     }
 
     // spec: O-50

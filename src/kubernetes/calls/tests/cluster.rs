@@ -34,6 +34,7 @@ fn executor(id: u64) -> PodBody {
         token: None,
         agent: None,
         injection: None,
+        ca_file: None,
         config_map: None,
         avoid: Default::default(),
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cluster::in_default;
 use super::*;
 use crate::kubernetes::claims::{ClaimFor, claim_json};
-use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
+use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, secret, service};
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::RecordPlace;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
@@ -42,6 +42,35 @@ fn map(app: &str, text: &str) -> OwnedResource {
 
 fn owner(uid: &str) -> Value {
     owner_reference("etl", &uid.into())
+}
+
+// spec: O-62, K-11
+#[tokio::test]
+async fn a_secret_is_created_once_and_replaced_only_in_the_version_that_was_read() {
+    let (_cluster, calls) = cluster();
+    let made = |app: &str, value: &str| {
+        let data = BTreeMap::from([("ca.key", value.to_owned())]);
+        secret(&place(), &app.into(), &data)
+    };
+    let (first, second) = (made("etl-7f3a", "YQ=="), made("etl-7f3a", "Yg=="));
+    assert_eq!(calls.get_secret("etl-tls").await.unwrap(), None);
+    calls.put_secret(&first, None, &owner("r1")).await.unwrap();
+    let slower = calls.put_secret(&second, None, &owner("r1")).await;
+    assert_eq!(slower.unwrap_err().kind, Kind::AlreadyExists);
+    let there = calls.get_secret("etl-tls").await.unwrap().unwrap();
+    assert_eq!(there["data"]["ca.key"], "YQ==");
+    let replaced = calls.put_secret(&second, Some(&there), &owner("r1")).await;
+    replaced.unwrap();
+    let stale = calls.put_secret(&first, Some(&there), &owner("r1")).await;
+    assert_eq!(stale.unwrap_err().kind, Kind::Conflict);
+    // An earlier application of the same name has left it, or it is somebody else's.
+    let there = calls.get_secret("etl-tls").await.unwrap().unwrap();
+    let next = made("etl-9c1d", "Yw==");
+    let taken_over = calls.put_secret(&next, Some(&there), &owner("r2")).await;
+    taken_over.unwrap();
+    let foreign = json!({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "etl"}]}});
+    let refused = calls.put_secret(&next, Some(&foreign), &owner("r2")).await;
+    assert_eq!(refused.unwrap_err().kind, Kind::Invalid);
 }
 
 // spec: K-8, K-9
