@@ -119,6 +119,10 @@ faults! {
     SetsLookedAtOnce,
     /// An unreadable pod of a set in the first list does not delay reports of losses (spec S-15, A-80).
     UnreadPassedOver,
+    /// A driver writes however long ago its lease was renewed (spec O-32).
+    LeaseNotChecked,
+    /// A renewal of the lease counts from its answer (spec O-32).
+    LeaseCountsFromAnswer,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -10,6 +10,7 @@ mod dry_run;
 mod early;
 mod ending;
 mod handle;
+mod lease;
 mod listener;
 mod observer;
 mod owned_resources;

@@ -13,6 +13,8 @@ use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, ser
 use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
 
+use super::lease::ACTIVE;
+
 /// The ConfigMap's key of the application's properties.
 const PROPERTIES: &str = "properties.json";
 
@@ -103,8 +105,17 @@ pub(super) fn all(
     let sessions = &config.backend.sessions;
     let map = content.map(|content| config_map(place, app_id, content));
     let service = (sessions.service_port())
-        .map(|port| service(place, app_id, &sessions.service_selector, port));
+        .map(|port| service(place, app_id, &service_selector(config), port));
     map.into_iter().chain(service).collect()
+}
+
+/// With the Lease, the Service leads to the pod whose driver holds it (spec O-32).
+fn service_selector(config: &Config) -> BTreeMap<String, String> {
+    let mut selector = config.backend.sessions.service_selector.clone();
+    if config.ha.lease && config.driver.pod_name.is_some() {
+        selector.insert(ACTIVE.to_owned(), "true".to_owned());
+    }
+    selector
 }
 
 /// Whether executors leave claims that other executors may reuse.

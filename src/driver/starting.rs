@@ -19,7 +19,7 @@ use super::handle::Command;
 use super::listener::{self, Listener};
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
-use super::reporter::Reporter;
+use super::reporter::{Reporter, Reports};
 use super::running::Running;
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
@@ -34,20 +34,76 @@ pub(super) async fn start(
     let began = Instant::now();
     let (content, mut serving) = prepare(&config).await?;
     let mut early = Early::new(&config, commands);
-    let found = early.during(find(&config, &environment)).await?;
+    let mut found = early.during(find(&config, &environment)).await?;
     early.know(found.owner_chain.as_ref());
     early.hand_over()?;
+    if config.ha.lease {
+        stand_by(&mut found, &config, &environment, &mut early, &serving).await?;
+    }
+    let active = activate(found, &mut config, &environment, content, &mut early).await;
+    let (actors, reports, listener) = match active {
+        Ok(active) => active,
+        Err(exit) => {
+            early.release().await;
+            return Err(exit);
+        }
+    };
+    serving.serve(&actors, listener);
+    tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
+    Ok(Running {
+        keep_record: config.driver.pod_name.is_some() || config.ha.lease,
+        grace: config.shutdown.grace,
+        actors,
+        early,
+        reports,
+        _serving: serving,
+    })
+}
+
+/// Waits until this driver holds the Lease, and reads again what another driver may have changed meanwhile.
+async fn stand_by(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    early: &mut Early,
+    serving: &Serving,
+) -> Result<(), Exit> {
+    let mut lease = succession::wait_for_lease(found, config, environment).await;
+    let stood_by = early.standing_by(lease.acquired(|holder| serving.stand_by(holder)));
+    stood_by.await?;
+    serving.routes.send_replace(None);
+    let gate = lease.gate();
+    early.lease = Some(lease);
+    let look = async {
+        let looked = succession::become_active(found, config, environment, gate).await;
+        looked.map_err(exit_of)
+    };
+    let looked = early.during(look).await;
+    if looked.is_err() {
+        early.release().await;
+    }
+    looked
+}
+
+/// Takes over the application, and starts the actors.
+async fn activate(
+    found: Found,
+    config: &mut Config,
+    environment: &Environment,
+    content: Option<Content>,
+    early: &mut Early,
+) -> Result<(Actors, Reports, Option<Listener>), Exit> {
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
     if early.stop().is_some() && nothing_made {
         tracing::info!("stopped at the first start, before anything was made");
         return Err(Exit::Clean);
     }
-    let taken = take_over(found, &config, &environment, content.as_ref());
+    let taken = take_over(found, config, environment, content.as_ref());
     let application = early.during(taken).await?;
-    let proofs = ProfileProofs::of(&config);
-    succession::take_over_profiles(&mut config, &application.record, &proofs);
+    let proofs = ProfileProofs::of(config);
+    succession::take_over_profiles(config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
-    let listener = Listener::open(&config).await.map_err(|error| {
+    let listener = Listener::open(config).await.map_err(|error| {
         tracing::error!(
             error = &error as &dyn std::error::Error,
             "executors cannot be heard"
@@ -55,8 +111,8 @@ pub(super) async fn start(
         Exit::Configuration
     })?;
     let actors = wiring::wire(
-        &config,
-        &environment,
+        config,
+        environment,
         &application,
         listener.as_ref(),
         &reporter,
@@ -65,16 +121,7 @@ pub(super) async fn start(
         tracing::error!(%error, "the executors' pods cannot be made as configured");
         Exit::Configuration
     })?;
-    serving.serve(&actors, listener);
-    tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
-    Ok(Running {
-        in_a_pod: config.driver.pod_name.is_some(),
-        grace: config.shutdown.grace,
-        actors,
-        early,
-        reports,
-        _serving: serving,
-    })
+    Ok((actors, reports, listener))
 }
 
 /// Reads the files that the configuration names and opens the API's port, before any call to the
@@ -147,6 +194,11 @@ impl Serving {
             routes,
             tokens,
         })
+    }
+
+    /// Answers the API's requests as a standby does.
+    fn stand_by(&self, holder: &str) {
+        self.routes.send_replace(Some(api::standby(holder)));
     }
 
     /// Serves the API and the executors' sessions, on one port or two.

@@ -19,13 +19,14 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
-use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
+use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme, WriteGate};
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
+use super::lease::{Lease, active_patch};
 use super::owned_resources;
 use super::owner_chain::{self, OwnerChain};
 use super::profile_proofs::ProfileProofs;
@@ -131,6 +132,47 @@ pub async fn find_application(
     })
 }
 
+/// Begins to wait for the Lease under which this driver writes (spec O-32).
+pub(super) async fn wait_for_lease(
+    found: &Found,
+    config: &Config,
+    environment: &Environment,
+) -> Lease {
+    let owner_chain = found.owner_chain.as_ref();
+    if let Some(OwnerChain { pod, .. }) = owner_chain {
+        // An earlier start in this pod may have been active.
+        let patch = active_patch(pod, false);
+        if let Err(error) = found.calls.patch_pod(&pod.name, &patch).await {
+            tracing::warn!(%error, "this driver's pod may bear the label of the active one");
+        }
+    }
+    let (calls, prefix) = (&found.calls, &found.place.prefix);
+    Lease::wait_for(config, environment, calls, prefix, owner_chain)
+}
+
+/// This driver holds the Lease: its writes pass `gate`, its pod is marked as the active one, and the record is read
+/// again, because another driver may have changed it meanwhile.
+///
+/// # Errors
+/// If the cluster stays unreachable or refuses a call.
+pub(super) async fn become_active(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    gate: WriteGate,
+) -> Result<(), StartError> {
+    found.calls = found.calls.clone().gated(gate);
+    found.began = Instant::now();
+    let retries = Retries::since(found.began, config, environment);
+    if let Some(OwnerChain { pod, .. }) = &found.owner_chain {
+        let (calls, patch) = (&found.calls, active_patch(pod, true));
+        let mark = || calls.patch_pod(&pod.name, &patch);
+        retries.call("the driver's own pod", mark).await?;
+    }
+    found.record = record::read(&found.calls, &retries, &found.place).await?;
+    Ok(())
+}
+
 /// Raises the incarnation in the record, or creates the record.
 ///
 /// # Errors
@@ -161,7 +203,7 @@ pub async fn take_over_application(
         "application taken over"
     );
     Ok(Application {
-        calls: calls_for(record.app_id.clone(), &place, config, environment),
+        calls: calls.of_app(record.app_id.clone()),
         namespace: place.namespace.clone(),
         prefix: place.prefix.clone(),
         labels: place.labels,

@@ -1,5 +1,5 @@
-//! Answers API requests while the driver is still starting: the liveness probe succeeds, the OpenAPI
-//! document is served, everything else is unavailable (spec O-42).
+//! Answers API requests while the driver is still starting or stands by: the liveness probe succeeds, the OpenAPI
+//! document is served, everything else is unavailable (spec O-42). A standby is ready (spec O-32).
 
 use std::convert::Infallible;
 
@@ -29,6 +29,21 @@ pub fn router(driver: Routes) -> Router {
     })
 }
 
+/// The routes of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32).
+pub fn standby(holder: &str) -> Router {
+    let why = format!("standby: {holder} holds the lease");
+    Router::new().fallback(move |request: Request| {
+        let answer = match (request.method(), request.uri().path()) {
+            (&Method::GET, "/readyz") => format!("{why}\n").into_response(),
+            (&Method::GET, "/healthz" | "/openapi.json") => alone(&request),
+            _ => Problem::unavailable_for(why.clone())
+                .hint("ask the driver that holds the lease")
+                .into_response(),
+        };
+        async move { Ok::<Response, Infallible>(answer) }
+    })
+}
+
 fn alone(request: &Request) -> Response {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/healthz") => "ok\n".into_response(),
@@ -41,10 +56,32 @@ fn alone(request: &Request) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
+    use axum::body::{Body, to_bytes};
     use axum::routing::get;
 
     use super::*;
+
+    // spec: O-32, O-42
+    #[tokio::test]
+    async fn a_standby_is_ready_and_says_who_is_active() {
+        let router = standby("driver-7");
+        let ask = |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let router = router.clone();
+            async move {
+                let answer = router.oneshot(request).await.unwrap();
+                let status = answer.status().as_u16();
+                let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+                (status, String::from_utf8(body.to_vec()).unwrap())
+            }
+        };
+        let line = "standby: driver-7 holds the lease";
+        assert_eq!(ask("/readyz").await, (200, format!("{line}\n")));
+        assert_eq!(ask("/healthz").await.0, 200);
+        let (status, body) = ask("/v1/status").await;
+        assert_eq!(status, 503);
+        assert!(body.contains(line), "{body}");
+    }
 
     // spec: O-42
     #[tokio::test]

@@ -37,6 +37,7 @@ use crate::actors::profiles::Profiles;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
+pub use early::standby;
 use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.
