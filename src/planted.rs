@@ -121,8 +121,6 @@ faults! {
     UnreadPassedOver,
     /// A driver writes however long ago its lease was renewed (spec O-32).
     LeaseNotChecked,
-    /// A renewal of the lease counts from its answer (spec O-32).
-    LeaseCountsFromAnswer,
 }
 
 #[cfg(feature = "planted-faults")]

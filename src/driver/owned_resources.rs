@@ -139,6 +139,20 @@ mod tests {
         config
     }
 
+    // spec: O-32, K-9
+    #[test]
+    fn with_the_lease_the_service_selects_the_pod_whose_driver_is_active() {
+        let mut config = config(&[], &[]);
+        let labels = [("app".to_owned(), "driver".to_owned())];
+        config.backend.sessions.service_selector = labels.into();
+        config.driver.pod_name = Some("driver-0".to_owned());
+        assert!(!service_selector(&config).contains_key(ACTIVE));
+        config.ha.lease = true;
+        let selector = service_selector(&config);
+        assert_eq!(selector.len(), 2);
+        assert_eq!(selector[ACTIVE], "true");
+    }
+
     // spec: K-8
     #[test]
     fn without_content_or_when_switched_off_there_is_no_config_map() {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod kubernetes_events;
+mod lease;
 mod outage;
 mod server;
 mod session;

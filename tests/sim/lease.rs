@@ -1,12 +1,12 @@
 //! Worlds with the Lease: several drivers of one application, of which one writes (spec O-32).
 //!
 //! Drivers are paused, cut off, killed and replaced, each by itself; writes are held up; the Lease is deleted. No write
-//! may be carried out while another driver holds the Lease, except one that was held up on its way: what that one made
-//! must not last. In the end one driver keeps the application as it should be, and writes nothing more.
+//! may be carried out while another driver holds the Lease, except one that was held up on its way, and for a lease's
+//! duration after the Lease was deleted, because a driver that starts then cannot know of it: what such writes make must
+//! not last. In the end one driver keeps the application as it should be, and writes nothing more.
 
 mod wire;
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,8 +50,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let executors = rng.random_range(2..12);
-        let pace = rng.random_range(1..8);
+        let executors = rng.random_range(5..40);
+        let pace = rng.random_range(1..4);
         let sets = [
             "profiles.default.image=none".to_owned(),
             format!("profiles.default.executors={executors}"),
@@ -143,10 +143,12 @@ impl World {
         trace_line!("fault {fault} of d{driver} for {time:?}");
         match fault {
             0..3 => {
+                // In the middle of a bring-up.
+                self.delete_pods().await;
                 if self.rng.random() {
                     self.wires.hold_up(driver);
-                    sleep(Duration::from_secs(1)).await;
                 }
+                sleep(Duration::from_secs(1)).await;
                 self.of(driver, |driver| driver.paused = true);
                 let drivers = Rc::clone(&self.drivers);
                 tokio::task::spawn_local(async move {
@@ -171,11 +173,19 @@ impl World {
             6 => self.of(driver, |driver| driver.handle.stop_by(OnSignal::HandOver)),
             7 => {
                 let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/boatswain-driver";
+                self.wires.lease_deleted();
                 self.delete(path).await;
             }
-            _ => {
-                let n = self.rng.random_range(1..=self.executors);
-                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/boatswain-exec-{n}");
+            _ => self.delete_pods().await,
+        }
+    }
+
+    /// Deletes about half of the pods.
+    async fn delete_pods(&mut self) {
+        let state = self.cluster.state().await;
+        for pod in state.pods(NAMESPACE) {
+            if let Some(name) = pod["metadata"]["name"].as_str().filter(|_| self.rng.random()) {
+                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
                 self.delete(&path).await;
             }
         }
@@ -244,9 +254,10 @@ fn sim_with_a_lease_only_its_holder_writes() {
     trace::install_log();
     let first = crate::number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
     let seeds = crate::number("BOATSWAIN_SIM_SEEDS").unwrap_or(SEEDS);
+    let planted = crate::case::fault_from_env();
     let found = Mutex::new(None);
     on_all_cores(first..first + seeds, |seed| {
-        let violation = violation(None, seed, true);
+        let violation = violation(planted, seed, true);
         let mut found = found.lock().unwrap();
         if let Some((violation, trace)) = violation {
             found.get_or_insert(format!("{trace}\nlease seed {seed}: {violation}"));

@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::kubernetes::calls::{Lease, LeaseSpec, micro_time};
 use crate::kubernetes::{Failure, Kind};
 use crate::model::{Now, PodUid, ResourceVersion, Tick};
-use crate::planted::{self, Planted};
 
 /// The longest duration of another holder that a candidate waits for.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -283,11 +282,7 @@ impl Machine {
     }
 
     /// A write with this driver as the holder was answered.
-    fn held(&mut self, sent: Tick, now: Tick) -> Vec<Effect> {
-        let since = match planted::is(Planted::LeaseCountsFromAnswer) {
-            true => now,
-            false => sent,
-        };
+    fn held(&mut self, since: Tick, now: Tick) -> Vec<Effect> {
         self.due = since + self.settings.retry_period;
         match self.role {
             // The answer was too late to be of use. The Lease is this driver's, so it is renewed at once.
