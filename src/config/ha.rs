@@ -42,7 +42,11 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
             shown(ha.renew_deadline),
             shown(ha.retry_period)
         );
-        notes.contradict(&[DEADLINE, RETRY], found, "raise it, or lower ha.retry_period");
+        notes.contradict(
+            &[DEADLINE, RETRY],
+            found,
+            "raise it, or lower ha.retry_period",
+        );
     }
     let timeout = config.cluster.request_timeout;
     let least = ha.renew_deadline.saturating_add(timeout);

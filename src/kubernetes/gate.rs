@@ -132,7 +132,8 @@ mod tests {
 
     // spec: O-32
     #[tokio::test(start_paused = true)]
-    async fn after_a_pause_of_the_process_the_end_of_the_lease_is_noticed_before_anything_is_sent() {
+    async fn after_a_pause_of_the_process_the_end_of_the_lease_is_noticed_before_anything_is_sent()
+    {
         let (_permit, gate) = gate(20, 30);
         let sent = std::cell::Cell::new(false);
         let write = async {

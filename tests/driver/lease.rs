@@ -145,7 +145,10 @@ async fn a_standby_that_is_stopped_ends_nothing_whatever_a_signal_means() {
     assert_eq!(second.running.await.unwrap(), Exit::Superseded);
     seconds(60).await;
     assert_eq!(writes(&mut server), [""; 0]);
-    assert_eq!((holder(&server).await, server.pods().await.len()), (Some(1), 3));
+    assert_eq!(
+        (holder(&server).await, server.pods().await.len()),
+        (Some(1), 3)
+    );
     first.handle.stop();
     assert_eq!(first.running.await.unwrap(), Exit::Superseded);
 }
@@ -174,7 +177,12 @@ async fn a_lease_that_was_taken_by_hand_ends_its_holder_with_an_event() {
     let server = Server::start();
     let container = json!({"name": "driver", "image": "none"});
     let pod = json!({"metadata": {"name": "driver-0"}, "spec": {"containers": [container]}});
-    ask(&server, Request::post("/api/v1/namespaces/default/pods"), pod).await;
+    ask(
+        &server,
+        Request::post("/api/v1/namespaces/default/pods"),
+        pod,
+    )
+    .await;
     let config = with_lease(1, &["driver.pod_name=driver-0"]);
     let first = Driver::start(&server, 1, config);
     seconds(10).await;
@@ -187,7 +195,10 @@ async fn a_lease_that_was_taken_by_hand_ends_its_holder_with_an_event() {
     let mut events = events["items"].as_array().unwrap().iter();
     let lost = events.find(|event| event["reason"] == "LeaseLost").unwrap();
     assert_eq!(lost["involvedObject"]["name"], "driver-0");
-    assert!(lost["message"].as_str().unwrap().contains("someone"), "{lost}");
+    assert!(
+        lost["message"].as_str().unwrap().contains("someone"),
+        "{lost}"
+    );
 }
 
 // spec: O-32
@@ -200,7 +211,12 @@ async fn only_the_active_drivers_pod_bears_the_label_of_the_active_one() {
         let labels = json!({"app": "driver", "boatswain.dev/active": "true"});
         let metadata = json!({"name": name, "labels": labels});
         let pod = json!({"metadata": metadata, "spec": {"containers": [container]}});
-        ask(&server, Request::post("/api/v1/namespaces/default/pods"), pod).await;
+        ask(
+            &server,
+            Request::post("/api/v1/namespaces/default/pods"),
+            pod,
+        )
+        .await;
     }
     let of = |pod: &str| {
         let pod = format!("driver.pod_name={pod}");

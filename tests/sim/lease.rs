@@ -28,7 +28,7 @@ use crate::runs::on_all_cores;
 use crate::trace::{self, trace_line};
 use wire::{Wire, Wires};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 30;
 
 const FAULTS: usize = 14;
 
@@ -145,10 +145,10 @@ impl World {
             0..3 => {
                 // In the middle of a bring-up.
                 self.delete_pods().await;
-                if self.rng.random() {
-                    self.wires.hold_up(driver);
-                }
+                let held_up: bool = self.rng.random();
+                self.wires.hold_up(held_up.then_some(driver));
                 sleep(Duration::from_secs(1)).await;
+                self.wires.hold_up(None);
                 self.of(driver, |driver| driver.paused = true);
                 let drivers = Rc::clone(&self.drivers);
                 tokio::task::spawn_local(async move {
@@ -172,7 +172,8 @@ impl World {
             5 => self.of(driver, Driver::kill),
             6 => self.of(driver, |driver| driver.handle.stop_by(OnSignal::HandOver)),
             7 => {
-                let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/boatswain-driver";
+                let path =
+                    "/apis/coordination.k8s.io/v1/namespaces/default/leases/boatswain-driver";
                 self.wires.lease_deleted();
                 self.delete(path).await;
             }
@@ -184,7 +185,10 @@ impl World {
     async fn delete_pods(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE) {
-            if let Some(name) = pod["metadata"]["name"].as_str().filter(|_| self.rng.random()) {
+            if let Some(name) = pod["metadata"]["name"]
+                .as_str()
+                .filter(|_| self.rng.random())
+            {
                 let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
                 self.delete(&path).await;
             }
@@ -200,7 +204,8 @@ impl World {
             self.fault().await;
         }
         // Until the last pause and the last held up write are over.
-        self.pass(Duration::from_secs(100) + CONVERGES_WITHIN).await?;
+        self.pass(Duration::from_secs(100) + CONVERGES_WITHIN)
+            .await?;
         let pods = self.pods().await;
         if pods != self.executors {
             let wanted = self.executors;

@@ -71,9 +71,13 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Another driver holds the Lease.
-    StandBy { holder: Arc<str> },
+    StandBy {
+        holder: Arc<str>,
+    },
     /// This driver holds it, as of this time.
-    Held { since: Tick },
+    Held {
+        since: Tick,
+    },
     Lost(Loss),
     /// The Lease cannot be read or created at the start, and trying again would not help.
     Refused(Failure),
@@ -96,9 +100,13 @@ pub enum Loss {
 enum Role {
     Candidate,
     /// `since`: when the last renewal that succeeded was sent.
-    Holder { since: Tick },
+    Holder {
+        since: Tick,
+    },
     /// It gives the Lease up.
-    Releasing { since: Tick },
+    Releasing {
+        since: Tick,
+    },
     Over,
 }
 
@@ -273,9 +281,7 @@ impl Machine {
                 self.see(lease, now.tick);
                 self.read(now.tick)
             }
-            Answer::Got(None) => {
-                self.missing(now.tick)
-            }
+            Answer::Got(None) => self.missing(now.tick),
             Answer::Failed(_) => Vec::new(),
         });
         effects
@@ -299,7 +305,10 @@ impl Machine {
 
     /// The Lease was read.
     fn read(&mut self, now: Tick) -> Vec<Effect> {
-        let holder = self.seen.as_ref().and_then(|seen| seen.lease.spec.holder.clone());
+        let holder = self
+            .seen
+            .as_ref()
+            .and_then(|seen| seen.lease.spec.holder.clone());
         let another = holder.filter(|holder| *holder != self.identity);
         match (self.role, another) {
             (Role::Candidate, _) => {
@@ -402,7 +411,10 @@ impl Machine {
     }
 
     fn report(&mut self) -> Vec<Effect> {
-        let holder = self.seen.as_ref().and_then(|seen| seen.lease.spec.holder.clone());
+        let holder = self
+            .seen
+            .as_ref()
+            .and_then(|seen| seen.lease.spec.holder.clone());
         let holder = holder.filter(|holder| !self.is_own(holder));
         if holder.is_none() || holder == self.reported {
             return Vec::new();
@@ -418,7 +430,10 @@ impl Machine {
     }
 
     fn is_held_by_this(&self) -> bool {
-        let holder = self.seen.as_ref().and_then(|seen| seen.lease.spec.holder.as_ref());
+        let holder = self
+            .seen
+            .as_ref()
+            .and_then(|seen| seen.lease.spec.holder.as_ref());
         holder == Some(&self.identity)
     }
 
@@ -426,11 +441,18 @@ impl Machine {
     fn free_at(&self) -> Option<Tick> {
         let seen = self.seen.as_ref()?;
         let spec = &seen.lease.spec;
-        let free = spec.holder.as_deref().is_none_or(|holder| self.is_own(holder));
+        let free = spec
+            .holder
+            .as_deref()
+            .is_none_or(|holder| self.is_own(holder));
         let free = free && !seen.deleted;
         // A holder with another configuration stops writing as its own duration says.
         let duration = spec.duration.min(LONGEST).max(self.settings.duration);
-        Some(if free { seen.since } else { seen.since + duration })
+        Some(if free {
+            seen.since
+        } else {
+            seen.since + duration
+        })
     }
 
     fn may_take(&self, now: Tick) -> bool {

@@ -144,7 +144,10 @@ impl LeaseKeeper {
 
     fn call(&mut self, op: Op, ctx: &mut Context<Self>) {
         let (calls, name, owner) = (self.calls.clone(), self.name.clone(), self.owner.clone());
-        let limit = self.calls.request_timeout().min(self.renew_deadline / CALLS);
+        let limit = self
+            .calls
+            .request_timeout()
+            .min(self.renew_deadline / CALLS);
         let call = async move {
             let answer = match op {
                 Op::Get => calls.get_lease(&name, limit).await.map(Answer::Got),

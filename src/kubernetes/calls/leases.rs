@@ -115,7 +115,9 @@ impl Calls {
         lease: &Value,
         limit: Duration,
     ) -> Result<Lease, Failure> {
-        let replaced = self.lease(Method::PUT, Some(name), Some(lease), limit).await;
+        let replaced = self
+            .lease(Method::PUT, Some(name), Some(lease), limit)
+            .await;
         replaced.map_err(|rejection| rejection.failure)
     }
 
@@ -265,7 +267,10 @@ mod tests {
             matches!(lines.next().await, Some(Ok(WatchLine::Seen(seen))) if seen == replaced),
             "a release is seen at once"
         );
-        let late = calls.replace_lease("a-driver", &free, LIMIT).await.unwrap_err();
+        let late = calls
+            .replace_lease("a-driver", &free, LIMIT)
+            .await
+            .unwrap_err();
         assert_eq!(late.kind, Kind::Conflict);
     }
 }

@@ -79,7 +79,10 @@ impl Call {
     /// The resource as a metric label.
     pub(super) fn resource(&self) -> &'static str {
         // /api/v1/namespaces/NAMESPACE/RESOURCE/…, where a namespace may have any name.
-        let steps = self.path.split('/').skip_while(|step| *step != "namespaces");
+        let steps = self
+            .path
+            .split('/')
+            .skip_while(|step| *step != "namespaces");
         let resource = steps.skip(2).next();
         [
             "pods",

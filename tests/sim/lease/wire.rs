@@ -96,8 +96,8 @@ impl Wires {
         self.state().excused_until = Some(Instant::now() + LEASE_DURATION);
     }
 
-    pub fn hold_up(&self, driver: usize) {
-        self.state().hold_up = Some(driver);
+    pub fn hold_up(&self, driver: Option<usize>) {
+        self.state().hold_up = driver;
     }
 
     /// The clients of the next driver.
@@ -144,7 +144,12 @@ impl Wires {
         let writes = parts.method != Method::GET;
         let about_lease = path.contains("/leases");
         let guarded = writes && !about_lease && !path.contains("/events");
-        let held_up = guarded && self.state().hold_up.take_if(|held| *held == driver).is_some();
+        let held_up = guarded
+            && self
+                .state()
+                .hold_up
+                .take_if(|held| *held == driver)
+                .is_some();
         match self.wire(driver) {
             Wire::Refuses => return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()),
             Wire::Silent => return std::future::pending().await,
@@ -168,7 +173,9 @@ impl Wires {
             if guarded {
                 state.writes += 1;
                 let held_by = state.holder;
-                let excused = state.excused_until.is_some_and(|until| Instant::now() < until);
+                let excused = state
+                    .excused_until
+                    .is_some_and(|until| Instant::now() < until);
                 if !held_up && !excused && held_by.is_some_and(|holder| holder != driver) {
                     let why = format!(
                         "O-32: {method} {path} of driver {driver} was carried out while {held_by:?} held the lease"

@@ -205,7 +205,9 @@ fn of_two_candidates_the_one_whose_write_is_refused_waits() {
     assert_eq!(machine.answered(failed(Kind::Conflict), now(1_001)), []);
     assert_eq!(machine.next(now(1_001)), Some(Op::Get));
     let effects = machine.answered(got(Some("three"), 3), now(1_002));
-    assert!(effects.contains(&Effect::StandBy { holder: Arc::from("three") }));
+    assert!(effects.contains(&Effect::StandBy {
+        holder: Arc::from("three")
+    }));
     let (_, at) = waits(&mut machine, || got(Some("three"), 3));
     assert_eq!(at, tick(31_002).max(tick(31_050)));
 }
@@ -221,7 +223,10 @@ fn a_renewal_without_an_answer_is_settled_by_a_read_and_extends_nothing() {
     assert_eq!(effects, [Effect::Troubled("so it is".into())]);
     assert_eq!(machine.next(now(9_999)), None);
     assert_eq!(machine.next(now(10_000)), Some(Op::Get));
-    let committed = Lease { spec, ..lease(None, 2) };
+    let committed = Lease {
+        spec,
+        ..lease(None, 2)
+    };
     let effects = machine.answered(Answer::Got(Some(committed)), now(10_010));
     assert_eq!(effects, [Effect::Recovered]);
     assert_eq!(machine.ends(), Some(tick(20_000)), "as before");
@@ -268,7 +273,10 @@ fn a_deleted_lease_is_made_again_by_its_holder_and_taken_by_others_only_after_it
     holds.answered(Answer::Got(None), now(4_020));
     let made = holds.next(now(4_020));
     assert!(matches!(made, Some(Op::Create(_))), "{made:?}");
-    assert_eq!(held(&holds.answered(written(made, 9), now(4_030))), Some(tick(4_020)));
+    assert_eq!(
+        held(&holds.answered(written(made, 9), now(4_030))),
+        Some(tick(4_020))
+    );
 
     let mut waits_for = candidate();
     assert_eq!(waits_for.watched(None, now(4_000)), []);
@@ -293,9 +301,15 @@ fn a_process_that_was_paused_finds_its_lease_over_before_it_sends_anything() {
     let mut machine = candidate();
     machine.watched(Some(lease(None, 2)), now(1_000));
     let taken = machine.next(now(1_000));
-    assert_eq!(held(&machine.answered(written(taken, 3), now(61_000))), None);
+    assert_eq!(
+        held(&machine.answered(written(taken, 3), now(61_000))),
+        None
+    );
     let renewal = machine.next(now(61_000));
-    assert_eq!(held(&machine.answered(written(renewal, 4), now(61_010))), Some(tick(61_000)));
+    assert_eq!(
+        held(&machine.answered(written(renewal, 4), now(61_010))),
+        Some(tick(61_000))
+    );
 }
 
 // spec: O-32
@@ -339,7 +353,10 @@ fn a_release_frees_the_lease_and_ends_the_writes_of_this_driver() {
         panic!("{freed:?}")
     };
     assert_eq!((spec.holder.as_deref(), spec.duration.as_secs()), (None, 1));
-    assert_eq!(machine.answered(written(freed, 2), now(1_010)), [Effect::Released]);
+    assert_eq!(
+        machine.answered(written(freed, 2), now(1_010)),
+        [Effect::Released]
+    );
     assert_eq!(machine.next(now(60_000)), None);
     assert_eq!(candidate().release(), [Effect::Released]);
 }
@@ -351,18 +368,31 @@ fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     let renewal = machine.next(now(4_000));
     machine.release();
     assert_eq!(machine.next(now(4_000)), None);
-    assert_eq!(held(&machine.answered(written(renewal, 2), now(4_010))), None);
-    assert!(matches!(machine.next(now(4_010)), Some(Op::Replace(spec, ..)) if spec.holder.is_none()));
+    assert_eq!(
+        held(&machine.answered(written(renewal, 2), now(4_010))),
+        None
+    );
+    assert!(
+        matches!(machine.next(now(4_010)), Some(Op::Replace(spec, ..)) if spec.holder.is_none())
+    );
     machine.answered(failed(Kind::Broken), now(4_020));
     assert_eq!(machine.next(now(5_020)), Some(Op::Get));
-    assert!(machine.answered(got(None, 3), now(5_030)).contains(&Effect::Released));
+    assert!(
+        machine
+            .answered(got(None, 3), now(5_030))
+            .contains(&Effect::Released)
+    );
     // It is taken already.
     let mut machine = holder();
     machine.release();
     machine.next(now(1_000));
     machine.answered(failed(Kind::Conflict), now(1_010));
     machine.next(now(1_010));
-    assert!(machine.answered(got(Some("two"), 3), now(1_020)).contains(&Effect::Released));
+    assert!(
+        machine
+            .answered(got(Some("two"), 3), now(1_020))
+            .contains(&Effect::Released)
+    );
 }
 
 // spec: O-32

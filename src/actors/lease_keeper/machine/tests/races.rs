@@ -42,7 +42,8 @@ impl Driver {
     /// Whether a write that it has sent may still be carried out.
     fn may_write(&self, real: u64) -> bool {
         let last = |since: Tick| since + (DURATION - TRANSIT);
-        self.since.is_some_and(|since| self.now(real).tick < last(since))
+        self.since
+            .is_some_and(|since| self.now(real).tick < last(since))
     }
 }
 
