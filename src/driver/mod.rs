@@ -15,6 +15,7 @@ mod listener;
 mod observer;
 mod owned_resources;
 mod owner_chain;
+mod predecessor;
 mod profile_proofs;
 mod profile_spec;
 mod provisioners;

@@ -39,6 +39,8 @@ pub(super) async fn start(
     early.hand_over()?;
     if config.ha.lease {
         stand_by(&mut found, &config, &environment, &mut early, &serving).await?;
+    } else {
+        wait_for_predecessor(&mut found, &config, &environment, &mut early, &serving).await?;
     }
     let active = activate(found, &mut config, &environment, content, &mut early).await;
     let (actors, reports, listener) = match active {
@@ -69,7 +71,9 @@ async fn stand_by(
     serving: &Serving,
 ) -> Result<(), Exit> {
     let mut lease = succession::wait_for_lease(found, config, environment).await;
-    let stood_by = early.standing_by(lease.acquired(|holder| serving.stand_by(holder)));
+    let stood_by = early.standing_by(lease.acquired(|holder| {
+        serving.stand_by(&format!("{holder} holds the lease"));
+    }));
     stood_by.await?;
     serving.routes.send_replace(None);
     let gate = lease.gate();
@@ -83,6 +87,31 @@ async fn stand_by(
         early.release().await;
     }
     looked
+}
+
+/// Waits while the driver that holds the record lives in another pod (spec O-34).
+async fn wait_for_predecessor(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    early: &mut Early,
+    serving: &Serving,
+) -> Result<(), Exit> {
+    let looked = async { Ok(succession::predecessor(found).await) };
+    let Some(pod) = early.during(looked).await? else {
+        return Ok(());
+    };
+    let stands_by = |pod: &str| {
+        tracing::info!(
+            pod,
+            "standby: another driver lives in that pod; set ha.lease where two are wanted"
+        );
+        serving.stand_by(&format!("the driver in pod {pod} is active"));
+    };
+    let over = succession::end_of_predecessor(found, config, environment, pod, stands_by);
+    early.standing_by(over).await?;
+    serving.routes.send_replace(None);
+    Ok(())
 }
 
 /// Takes over the application, and starts the actors.
@@ -197,8 +226,8 @@ impl Serving {
     }
 
     /// Answers the API's requests as a standby does.
-    fn stand_by(&self, holder: &str) {
-        self.routes.send_replace(Some(api::standby(holder)));
+    fn stand_by(&self, why: &str) {
+        self.routes.send_replace(Some(api::standby(why)));
     }
 
     /// Serves the API and the executors' sessions, on one port or two.

@@ -29,6 +29,7 @@ use super::Environment;
 use super::lease::{Lease, active_patch};
 use super::owned_resources;
 use super::owner_chain::{self, OwnerChain};
+use super::predecessor;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
@@ -173,6 +174,49 @@ pub(super) async fn become_active(
     Ok(())
 }
 
+/// The other pod in which the driver that holds the record lives (spec O-34).
+pub(super) async fn predecessor(found: &Found) -> Option<String> {
+    let own = found.owner_chain.as_ref().map(|chain| &chain.pod)?;
+    let record = found.record.as_ref().and_then(|map| Record::read(map).ok());
+    predecessor::living(&found.calls, Some(own), record.as_ref()).await
+}
+
+/// Waits until the driver in this pod has ended, and no other one goes on. `stands_by` is called with each such pod.
+///
+/// # Errors
+/// Never.
+pub(super) async fn end_of_predecessor(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    mut pod: String,
+    stands_by: impl Fn(&str),
+) -> Result<(), Exit> {
+    stands_by(&pod);
+    loop {
+        tokio::time::sleep(predecessor::LOOK_EVERY).await;
+        let retries = Retries::since(Instant::now(), config, environment);
+        match record::read(&found.calls, &retries, &found.place).await {
+            Ok(record) => found.record = record,
+            Err(error) => {
+                tracing::warn!(%error, "the application record cannot be read: still waiting");
+                continue;
+            }
+        }
+        match predecessor(found).await {
+            Some(other) if other == pod => {}
+            Some(other) => {
+                stands_by(&other);
+                pod = other;
+            }
+            None => break,
+        }
+    }
+    found.began = Instant::now();
+    tracing::info!(pod, "the driver in that pod is over: this one takes over");
+    Ok(())
+}
+
 /// Raises the incarnation in the record, or creates the record.
 ///
 /// # Errors
@@ -190,11 +234,13 @@ pub async fn take_over_application(
         record: map,
     } = found;
     let retries = Retries::since(began, config, environment);
+    // With the Lease there is no doubt who goes on.
+    let pod = owner_chain.as_ref().map(|owner_chain| &owner_chain.pod);
     let Taken {
         record,
         inherited,
         map,
-    } = take_over(config, &calls, &retries, &place, map, environment).await?;
+    } = take_over(config, &calls, &retries, &place, map, pod, environment).await?;
     tracing::info!(
         app = record.app_id.as_str(),
         incarnation = record.incarnation.0,

@@ -9,6 +9,7 @@ mod server;
 mod session;
 mod sets;
 mod stopping;
+mod two_pods;
 
 use std::time::Duration;
 

@@ -29,15 +29,15 @@ pub fn router(driver: Routes) -> Router {
     })
 }
 
-/// The routes of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32).
-pub fn standby(holder: &str) -> Router {
-    let why = format!("standby: {holder} holds the lease");
+/// The routes of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32, O-34).
+pub fn standby(why: &str) -> Router {
+    let why = format!("standby: {why}");
     Router::new().fallback(move |request: Request| {
         let answer = match (request.method(), request.uri().path()) {
             (&Method::GET, "/readyz") => format!("{why}\n").into_response(),
             (&Method::GET, "/healthz" | "/openapi.json") => alone(&request),
             _ => Problem::unavailable_for(why.clone())
-                .hint("ask the driver that holds the lease")
+                .hint("ask the active driver")
                 .into_response(),
         };
         async move { Ok::<Response, Infallible>(answer) }
@@ -64,7 +64,7 @@ mod tests {
     // spec: O-32, O-42
     #[tokio::test]
     async fn a_standby_is_ready_and_says_who_is_active() {
-        let router = standby("driver-7");
+        let router = standby("driver-7 holds the lease");
         let ask = |path: &str| {
             let request = Request::get(path).body(Body::empty()).unwrap();
             let router = router.clone();
