@@ -234,7 +234,6 @@ pub async fn take_over_application(
         record: map,
     } = found;
     let retries = Retries::since(began, config, environment);
-    // With the Lease there is no doubt who goes on.
     let pod = owner_chain.as_ref().map(|owner_chain| &owner_chain.pod);
     let Taken {
         record,

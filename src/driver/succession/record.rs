@@ -65,8 +65,10 @@ pub(super) async fn take_over(
                 map: map.clone(),
             });
         }
-        // Of two drivers that start at once, the one whose write comes second gives way (spec O-34).
+        // Of two drivers that start at once, the one whose write comes second gives way (spec O-34). With the Lease there
+        // is no doubt who goes on.
         if attempt.is_some()
+            && !config.ha.lease
             && let Some(by) = predecessor::living(calls, pod, inherited.as_ref()).await
         {
             let why = format!("pod {by} has started at the same time: start again to wait for it");

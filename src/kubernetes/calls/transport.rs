@@ -79,11 +79,11 @@ impl Call {
     /// The resource as a metric label.
     pub(super) fn resource(&self) -> &'static str {
         // /api/v1/namespaces/NAMESPACE/RESOURCE/…, where a namespace may have any name.
-        let steps = self
+        let mut steps = self
             .path
             .split('/')
             .skip_while(|step| *step != "namespaces");
-        let resource = steps.skip(2).next();
+        let resource = steps.nth(2);
         [
             "pods",
             "configmaps",
