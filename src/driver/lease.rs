@@ -111,7 +111,11 @@ impl Lease {
                     stands_by(holder);
                 }
                 Standing::Refused(failure) => return Err(refused(&failure)),
-                Standing::Lost(_) | Standing::Released => return Err(Exit::Superseded),
+                Standing::Lost(loss) => {
+                    self.record(&loss).await;
+                    return Err(Exit::Superseded);
+                }
+                Standing::Released => return Err(Exit::Superseded),
             }
             if self.standing.changed().await.is_err() {
                 return Err(Exit::Bug);

@@ -1,6 +1,7 @@
 //! Takes over the application record, which is the only way to start (spec O-31).
 
 mod record;
+mod standby;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
-use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme, WriteGate};
+use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
-use super::lease::{Lease, active_patch};
 use super::owned_resources;
 use super::owner_chain::{self, OwnerChain};
-use super::predecessor;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
+
+pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
 
 /// The backoff of calls at the start.
 const RETRY: Backoff = Backoff {
@@ -131,90 +132,6 @@ pub async fn find_application(
         owner_chain,
         record,
     })
-}
-
-/// Begins to wait for the Lease under which this driver writes (spec O-32).
-pub(super) async fn wait_for_lease(
-    found: &Found,
-    config: &Config,
-    environment: &Environment,
-) -> Lease {
-    let owner_chain = found.owner_chain.as_ref();
-    if let Some(OwnerChain { pod, .. }) = owner_chain {
-        // An earlier start in this pod may have been active.
-        let patch = active_patch(pod, false);
-        if let Err(error) = found.calls.patch_pod(&pod.name, &patch).await {
-            tracing::warn!(%error, "this driver's pod may bear the label of the active one");
-        }
-    }
-    let (calls, prefix) = (&found.calls, &found.place.prefix);
-    Lease::wait_for(config, environment, calls, prefix, owner_chain)
-}
-
-/// This driver holds the Lease: its writes pass `gate`, its pod is marked as the active one, and the record is read
-/// again, because another driver may have changed it meanwhile.
-///
-/// # Errors
-/// If the cluster stays unreachable or refuses a call.
-pub(super) async fn become_active(
-    found: &mut Found,
-    config: &Config,
-    environment: &Environment,
-    gate: WriteGate,
-) -> Result<(), StartError> {
-    found.calls = found.calls.clone().gated(gate);
-    found.began = Instant::now();
-    let retries = Retries::since(found.began, config, environment);
-    if let Some(OwnerChain { pod, .. }) = &found.owner_chain {
-        let (calls, patch) = (&found.calls, active_patch(pod, true));
-        let mark = || calls.patch_pod(&pod.name, &patch);
-        retries.call("the driver's own pod", mark).await?;
-    }
-    found.record = record::read(&found.calls, &retries, &found.place).await?;
-    Ok(())
-}
-
-/// The other pod in which the driver that holds the record lives (spec O-34).
-pub(super) async fn predecessor(found: &Found) -> Option<String> {
-    let own = found.owner_chain.as_ref().map(|chain| &chain.pod)?;
-    let record = found.record.as_ref().and_then(|map| Record::read(map).ok());
-    predecessor::living(&found.calls, Some(own), record.as_ref()).await
-}
-
-/// Waits until the driver in this pod has ended, and no other one goes on. `stands_by` is called with each such pod.
-///
-/// # Errors
-/// Never.
-pub(super) async fn end_of_predecessor(
-    found: &mut Found,
-    config: &Config,
-    environment: &Environment,
-    mut pod: String,
-    stands_by: impl Fn(&str),
-) -> Result<(), Exit> {
-    stands_by(&pod);
-    loop {
-        tokio::time::sleep(predecessor::LOOK_EVERY).await;
-        let retries = Retries::since(Instant::now(), config, environment);
-        match record::read(&found.calls, &retries, &found.place).await {
-            Ok(record) => found.record = record,
-            Err(error) => {
-                tracing::warn!(%error, "the application record cannot be read: still waiting");
-                continue;
-            }
-        }
-        match predecessor(found).await {
-            Some(other) if other == pod => {}
-            Some(other) => {
-                stands_by(&other);
-                pod = other;
-            }
-            None => break,
-        }
-    }
-    found.began = Instant::now();
-    tracing::info!(pod, "the driver in that pod is over: this one takes over");
-    Ok(())
 }
 
 /// Raises the incarnation in the record, or creates the record.
