@@ -26,7 +26,7 @@ use super::succession::holder;
 pub(super) const ACTIVE: &str = "boatswain.dev/active";
 
 /// How long a release and an event about a loss may take. Without the release a standby waits for the Lease's end.
-const AT_THE_END: Duration = Duration::from_secs(2);
+pub(super) const AT_THE_END: Duration = Duration::from_secs(2);
 
 /// The Lease of this driver, which it holds or waits for.
 pub(super) struct Lease {
@@ -144,7 +144,7 @@ impl Lease {
             && let Some(pod) = &self.pod
         {
             // A successor marks its own pod. Executors are not to find two.
-            let patch = active_patch(pod, false);
+            let patch = active_patch(&pod.uid, false);
             let _ = timeout(AT_THE_END, self.calls.patch_pod(&pod.name, &patch)).await;
         }
         self.keeper.do_send(Release);
@@ -208,13 +208,13 @@ pub(super) async fn lost(lease: &mut Option<Lease>) -> Exit {
     }
 }
 
-/// The merge patch of the driver's own pod that says whether its driver is active.
-pub(super) fn active_patch(pod: &Reference, active: bool) -> Value {
+/// The merge patch of the pod with this uid that says whether its driver is active.
+pub(super) fn active_patch(uid: &str, active: bool) -> Value {
     let value = match active {
         true => Value::from("true"),
         false => Value::Null,
     };
-    json!({"metadata": {"uid": pod.uid, "labels": {ACTIVE: value}}})
+    json!({"metadata": {"uid": uid, "labels": {ACTIVE: value}}})
 }
 
 fn refused(failure: &Failure) -> Exit {

@@ -18,6 +18,8 @@ use crate::server::{Network, Server, config};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/boatswain-driver";
 
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
 struct Driver {
     handle: Handle,
     running: JoinHandle<Exit>,
@@ -49,6 +51,14 @@ async fn ask(server: &Server, request: http::request::Builder, body: Value) -> V
     let response = server.cluster.router().oneshot(request).await.unwrap();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     serde_json::from_slice(&bytes).unwrap()
+}
+
+/// Patches the Lease, as an operator might.
+async fn write_lease(server: &Server, patch: Value) {
+    let request = Request::patch(LEASE).header("content-type", "application/merge-patch+json");
+    let request = request.body(Body::from(patch.to_string())).unwrap();
+    let response = server.cluster.router().oneshot(request).await.unwrap();
+    assert!(response.status().is_success(), "{response:?}");
 }
 
 async fn get(server: &Server, path: &str) -> Value {
@@ -186,10 +196,7 @@ async fn a_lease_that_was_taken_by_hand_ends_its_holder_with_an_event() {
     let config = with_lease(1, &["driver.pod_name=driver-0"]);
     let first = Driver::start(&server, 1, config);
     seconds(10).await;
-    let taken = json!({"spec": {"holderIdentity": "someone"}});
-    let request = Request::patch(LEASE).header("content-type", "application/merge-patch+json");
-    let request = request.body(Body::from(taken.to_string())).unwrap();
-    server.cluster.router().oneshot(request).await.unwrap();
+    write_lease(&server, json!({"spec": {"holderIdentity": "someone"}})).await;
     assert_eq!(first.running.await.unwrap(), Exit::Superseded);
     let events = get(&server, "/api/v1/namespaces/default/events").await;
     let mut events = events["items"].as_array().unwrap().iter();
@@ -240,6 +247,36 @@ async fn only_the_active_drivers_pod_bears_the_label_of_the_active_one() {
     assert_eq!(first.running.await.unwrap(), Exit::Superseded);
     seconds(10).await;
     assert_eq!(active().await, [false, true]);
+    second.handle.stop();
+    assert_eq!(second.running.await.unwrap(), Exit::Superseded);
+}
+
+// spec: O-32
+#[actix::test]
+async fn a_successor_takes_the_label_from_the_pod_of_a_driver_that_lost_the_lease() {
+    tokio::time::pause();
+    let server = Server::start();
+    for name in ["driver-0", "driver-1"] {
+        let container = json!({"name": "driver", "image": "none"});
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        ask(&server, Request::post(PODS), pod).await;
+    }
+    let is_active = async |pod: &str| {
+        let pod = get(&server, &format!("{PODS}/{pod}")).await;
+        pod["metadata"]["labels"]["boatswain.dev/active"] == "true"
+    };
+    let first = Driver::start(&server, 1, with_lease(1, &["driver.pod_name=driver-0"]));
+    seconds(10).await;
+    write_lease(&server, json!({"spec": {"holderIdentity": "someone"}})).await;
+    assert_eq!(first.running.await.unwrap(), Exit::Superseded);
+    assert!(
+        is_active("driver-0").await,
+        "whoever lost it may be cut off"
+    );
+    write_lease(&server, json!({"spec": {"holderIdentity": ""}})).await;
+    let second = Driver::start(&server, 2, with_lease(1, &["driver.pod_name=driver-1"]));
+    seconds(10).await;
+    assert!(!is_active("driver-0").await && is_active("driver-1").await);
     second.handle.stop();
     assert_eq!(second.running.await.unwrap(), Exit::Superseded);
 }
