@@ -221,7 +221,7 @@ mod tests {
     use futures::StreamExt as _;
 
     use super::*;
-    use crate::kubernetes::{Clients, Kind, WatchLine};
+    use crate::kubernetes::{Clients, Kind, WatchLine, WriteGate};
     use crate::testing::calls_to;
 
     const LIMIT: Duration = Duration::from_secs(5);
@@ -272,5 +272,50 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(late.kind, Kind::Conflict);
+    }
+
+    // spec: O-32
+    #[tokio::test(start_paused = true)]
+    async fn without_a_permit_only_reads_the_lease_and_events_pass() {
+        let cluster = start(Options::default());
+        let calls = calls_to(Clients::in_process(cluster.router(), "default"));
+        let (_permit, closed) = tokio::sync::watch::channel(None);
+        let calls = calls.gated(WriteGate::new(closed));
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let refused = calls.create_config_map(&map).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Unreachable, "{refused}");
+        assert_eq!(calls.get_config_map("a").await, Ok(None));
+        let object = lease_object("a-driver", None, &held_by(Some("one")), None);
+        assert!(calls.create_lease(&object, LIMIT).await.is_ok());
+        let about = json!({"kind": "Pod", "name": "p", "namespace": "default"});
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": about,
+        });
+        assert_eq!(calls.create_event(&event).await, Ok(()));
+    }
+
+    // spec: O-32
+    #[test]
+    fn the_name_of_a_namespace_does_not_open_the_gate() {
+        for namespace in ["events", "leases", "namespaces"] {
+            let steps = [
+                "apis",
+                "apps",
+                "v1",
+                "namespaces",
+                namespace,
+                "statefulsets",
+                "x",
+            ];
+            let call = Call {
+                method: Method::PATCH,
+                path: path(&steps),
+                query: Query::default(),
+                body: None,
+                limit: OBJECT_LIMIT,
+            };
+            assert!(call.is_guarded(), "{namespace}");
+            assert_eq!(call.resource(), "statefulsets");
+        }
     }
 }
