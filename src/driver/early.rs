@@ -95,24 +95,24 @@ impl Early {
         }
     }
 
-    /// Awaits the Lease, and accepts commands meanwhile. A standby that is stopped, in whichever way, has nothing to end
+    /// Awaits a step of a standby, and accepts commands meanwhile. A standby that is stopped, in whichever way, has nothing to end
     /// (spec O-32).
     ///
     /// # Errors
     /// Returns the exit code of a driver that is stopped, or that cannot have the Lease.
-    pub(super) async fn standing_by(
+    pub(super) async fn standing_by<T>(
         &mut self,
-        acquired: impl Future<Output = Result<(), Exit>>,
-    ) -> Result<(), Exit> {
-        let mut acquired = pin!(acquired);
+        step: impl Future<Output = Result<T, Exit>>,
+    ) -> Result<T, Exit> {
+        let mut step = pin!(step);
         while self.stop.is_none() {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => self.accept(command),
-                done = &mut acquired => return done,
+                done = &mut step => return done,
             }
         }
-        tracing::info!("stopped while it stood by: the driver that holds the lease goes on");
+        tracing::info!("stopped while it stood by: the active driver goes on");
         Err(Exit::Superseded)
     }
 

@@ -70,11 +70,15 @@ async fn stand_by(
     early: &mut Early,
     serving: &Serving,
 ) -> Result<(), Exit> {
-    let mut lease = succession::wait_for_lease(found, config, environment).await;
+    let begun = async { Ok(succession::wait_for_lease(found, config, environment).await) };
+    let mut lease = early.standing_by(begun).await?;
     let stood_by = early.standing_by(lease.acquired(|holder| {
         serving.stand_by(&format!("{holder} holds the lease"));
     }));
-    stood_by.await?;
+    if let Err(exit) = stood_by.await {
+        lease.release().await;
+        return Err(exit);
+    }
     serving.routes.send_replace(None);
     let gate = lease.gate();
     early.lease = Some(lease);

@@ -166,10 +166,17 @@ impl Machine {
                 self.role = Role::Releasing { since };
                 Vec::new()
             }
-            Role::Candidate => {
-                self.role = Role::Over;
-                vec![Effect::Released]
-            }
+            Role::Candidate => match self.sent {
+                // It may be the write that makes this the holder.
+                Some((since, _)) => {
+                    self.role = Role::Releasing { since };
+                    Vec::new()
+                }
+                None => {
+                    self.role = Role::Over;
+                    vec![Effect::Released]
+                }
+            },
             Role::Releasing { .. } | Role::Over => Vec::new(),
         }
     }

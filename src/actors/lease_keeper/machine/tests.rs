@@ -363,6 +363,25 @@ fn a_release_frees_the_lease_and_ends_the_writes_of_this_driver() {
 
 // spec: O-32
 #[test]
+fn a_candidate_that_is_stopped_while_it_takes_the_lease_frees_it_again() {
+    let mut machine = candidate();
+    machine.watched(Some(lease(None, 2)), now(1_000));
+    let taken = machine.next(now(1_000));
+    assert_eq!(machine.release(), []);
+    assert_eq!(machine.answered(written(taken, 3), now(1_010)), []);
+    let freed = machine.next(now(1_010));
+    let effects = machine.answered(written(freed, 4), now(1_020));
+    assert_eq!(effects, [Effect::Released]);
+    // A read in flight has nothing to free.
+    let mut machine = candidate();
+    assert_eq!(machine.next(now(4_000)), Some(Op::Get));
+    assert_eq!(machine.release(), []);
+    let effects = machine.answered(got(Some("one"), 1), now(4_010));
+    assert_eq!(effects, [Effect::Released]);
+}
+
+// spec: O-32
+#[test]
 fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     let mut machine = holder();
     let renewal = machine.next(now(4_000));
