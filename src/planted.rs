@@ -119,6 +119,8 @@ faults! {
     SetsLookedAtOnce,
     /// An unreadable pod of a set in the first list does not delay reports of losses (spec S-15, A-80).
     UnreadPassedOver,
+    /// A driver writes however long ago its lease was renewed (spec O-32).
+    LeaseNotChecked,
 }
 
 #[cfg(feature = "planted-faults")]

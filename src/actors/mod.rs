@@ -8,6 +8,7 @@ pub mod driver_backend;
 pub mod event_history;
 pub mod event_recorder;
 pub mod executor_registry;
+pub mod lease_keeper;
 pub mod lifecycle_manager;
 pub mod metrics;
 pub mod pod_allocator;

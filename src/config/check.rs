@@ -5,6 +5,7 @@ mod pods;
 
 use humantime::format_duration;
 
+use super::ha;
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
@@ -29,6 +30,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     outlier(config, notes);
     claims(config, notes);
     service(config, notes);
+    ha::check(config, notes);
 }
 
 /// Without watch and poll the driver would never see a pod (spec W-6).

@@ -15,6 +15,7 @@ mod error;
 mod failures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod ha;
 mod kinds;
 mod listeners;
 mod names;
@@ -44,6 +45,7 @@ pub use effective::{Effective, Setting};
 pub(crate) use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
+pub use ha::Ha;
 pub use listeners::{Metrics, Probes, Tls};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
@@ -95,6 +97,7 @@ section! {
         pub backend: Backend = section(Backend::read);
         pub agent: Agent = section(Agent::read);
         pub adoption: Adoption = section(Adoption::read);
+        pub ha: Ha = section(Ha::read);
         pub autoscaling: Autoscaling = section(Autoscaling::read);
         pub roll: Roll = section(Roll::read);
         pub api: Api = section(Api::read);

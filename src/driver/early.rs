@@ -10,6 +10,7 @@ use crate::config::{Config, OnSignal};
 use crate::exit::Exit;
 
 use super::handle::Command;
+use super::lease::{self, Lease};
 use super::owner_chain::{self, OwnerChain};
 
 pub(super) struct Early {
@@ -18,6 +19,8 @@ pub(super) struct Early {
     pub(super) kept: Vec<Command>,
     /// What a signal does; `Auto` until the driver's controllers are known.
     pub(super) on_signal: OnSignal,
+    /// `None` without `ha.lease`, and while this driver stands by.
+    pub(super) lease: Option<Lease>,
     grace: Duration,
     stop: Option<Stop>,
 }
@@ -33,6 +36,10 @@ struct Stop {
 impl Early {
     pub(super) fn new(config: &Config, commands: mpsc::UnboundedReceiver<Command>) -> Self {
         let on_signal = match config.driver.pod_name {
+            // A standby goes on with the application.
+            _ if config.ha.lease && config.shutdown.on_signal == OnSignal::Auto => {
+                OnSignal::HandOver
+            }
             None => owner_chain::on_signal(config.shutdown.on_signal, None),
             Some(_) => config.shutdown.on_signal,
         };
@@ -40,6 +47,7 @@ impl Early {
             commands,
             kept: Vec::new(),
             on_signal,
+            lease: None,
             grace: config.shutdown.grace,
             stop: None,
         }
@@ -73,6 +81,7 @@ impl Early {
             let end = self.stop.map(|stop| stop.at + self.grace);
             tokio::select! {
                 biased;
+                exit = lease::lost(&mut self.lease) => return Err(exit),
                 Some(command) = self.commands.recv() => self.accept(command),
                 done = &mut step => return done,
                 () = until(end) => {
@@ -83,6 +92,34 @@ impl Early {
                     return Err(Exit::Unreachable);
                 }
             }
+        }
+    }
+
+    /// Awaits a step of a standby, and accepts commands meanwhile. A standby that is stopped, in whichever way, has nothing to end
+    /// (spec O-32).
+    ///
+    /// # Errors
+    /// Returns the exit code of a driver that is stopped, or that cannot have the Lease.
+    pub(super) async fn standing_by<T>(
+        &mut self,
+        step: impl Future<Output = Result<T, Exit>>,
+    ) -> Result<T, Exit> {
+        let mut step = pin!(step);
+        while self.stop.is_none() {
+            tokio::select! {
+                biased;
+                Some(command) = self.commands.recv() => self.accept(command),
+                done = &mut step => return done,
+            }
+        }
+        tracing::info!("stopped while it stood by: the active driver goes on");
+        Err(Exit::Superseded)
+    }
+
+    /// Gives the Lease up, if there is one.
+    pub(super) async fn release(&self) {
+        if let Some(lease) = &self.lease {
+            lease.release().await;
         }
     }
 

@@ -14,6 +14,8 @@ use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
 use crate::server::tls::is_ca;
 
+use super::lease::ACTIVE;
+
 /// The ConfigMap's key of the application's properties.
 const PROPERTIES: &str = "properties.json";
 
@@ -149,8 +151,17 @@ pub(super) fn all(
     let sessions = &config.backend.sessions;
     let map = content.map(|content| config_map(place, app_id, content));
     let service = (sessions.service_port())
-        .map(|port| service(place, app_id, &sessions.service_selector, port));
+        .map(|port| service(place, app_id, &service_selector(config), port));
     map.into_iter().chain(service).collect()
+}
+
+/// With the Lease, the Service leads to the pod whose driver holds it (spec O-32).
+fn service_selector(config: &Config) -> BTreeMap<String, String> {
+    let mut selector = config.backend.sessions.service_selector.clone();
+    if config.ha.lease && config.driver.pod_name.is_some() {
+        selector.insert(ACTIVE.to_owned(), "true".to_owned());
+    }
+    selector
 }
 
 /// Whether executors leave claims that other executors may reuse.
@@ -172,6 +183,20 @@ mod tests {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         config
+    }
+
+    // spec: O-32, K-9
+    #[test]
+    fn with_the_lease_the_service_selects_the_pod_whose_driver_is_active() {
+        let mut config = config(&[], &[]);
+        let labels = [("app".to_owned(), "driver".to_owned())];
+        config.backend.sessions.service_selector = labels.into();
+        config.driver.pod_name = Some("driver-0".to_owned());
+        assert!(!service_selector(&config).contains_key(ACTIVE));
+        config.ha.lease = true;
+        let selector = service_selector(&config);
+        assert_eq!(selector.len(), 2);
+        assert_eq!(selector[ACTIVE], "true");
     }
 
     // spec: K-8

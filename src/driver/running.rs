@@ -9,6 +9,7 @@ use super::actors::Actors;
 use super::early::Early;
 use super::ending::{self, StopMode};
 use super::handle::Command;
+use super::lease;
 use super::reporter::Reports;
 use super::serving::Serving;
 
@@ -17,14 +18,21 @@ pub(super) struct Running {
     /// The commands, and those that arrived before the actors ran.
     pub(super) early: Early,
     pub(super) reports: Reports,
-    pub(super) in_a_pod: bool,
+    /// Whether the record is kept at the end, because another driver may start.
+    pub(super) keep_record: bool,
     pub(super) grace: Duration,
     pub(super) _serving: Serving,
 }
 
 impl Running {
-    /// Executes commands until the driver ends, and returns its exit code.
+    /// Executes commands until the driver ends, and returns its exit code. A standby takes over at once.
     pub(super) async fn until_it_ends(mut self) -> Exit {
+        let exit = self.run().await;
+        self.early.release().await;
+        exit
+    }
+
+    async fn run(&mut self) -> Exit {
         let early_stop = self.early.stop();
         for command in std::mem::take(&mut self.early.kept) {
             // No executor may be requested any more, so no target is set.
@@ -34,7 +42,7 @@ impl Running {
             }
         }
         let (mode, grace) = match early_stop {
-            Some((way, left)) => (StopMode::of_signal(way, self.in_a_pod), left),
+            Some((way, left)) => (StopMode::of_signal(way, self.keep_record), left),
             None => match self.until_it_is_stopped().await {
                 Ok(mode) => (mode, self.grace),
                 Err(exit) => return exit,
@@ -44,6 +52,7 @@ impl Running {
         loop {
             tokio::select! {
                 biased;
+                exit = lease::lost(&mut self.early.lease) => return exit,
                 Some(report) = self.reports.fatal.recv() => return ending::exit_after(report),
                 exit = &mut stopped => return exit,
                 Some(command) = self.early.commands.recv() => self.actors.command(command).await,
@@ -56,15 +65,16 @@ impl Running {
         loop {
             tokio::select! {
                 biased;
+                exit = lease::lost(&mut self.early.lease) => return Err(exit),
                 Some(report) = self.reports.fatal.recv() => return Err(ending::exit_after(report)),
                 Some(stop) = self.reports.stops.recv() => {
-                    return Ok(StopMode::of_request(stop, self.in_a_pod));
+                    return Ok(StopMode::of_request(stop, self.keep_record));
                 }
                 // If every handle is dropped, only the application can stop the driver.
                 Some(command) = self.early.commands.recv() => match command {
                     Command::Stop(way) => {
                         let way = way.unwrap_or(self.early.on_signal);
-                        return Ok(StopMode::of_signal(way, self.in_a_pod));
+                        return Ok(StopMode::of_signal(way, self.keep_record));
                     }
                     command => self.actors.command(command).await,
                 },

@@ -74,6 +74,24 @@ impl Serving {
         Ok(serving)
     }
 
+    /// Answers as a standby does, on every port.
+    pub(super) fn stand_by(&self, why: &str) {
+        if let Some(Api { routes, .. }) = &self.api {
+            routes.send_replace(Some(api::standby(why)));
+        }
+        for (routes, served) in &self.monitoring {
+            routes.send_replace(Some(monitoring::standby(served, why)));
+        }
+    }
+
+    /// Answers as a driver that is starting does, again.
+    pub(super) fn start(&self) {
+        let of_api = self.api.iter().map(|Api { routes, .. }| routes);
+        for routes in of_api.chain(self.monitoring.iter().map(|(routes, _)| routes)) {
+            routes.send_replace(None);
+        }
+    }
+
     /// Issues the certificate by the driver's own CA.
     ///
     /// # Errors

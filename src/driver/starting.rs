@@ -10,13 +10,14 @@ use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
 use super::Environment;
+use super::actors::Actors;
 use super::certificates;
 use super::early::Early;
 use super::handle::Command;
 use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
-use super::reporter::Reporter;
+use super::reporter::{Reporter, Reports};
 use super::running::Running;
 use super::serving::Serving;
 use super::succession::authority::{self, Authorities};
@@ -33,20 +34,117 @@ pub(super) async fn start(
     let began = Instant::now();
     let (content, mut serving) = prepare(&config, &environment).await?;
     let mut early = Early::new(&config, commands);
-    let found = early.during(find(&config, &environment)).await?;
+    let mut found = early.during(find(&config, &environment)).await?;
     early.know(found.owner_chain.as_ref());
     early.hand_over()?;
+    if config.ha.lease {
+        stand_by(&mut found, &config, &environment, &mut early, &serving).await?;
+    } else {
+        wait_for_predecessor(&mut found, &config, &environment, &mut early, &serving).await?;
+    }
+    let active = activate(
+        found,
+        &mut config,
+        &environment,
+        content,
+        &mut early,
+        &mut serving,
+    );
+    let (actors, reports, listener) = match active.await {
+        Ok(active) => active,
+        Err(exit) => {
+            early.release().await;
+            return Err(exit);
+        }
+    };
+    serving.serve(&actors, listener);
+    tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
+    Ok(Running {
+        keep_record: config.driver.pod_name.is_some() || config.ha.lease,
+        grace: config.shutdown.grace,
+        actors,
+        early,
+        reports,
+        _serving: serving,
+    })
+}
+
+/// Waits until this driver holds the Lease, and reads again what another driver may have changed meanwhile.
+async fn stand_by(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    early: &mut Early,
+    serving: &Serving,
+) -> Result<(), Exit> {
+    let begun = async { Ok(succession::wait_for_lease(found, config, environment).await) };
+    let mut lease = early.standing_by(begun).await?;
+    let stood_by = early.standing_by(lease.acquired(|holder| {
+        serving.stand_by(&format!("{holder} holds the lease"));
+    }));
+    if let Err(exit) = stood_by.await {
+        lease.release().await;
+        return Err(exit);
+    }
+    serving.start();
+    let gate = lease.gate();
+    early.lease = Some(lease);
+    let look = async {
+        let looked = succession::become_active(found, config, environment, gate).await;
+        looked.map_err(exit_of)
+    };
+    let looked = early.during(look).await;
+    if looked.is_err() {
+        early.release().await;
+    }
+    looked
+}
+
+/// Waits while the driver that holds the record lives in another pod (spec O-34).
+async fn wait_for_predecessor(
+    found: &mut Found,
+    config: &Config,
+    environment: &Environment,
+    early: &mut Early,
+    serving: &Serving,
+) -> Result<(), Exit> {
+    let looked = async { Ok(succession::predecessor(found).await) };
+    let Some(pod) = early.during(looked).await? else {
+        return Ok(());
+    };
+    let stands_by = |pod: &str| {
+        tracing::info!(
+            pod,
+            "standby: another driver lives in that pod; set ha.lease where two are wanted"
+        );
+        serving.stand_by(&format!("the driver in pod {pod} is active"));
+    };
+    let over = succession::end_of_predecessor(found, config, environment, pod, stands_by);
+    early.standing_by(over).await?;
+    serving.start();
+    Ok(())
+}
+
+/// Takes over the application, and starts the actors.
+async fn activate(
+    found: Found,
+    config: &mut Config,
+    environment: &Environment,
+    content: Option<Content>,
+    early: &mut Early,
+    serving: &mut Serving,
+) -> Result<(Actors, Reports, Option<Listener>), Exit> {
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
     if early.stop().is_some() && nothing_made {
         tracing::info!("stopped at the first start, before anything was made");
         return Err(Exit::Clean);
     }
-    let taken = take_over(found, &config, &environment, content);
+    let taken = take_over(found, config, environment, content);
     let (application, authorities) = early.during(taken).await?;
-    let proofs = ProfileProofs::of(&config);
-    succession::take_over_profiles(&mut config, &application.record, &proofs);
+    let proofs = ProfileProofs::of(config);
+    succession::take_over_profiles(config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();
-    let listener = Listener::open(&config).await.map_err(|error| {
+    let listener = Listener::open(config).await.map_err(|error| {
         tracing::error!(
             error = &error as &dyn std::error::Error,
             "executors cannot be heard"
@@ -54,7 +152,7 @@ pub(super) async fn start(
         Exit::Configuration
     })?;
     if let Some(authorities) = authorities {
-        let names = certificates::names(&config, &application, listener.as_ref());
+        let names = certificates::names(config, &application, listener.as_ref());
         serving
             .certify(authorities.present, names)
             .map_err(|error| {
@@ -63,8 +161,8 @@ pub(super) async fn start(
             })?;
     }
     let actors = wiring::wire(
-        &config,
-        &environment,
+        config,
+        environment,
         &application,
         listener.as_ref(),
         &reporter,
@@ -73,16 +171,7 @@ pub(super) async fn start(
         tracing::error!(%error, "the executors' pods cannot be made as configured");
         Exit::Configuration
     })?;
-    serving.serve(&actors, listener);
-    tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
-    Ok(Running {
-        in_a_pod: config.driver.pod_name.is_some(),
-        grace: config.shutdown.grace,
-        actors,
-        early,
-        reports,
-        _serving: serving,
-    })
+    Ok((actors, reports, listener))
 }
 
 /// Reads the files that the configuration names and opens the ports of API, metrics and probes, before any call to the

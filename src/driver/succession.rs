@@ -2,6 +2,7 @@
 
 pub mod authority;
 mod record;
+mod standby;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use super::owner_chain::{self, OwnerChain};
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
+
+pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
 
 /// The backoff of calls at the start.
 const RETRY: Backoff = Backoff {
@@ -149,11 +152,12 @@ pub async fn take_over_application(
         record: map,
     } = found;
     let retries = Retries::since(began, config, environment);
+    let pod = owner_chain.as_ref().map(|owner_chain| &owner_chain.pod);
     let Taken {
         record,
         inherited,
         map,
-    } = take_over(config, &calls, &retries, &place, map, environment).await?;
+    } = take_over(config, &calls, &retries, &place, map, pod, environment).await?;
     tracing::info!(
         app = record.app_id.as_str(),
         incarnation = record.incarnation.0,
@@ -162,7 +166,7 @@ pub async fn take_over_application(
         "application taken over"
     );
     Ok(Application {
-        calls: calls_for(record.app_id.clone(), &place, config, environment),
+        calls: calls.of_app(record.app_id.clone()),
         namespace: place.namespace.clone(),
         prefix: place.prefix.clone(),
         labels: place.labels,

@@ -1,4 +1,4 @@
-//! Makes the Kubernetes API clients: one each for creates, for deletes, and for reads.
+//! Makes the Kubernetes API clients: one each for creates, for deletes, for reads, and for the lease.
 //!
 //! *Credentials.* The client itself reads a token file (in a pod, the service account's) again at most a minute after
 //! the last read, and runs a credential plugin again when its token is about to expire. A 401 response triggers
@@ -76,6 +76,8 @@ pub struct Clients {
     pub deletes: Client,
     /// For lists, watches, the application record and everything else.
     pub reads: Client,
+    /// For the lease, which must be renewed in time whatever else is called.
+    pub leases: Client,
     /// The namespace of the kubeconfig's context, or of the driver's pod.
     pub default_namespace: String,
     /// The API server's URL, for display.
@@ -114,6 +116,7 @@ impl Access {
             creates: client(&config, Some(limits.creates))?,
             deletes: client(&config, Some(limits.deletes))?,
             reads: client(&config, None)?,
+            leases: client(&config, None)?,
             server: config.cluster_url.to_string(),
             default_namespace: config.default_namespace,
         })
@@ -199,7 +202,8 @@ impl Clients {
         Self {
             creates: Client::new(service.clone(), namespace),
             deletes: Client::new(service.clone(), namespace),
-            reads: Client::new(service, namespace),
+            reads: Client::new(service.clone(), namespace),
+            leases: Client::new(service, namespace),
             default_namespace: namespace.to_owned(),
             server: "in this process".to_owned(),
             renew: None,

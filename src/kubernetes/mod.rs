@@ -9,6 +9,7 @@ pub mod client;
 pub mod decode;
 pub mod draining;
 mod explained;
+pub mod gate;
 pub mod labels;
 pub mod names;
 pub mod owned_resources;
@@ -26,6 +27,7 @@ pub use calls::{
 };
 pub use client::{Access, Clients, ConnectError};
 pub use decode::PodReader;
+pub use gate::{Permit, WriteGate};
 pub use labels::LabelScheme;
 pub use pod_template::{PodBody, ProfileSpec, Template};
 pub use record::Record;

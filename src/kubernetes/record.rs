@@ -49,6 +49,8 @@ pub struct Record {
     /// The identity of that start. Incarnations begin at one again in a record that was lost and created anew, so two
     /// live drivers may have the same number.
     pub holder: Option<Arc<str>>,
+    /// The pod of that start, as `NAME/UID`; `None` outside a cluster.
+    pub holder_pod: Option<Arc<str>>,
     /// The identity of the start that created the record; successors keep it. Records of different origin belong to
     /// different applications, even with the same name, and their incarnations are not comparable.
     pub origin: Option<Arc<str>>,
@@ -174,6 +176,7 @@ mod key {
     pub(super) const APP_ID: &str = "app-id";
     pub(super) const INCARNATION: &str = "incarnation";
     pub(super) const HOLDER: &str = "holder";
+    pub(super) const HOLDER_POD: &str = "holder-pod";
     pub(super) const ORIGIN: &str = "origin";
     pub(super) const TARGETS: &str = "targets";
     pub(super) const HELD: &str = "held";
@@ -233,6 +236,7 @@ impl Record {
             app_id,
             incarnation: Incarnation(0),
             holder: None,
+            holder_pod: None,
             origin: None,
             targets: BTreeMap::new(),
             held: None,
@@ -257,6 +261,7 @@ impl Record {
         let held = self.held.as_mut().and_then(|held| held.by.as_mut());
         let texts = [
             self.holder.as_mut(),
+            self.holder_pod.as_mut(),
             self.origin.as_mut(),
             held,
             self.failures.spent.as_mut(),
@@ -366,6 +371,9 @@ impl Record {
         if let Some(holder) = &self.holder {
             put(key::HOLDER, holder.to_string());
         }
+        if let Some(pod) = &self.holder_pod {
+            put(key::HOLDER_POD, pod.to_string());
+        }
         if let Some(origin) = &self.origin {
             put(key::ORIGIN, origin.to_string());
         }
@@ -428,6 +436,7 @@ impl Record {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
             holder: keys.get(key::HOLDER).map(Arc::from),
+            holder_pod: keys.get(key::HOLDER_POD).map(Arc::from),
             origin: keys.get(key::ORIGIN).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
             held: keys.json(key::HELD)?,

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod kubernetes_events;
+mod lease;
 mod outage;
 mod server;
 mod session;
 mod sets;
 mod stopping;
+mod two_pods;
 
 use std::time::Duration;
 

@@ -30,6 +30,7 @@ mod ports;
 mod quiet;
 mod server_faults;
 mod signals;
+mod standby;
 mod starting;
 mod stopping;
 mod succession;

@@ -24,8 +24,6 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::network::Network;
-use crate::objects::NAMESPACE;
 use crate::trace::trace_line;
 
 pub struct Driver {
@@ -77,13 +75,12 @@ impl Driver {
     pub fn start(
         number: usize,
         mut config: Config,
-        network: &Network,
+        clients: Clients,
         clock: Clock,
         seed: u64,
         wake: Arc<Notify>,
     ) -> Self {
         trace_line!("d{number} starts");
-        let clients = Clients::in_process(network.of(number), NAMESPACE);
         let sessions = &mut config.backend.sessions;
         sessions.key_file = sessions.listen.map(|_| key_file());
         let images = (config.profiles.iter())

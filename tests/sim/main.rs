@@ -28,6 +28,7 @@ mod convergence;
 mod drivers;
 mod exits;
 mod faults;
+mod lease;
 mod memory;
 mod network;
 mod network_conditions;

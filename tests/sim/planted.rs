@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use boatswain::planted::Planted;
 
 use crate::case::{Case, planted};
+use crate::lease;
 use crate::number;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
@@ -34,6 +35,16 @@ struct Found {
 
 /// The first of these seeds that finds a fault. With `confirm`, the same seed must pass without the fault.
 fn find(fault: Planted, mut seeds: Range<u64>, confirm: bool) -> Option<Found> {
+    if fault == Planted::LeaseNotChecked {
+        return seeds.find_map(|seed| {
+            let (violation, _) = lease::violation(Some(fault), seed, false)?;
+            let found = !confirm || lease::violation(None, seed, false).is_none();
+            found.then(|| Found {
+                seed,
+                rule: rule(&violation).to_owned(),
+            })
+        });
+    }
     seeds.find_map(|seed| {
         let case = Case::with_fault(Some(fault), seed);
         let violation = run_untraced(&case).verdict.err()?;

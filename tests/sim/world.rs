@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use boatswain::clock::Clock;
 use boatswain::config::{OnSignal, Profile};
+use boatswain::kubernetes::Clients;
 use boatswain::model::{ProfileName, Snapshot};
 use devcluster::{self, DevCluster, Options, State};
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +23,7 @@ use crate::drivers::{Driver, Drivers};
 use crate::faults::UnusableRecord;
 use crate::network::Network;
 use crate::node::Nodes;
-use crate::objects::DirectClient;
+use crate::objects::{DirectClient, NAMESPACE};
 use crate::outages::OutageCheck;
 use crate::script::{Fault, Script};
 use crate::sessions::Sessions;
@@ -359,7 +360,7 @@ impl World {
         let started = Driver::start(
             number,
             self.script.config.clone(),
-            &self.network,
+            Clients::in_process(self.network.of(number), NAMESPACE),
             Clock::starting_at(self.clock.now().wall + self.clock_offset(number)),
             self.script.seed,
             Arc::clone(&self.wake),

@@ -444,3 +444,39 @@ fn a_claim_that_nobody_can_renew_is_refused() {
     let error = read(&format!("app.ttl = \"10m\"\n{LEAST}")).unwrap_err();
     assert_eq!(error.mistakes[0].key, "app.ttl", "{error}");
 }
+
+// spec: O-32, C-2
+#[test]
+fn a_lease_must_outlast_the_writes_of_its_holder() {
+    let refused = |text: &str| {
+        let error = with(&format!("[ha]\nlease = true\n{text}")).err();
+        error.map_or_else(String::new, |error| error.to_string())
+    };
+    assert_eq!(refused(""), "");
+    let message = refused("lease_duration = \"29s\"");
+    assert!(
+        message.contains("ha.lease_duration: found 29s"),
+        "{message}"
+    );
+    assert!(message.contains("allowed: at least 30s"), "{message}");
+    let message = refused("retry_period = \"17s\"");
+    assert!(
+        message.contains("not above 1.2 times ha.retry_period, which is 17s"),
+        "{message}"
+    );
+    let message = refused("[cluster]\nmode = \"embedded\"");
+    assert!(
+        message.contains("no other driver can reach the embedded cluster"),
+        "{message}"
+    );
+    let service = "[backend]\nlisten = \"0.0.0.0:7078\"\nservice_selector = { app = \"driver\" }";
+    assert!(
+        refused(service).contains("driver.pod_name"),
+        "{}",
+        refused(service)
+    );
+    assert_eq!(
+        refused(&format!("{service}\n[driver]\npod_name = \"driver-0\"")),
+        ""
+    );
+}

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{Retries, StartError, holder, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::config::Config;
-use crate::driver::Environment;
+use crate::driver::{Environment, predecessor};
 use crate::exit::Exit;
 use crate::kubernetes::Calls;
-use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::calls::{ConfigMap, Reference};
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::model::AppId;
 
@@ -38,6 +38,7 @@ pub(super) async fn take_over(
     retries: &Retries<'_>,
     place: &RecordPlace,
     found: Option<ConfigMap>,
+    pod: Option<&Reference>,
     environment: &Environment,
 ) -> Result<Taken, StartError> {
     let mut found = Some(found);
@@ -64,6 +65,15 @@ pub(super) async fn take_over(
                 map: map.clone(),
             });
         }
+        // Of two drivers that start at once, the one whose write comes second gives way (spec O-34). With the Lease there
+        // is no doubt who goes on.
+        if attempt.is_some()
+            && !config.ha.lease
+            && let Some(by) = predecessor::living(calls, pod, inherited.as_ref()).await
+        {
+            let why = format!("pod {by} has started at the same time: start again to wait for it");
+            return Err(StartError::new(Exit::Superseded, why));
+        }
         let app_id = (inherited.as_ref().map(|record| record.app_id.clone()))
             .or_else(|| config.app.id.clone())
             .unwrap_or_else(|| new_app_id(&place.prefix, environment.seed));
@@ -71,6 +81,7 @@ pub(super) async fn take_over(
             .map_err(|why| no_succession(why, &name))?;
         let mut record = succession.record;
         record.holder = Some(Arc::clone(&holder));
+        record.holder_pod = pod.map(predecessor::pod_text);
         record.origin.get_or_insert_with(|| Arc::clone(&holder));
         let written = match &found {
             None => {

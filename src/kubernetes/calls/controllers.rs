@@ -1,4 +1,4 @@
-//! Finds an object's controller. The driver does so once, at its start (spec K-2).
+//! Finds an object's controller, and whether a pod runs. The driver does so at its start (spec K-2, O-34).
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub struct Reference {
 pub struct Controlled {
     pub uid: String,
     pub controller: Option<Reference>,
+    /// Whether it is a pod that runs and is not being deleted.
+    pub runs: bool,
 }
 
 impl Calls {
@@ -81,12 +83,18 @@ fn read(json: &str) -> Result<Controlled, String> {
     #[derive(Deserialize)]
     struct Wire {
         metadata: Meta,
+        status: Option<Status>,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        phase: Option<String>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Meta {
         uid: String,
         owner_references: Option<Vec<Owner>>,
+        deletion_timestamp: Option<String>,
     }
     #[derive(Deserialize)]
     struct Owner {
@@ -99,7 +107,9 @@ fn read(json: &str) -> Result<Controlled, String> {
     let controller = owners
         .into_iter()
         .find(|owner| owner.controller == Some(true));
+    let phase = wire.status.and_then(|status| status.phase);
     Ok(Controlled {
+        runs: phase.as_deref() == Some("Running") && wire.metadata.deletion_timestamp.is_none(),
         uid: wire.metadata.uid,
         controller: controller.map(|owner| owner.reference),
     })

@@ -6,6 +6,7 @@ mod controllers;
 mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod leases;
 mod lines;
 mod made;
 mod openid;
@@ -29,6 +30,7 @@ use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
+pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
 pub use made::{CallMade, ServerIsBack};
 pub use pod_groups::PodGroupSeen;
 pub use pods::{Deleted, ListPage, ListQuery};
@@ -38,6 +40,7 @@ pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
 use super::client::{Clients, ConnectError, FileState};
 use super::decode::PodReader;
+use super::gate::WriteGate;
 use super::labels::LabelScheme;
 use super::record::record_name;
 use crate::model::pod::Sighting;
@@ -73,6 +76,8 @@ pub struct Calls {
     at: Arc<Place>,
     /// Called after each call.
     observer: Option<Observer>,
+    /// Writes pass it; `None`: they need no permit.
+    gate: Option<WriteGate>,
 }
 
 /// Called after each API call.
@@ -109,6 +114,7 @@ impl Calls {
             clients: Arc::new(channel::Sender::new(clients)),
             at: Arc::new(at),
             observer: None,
+            gate: None,
         }
     }
 
@@ -125,6 +131,28 @@ impl Calls {
         let mut place = Place::clone(&self.at);
         place.reader = Arc::new(PodReader {
             of_sets: true,
+            ..PodReader::clone(&place.reader)
+        });
+        Self {
+            at: Arc::new(place),
+            ..self
+        }
+    }
+
+    /// Returns the same calls, whose writes pass this gate (spec O-32).
+    pub fn gated(self, gate: WriteGate) -> Self {
+        Self {
+            gate: Some(gate),
+            ..self
+        }
+    }
+
+    /// Returns the same calls for the application with this id.
+    pub fn of_app(self, app_id: AppId) -> Self {
+        let mut place = Place::clone(&self.at);
+        place.selector = place.reader.labels.selector(&app_id);
+        place.reader = Arc::new(PodReader {
+            app_id,
             ..PodReader::clone(&place.reader)
         });
         Self {
@@ -156,8 +184,24 @@ impl Calls {
     }
 
     async fn answer(&self, client: &kube::Client, call: Call) -> Result<Bytes, Rejection> {
+        self.answer_within(client, self.at.request_timeout, call)
+            .await
+    }
+
+    async fn answer_within(
+        &self,
+        client: &kube::Client,
+        limit: Duration,
+        call: Call,
+    ) -> Result<Bytes, Rejection> {
         let measure = self.measure(&call);
-        let answered = transport::answer(client, self.at.request_timeout, call).await;
+        let gate = self.gate.as_ref().filter(|_| call.is_guarded());
+        let place = gate.map_or_else(String::new, |_| call.place());
+        let answered = transport::answer(client, limit, call);
+        let answered = match gate {
+            Some(gate) => gate.pass(&place, answered).await,
+            None => answered.await,
+        };
         measure(answered.as_ref().err());
         answered
     }

@@ -256,7 +256,9 @@ impl Calls {
     }
 
     pub(super) fn write_query(&self) -> Query {
-        Query::default().with_timeout(self.at.request_timeout)
+        let most = self.at.request_timeout;
+        let limit = self.gate.as_ref();
+        Query::default().with_timeout(limit.map_or(most, |gate| gate.time_limit(most)))
     }
 
     pub(super) fn pods_path(&self, name: Option<&str>) -> String {

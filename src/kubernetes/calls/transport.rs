@@ -78,7 +78,12 @@ impl Call {
 
     /// The resource as a metric label.
     pub(super) fn resource(&self) -> &'static str {
-        let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
+        // /api/v1/namespaces/NAMESPACE/RESOURCE/…, where a namespace may have any name.
+        let mut steps = self
+            .path
+            .split('/')
+            .skip_while(|step| *step != "namespaces");
+        let resource = steps.nth(2);
         [
             "pods",
             "configmaps",
@@ -88,10 +93,16 @@ impl Call {
             "replicasets",
             "statefulsets",
             "deployments",
+            "leases",
         ]
         .into_iter()
-        .find(|plural| is_about(plural))
+        .find(|plural| resource == Some(plural))
         .unwrap_or("other")
+    }
+
+    /// Whether only the driver that holds the lease may make this call (spec O-32).
+    pub(super) fn is_guarded(&self) -> bool {
+        self.method != Method::GET && !matches!(self.resource(), "leases" | "events")
     }
 
     fn into_request(self) -> Result<Request<Body>, http::Error> {

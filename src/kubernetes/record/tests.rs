@@ -31,6 +31,7 @@ fn full() -> Record {
         app_id: "etl-7f3a".into(),
         incarnation: Incarnation(3),
         holder: Some("00c0ffee".into()),
+        holder_pod: Some("driver-0/u1".into()),
         origin: Some("0ddba11".into()),
         targets: BTreeMap::from([("default".into(), 5), ("big".into(), 0)]),
         held: Some(Held {

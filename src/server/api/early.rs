@@ -1,5 +1,5 @@
-//! Answers API requests while the driver is still starting: the liveness probe succeeds, the OpenAPI
-//! document is served, everything else is unavailable (spec O-42).
+//! Answers API requests while the driver is still starting or stands by: the liveness probe succeeds, the OpenAPI
+//! document is served, everything else is unavailable (spec O-42). A standby is ready (spec O-32).
 
 use axum::Json;
 use axum::Router;
@@ -36,11 +36,55 @@ pub fn not_yet() -> Problem {
     Problem::unavailable().hint("it is still starting; see its log")
 }
 
+/// The API of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32, O-34).
+pub fn standby(why: &str) -> Router {
+    let (line, refusal) = (ready_standby(why), inactive(why));
+    let refusal = async move || refusal.clone();
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/openapi.json", get(async || Json(openapi::document())))
+        .route("/readyz", get(async move || line))
+        .fallback(refusal.clone())
+        .method_not_allowed_fallback(refusal)
+}
+
+/// The answer to a standby's readiness probe.
+pub fn ready_standby(why: &str) -> String {
+    format!("standby: {why}\n")
+}
+
+/// The answer of a standby to what only the active driver can answer.
+pub fn inactive(why: &str) -> Problem {
+    Problem::unavailable_for(format!("standby: {why}")).hint("ask the active driver")
+}
+
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
+    use axum::body::{Body, to_bytes};
 
     use super::*;
+
+    // spec: O-32, O-42
+    #[tokio::test]
+    async fn a_standby_is_ready_and_says_who_is_active() {
+        let router = standby("driver-7 holds the lease");
+        let ask = |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let router = router.clone();
+            async move {
+                let answer = router.oneshot(request).await.unwrap();
+                let status = answer.status().as_u16();
+                let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+                (status, String::from_utf8(body.to_vec()).unwrap())
+            }
+        };
+        let line = "standby: driver-7 holds the lease";
+        assert_eq!(ask("/readyz").await, (200, format!("{line}\n")));
+        assert_eq!(ask("/healthz").await.0, 200);
+        let (status, body) = ask("/v1/status").await;
+        assert_eq!(status, 503);
+        assert!(body.contains(line), "{body}");
+    }
 
     // spec: O-42
     #[tokio::test]

@@ -42,6 +42,7 @@ use crate::server::problem::Problem;
 use crate::server::serve;
 use crate::server::tls::Tls;
 use callers::Callers;
+pub use early::standby;
 use tokens::{Current, Follower, TokensError};
 
 /// Actors answer at once unless they have stopped.

@@ -135,6 +135,22 @@ fn starting(served: &Served) -> Router {
     nothing_else(routes)
 }
 
+/// The routes of a driver that stands by (spec O-32).
+pub fn standby(served: &Served, why: &str) -> Router {
+    let mut routes = Router::new();
+    if served.metrics.is_some() {
+        let refusal = early::inactive(why);
+        routes = routes.route("/metrics", get(async move || refusal));
+    }
+    if served.probes {
+        let line = early::ready_standby(why);
+        routes = routes
+            .route("/healthz", get(async || "ok\n"))
+            .route("/readyz", get(async move || line));
+    }
+    nothing_else(routes)
+}
+
 fn nothing_else(routes: Router) -> Router {
     routes
         .fallback(async || {

@@ -1,0 +1,132 @@
+//! Two drivers of one application in two pods, without the lease. A driver that exits is started again in its pod, as
+//! the kubelet does.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use boatswain::driver::start_in;
+use boatswain::exit::Exit;
+use http::Request;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tower::ServiceExt as _;
+
+use crate::seconds;
+use crate::server::{Server, config};
+
+async fn ask(server: &Server, request: http::request::Builder, body: Value) {
+    let request = request.header("content-type", "application/json");
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let response = server.cluster.router().oneshot(request).await.unwrap();
+    assert!(response.status().is_success(), "{response:?}");
+}
+
+async fn pods(server: &Server) {
+    for name in ["driver-0", "driver-1"] {
+        let container = json!({"name": "driver", "image": "none"});
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        ask(
+            server,
+            Request::post("/api/v1/namespaces/default/pods"),
+            pod,
+        )
+        .await;
+    }
+    seconds(5).await;
+}
+
+/// Runs a driver in this pod again and again, and reports each exit, with the pod's number.
+fn keep_running(server: &Server, pod: u64, exits: mpsc::UnboundedSender<(u64, Exit)>) {
+    let starts = (1..).map(|start| server.environment(10 * start + pod));
+    let environments: Vec<_> = starts.take(20).collect();
+    let pod_name = format!("driver.pod_name=driver-{pod}");
+    actix::spawn(async move {
+        for environment in environments {
+            let config = config(3, "hand-over", &[&pod_name]);
+            let (_handle, running) = start_in(config, environment);
+            let exit = actix::spawn(running).await.unwrap();
+            exits.send((pod, exit)).unwrap();
+            sleep(Duration::from_secs(2)).await;
+        }
+    });
+}
+
+async fn incarnation(server: &Server) -> u64 {
+    let state = server.cluster.state().await;
+    let record = state.config_maps("default").next().unwrap();
+    record["data"]["incarnation"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+// spec: O-34
+#[actix::test]
+async fn two_drivers_in_pods_do_not_supersede_each_other_in_turns() {
+    tokio::time::pause();
+    for latency in [0, 50] {
+        let server = Server::start();
+        pods(&server).await;
+        server.set_latency(Duration::from_millis(latency));
+        let (exits, mut seen) = mpsc::unbounded_channel();
+        keep_running(&server, 0, exits.clone());
+        keep_running(&server, 1, exits);
+        seconds(120).await;
+        assert_eq!(server.pods().await.len(), 2 + 3);
+        assert_eq!(incarnation(&server).await, 1, "nobody was superseded");
+        let exits: Vec<_> = std::iter::from_fn(|| seen.try_recv().ok()).collect();
+        assert!(exits.len() <= 1, "{exits:?}");
+    }
+}
+
+// spec: O-34, O-31
+#[actix::test]
+async fn the_younger_driver_takes_over_when_the_pod_of_the_older_one_is_being_deleted_or_gone() {
+    tokio::time::pause();
+    for grace in [0, 30] {
+        let server = Server::start();
+        pods(&server).await;
+        let (exits, mut seen) = mpsc::unbounded_channel();
+        keep_running(&server, 0, exits.clone());
+        seconds(5).await;
+        keep_running(&server, 1, exits);
+        seconds(60).await;
+        assert_eq!(incarnation(&server).await, 1);
+        let options = json!({"gracePeriodSeconds": grace});
+        let pod = "/api/v1/namespaces/default/pods/driver-0";
+        ask(&server, Request::delete(pod), options).await;
+        seconds(3).await;
+        assert_eq!(incarnation(&server).await, 2);
+        assert_eq!(seen.recv().await, Some((0, Exit::Superseded)));
+    }
+}
+
+// spec: O-34, O-31
+#[actix::test]
+async fn a_driver_that_was_killed_is_followed_at_once_in_its_pod() {
+    tokio::time::pause();
+    let mut server = Server::start();
+    pods(&server).await;
+    let start = |holder| {
+        start_in(
+            config(3, "hand-over", &["driver.pod_name=driver-0"]),
+            server.environment(holder),
+        )
+    };
+    let (first, running) = start(1);
+    let running = actix::spawn(running);
+    seconds(10).await;
+    // As a kill does: nothing was handed over.
+    running.abort();
+    let (second, running) = start(2);
+    let running = actix::spawn(running);
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(incarnation(&server).await, 2);
+    assert_eq!(second.look().await.unwrap().entries.len(), 3);
+    drop(first);
+    second.stop();
+    assert_eq!(running.await.unwrap(), Exit::Superseded);
+    server.take_seen();
+}
