@@ -469,7 +469,7 @@ fn a_lease_must_outlast_the_writes_of_its_holder() {
         message.contains("no other driver can reach the embedded cluster"),
         "{message}"
     );
-    let service = "[backend]\nlisten = \"0.0.0.0:7078\"\nservice_selector = { app = \"driver\" }";
+    let service = "[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nservice_selector = { app = \"driver\" }";
     assert!(
         refused(service).contains("driver.pod_name"),
         "{}",
