@@ -2,7 +2,7 @@
 
 use super::run::ConfigArgs;
 use super::{complain, fail, fail_with, say};
-use crate::config::{Effective, holds_secret, is_secret};
+use crate::config::Effective;
 use crate::exit::Exit;
 use crate::manifests::{self, Kind, Options};
 
@@ -31,8 +31,14 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
         Ok(read) => read,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
-    if let Some(key) = secret_in(&effective) {
-        let fix = "give it to the executors by a Secret of the cluster";
+    // An override may stand in front of a secret in the file.
+    let of_file = args.config.of_file();
+    let found = of_file
+        .ok()
+        .and_then(|(_, effective)| secret_in(&effective));
+    if let Some(key) = found.or_else(|| secret_in(&effective)) {
+        let fix =
+            "name a Secret of the cluster instead, as in { secret = \"NAME\", key = \"KEY\" }";
         return fail(
             Exit::Configuration,
             format_args!(
@@ -55,7 +61,9 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
         Ok(objects) => objects,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
-    match serde_saphyr::to_string_multiple(&objects) {
+    // kubectl reads YAML 1.1, in which more words than `true` are no strings.
+    let quoted = serde_saphyr::ser_options! { quote_all: true };
+    match serde_saphyr::to_string_multiple_with_options(&objects, quoted) {
         Ok(yaml) => {
             if let Some(command) = manifests::secret_to_create(&config, &options) {
                 complain(format_args!(
@@ -68,14 +76,11 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
     }
 }
 
-/// The first key whose value is a secret, by its name or its content.
+/// The first key whose value is a secret.
 fn secret_in(effective: &Effective) -> Option<String> {
-    let keys = effective.settings.iter().filter_map(|setting| {
-        let value = setting.value.as_deref()?;
-        let key = format!("{}.{}", setting.section, setting.key);
-        // Tables are listed entry by entry; an empty one has no secret.
-        let secret = value != "{}" && (is_secret(&key) || holds_secret(value));
-        secret.then_some(key)
-    });
-    keys.into_iter().next()
+    let hidden = effective
+        .settings
+        .iter()
+        .find(|setting| setting.is_hidden())?;
+    Some(format!("{}.{}", hidden.section, hidden.key))
 }

@@ -28,6 +28,11 @@ impl ConfigArgs {
         Config::explain(&self.config, [], &self.sets)
     }
 
+    /// The configuration of the file alone.
+    pub(super) fn of_file(&self) -> Result<(Config, Effective), ConfigError> {
+        Config::explain(&self.config, [], &[])
+    }
+
     pub(super) fn file(&self) -> &Path {
         &self.config
     }
