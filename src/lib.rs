@@ -7,6 +7,7 @@
 //! - [`clock`], [`secret`], [`telemetry`]: time; secrets; logs.
 //! - [`kubernetes`]: the client, typed calls, the meaning of failures, how pods are built.
 //! - [`config`]: the configuration file.
+//! - [`manifests`]: the objects that a driver needs in its cluster.
 //! - [`actors`]: one folder for each actor, with its decisions as pure functions.
 //! - [`server`]: the HTTP API, and the sessions of executors.
 //! - [`driver`]: start, wiring of the actors, end.
@@ -25,6 +26,7 @@ pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod kubernetes;
+pub mod manifests;
 pub mod model;
 pub mod planted;
 pub mod secret;

@@ -231,6 +231,62 @@ fn the_manifests_have_the_documented_rights_and_a_valid_configuration() {
     );
 }
 
+// spec: O-51
+#[test]
+fn the_manifests_of_a_configuration_contain_it_and_no_secret() {
+    let of = |path: &str| {
+        let run = [
+            "manifests",
+            "--config",
+            path,
+            "--image",
+            "boatswain:1",
+            "--set",
+            "poll.interval=10s",
+        ];
+        // What this process's environment overrides is not in the driver's pod.
+        boatswain(&run, &[("BOATSWAIN__CLUSTER__NAMESPACE", "elsewhere")])
+    };
+    let output = of("config/kubernetes.toml");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stderr, "");
+    let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&stdout).unwrap();
+    let kinds: Vec<_> = objects
+        .iter()
+        .map(|object| object["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Job"]
+    );
+    let text = std::fs::read_to_string("config/kubernetes.toml").unwrap();
+    assert_eq!(objects[3]["data"]["boatswain.toml"], text);
+    let args = &objects[4]["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(args[4], "poll.interval=10s");
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["metadata"]["namespace"].is_null())
+    );
+
+    let profile = "[profiles.default]\nimage = \"engine:1\"\n";
+    let secret = file(&format!("{profile}env = {{ DB_PASSWORD = \"hunter2\" }}\n"));
+    let output = of(secret.path().to_str().unwrap());
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stdout, "");
+    assert!(
+        stderr.contains("env.DB_PASSWORD") && !stderr.contains("hunter2"),
+        "{stderr}"
+    );
+
+    let by_reference = "env = { DB_PASSWORD = { secret = \"db\", key = \"password\" } }";
+    let reference = file(&format!("{profile}{by_reference}\n"));
+    let output = of(reference.path().to_str().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
 #[test]
 fn help_and_version_exit_with_0() {
     let output = boatswain(&["--version"], &[]);

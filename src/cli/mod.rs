@@ -7,6 +7,7 @@ mod credentials;
 mod ctl;
 pub mod dev_cluster;
 mod generate;
+mod manifests;
 mod progress;
 mod run;
 mod signals;
@@ -38,6 +39,8 @@ enum Command {
     Run(run::RunArgs),
     /// Check a configuration, and print the effective values with their origins
     Check(check::CheckArgs),
+    /// Print what a driver with this configuration needs in its cluster, for kubectl apply -f -
+    Manifests(manifests::ManifestsArgs),
     /// Convert a Spark configuration, and name the keys that have no counterpart
     Convert(convert::ConvertArgs),
     /// Show a driver's state: targets, executors by state, what they wait for, the last losses
@@ -76,6 +79,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args),
             Command::Check(args) => check::check(&args),
+            Command::Manifests(args) => manifests::manifests(&args),
             Command::Convert(args) => convert::convert(&args),
             Command::Status(args) => ask::status(&args),
             Command::Executors(args) => ask::executors(&args),

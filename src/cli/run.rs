@@ -1,6 +1,6 @@
 //! `boatswain run`: reads the configuration and runs a driver until it ends or a signal stops it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 
 use super::signals::{HANG_UP, Signals};
@@ -23,6 +23,24 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// Like [`Self::explain`], without what the environment of this process overrides.
+    pub(super) fn for_another_process(&self) -> Result<(Config, Effective), ConfigError> {
+        Config::explain(&self.config, [], &self.sets)
+    }
+
+    /// The configuration of the file alone.
+    pub(super) fn of_file(&self) -> Result<(Config, Effective), ConfigError> {
+        Config::explain(&self.config, [], &[])
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.config
+    }
+
+    pub(super) fn sets(&self) -> &[String] {
+        &self.sets
+    }
+
     /// The configuration, with the origin of each value.
     pub(super) fn explain(&self) -> Result<(Config, Effective), ConfigError> {
         // Variables that are not Unicode cannot be overrides.

@@ -24,6 +24,12 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Whether the value, or an item of it, is a secret and so is not shown.
+    pub fn is_hidden(&self) -> bool {
+        let value = self.value.as_deref();
+        value.is_some_and(|value| value.contains(Effective::HIDDEN))
+    }
+
     fn is_default(&self) -> bool {
         matches!(self.origin, Origin::Default | Origin::Follows { .. })
     }

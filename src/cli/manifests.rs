@@ -1,0 +1,86 @@
+//! `boatswain manifests`: prints what a driver needs in its cluster (spec O-51).
+
+use super::run::ConfigArgs;
+use super::{complain, fail, fail_with, say};
+use crate::config::Effective;
+use crate::exit::Exit;
+use crate::manifests::{self, Kind, Options};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ManifestsArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// What runs the driver
+    #[arg(long, value_enum, default_value_t = Kind::Job)]
+    kind: Kind,
+    /// The name of the objects
+    #[arg(long, default_value = "boatswain")]
+    name: String,
+    /// The namespace of the driver and its executors; without it cluster.namespace, or else the namespace in which
+    /// the objects are created
+    #[arg(long)]
+    namespace: Option<String>,
+    /// The driver's image
+    #[arg(long)]
+    image: String,
+}
+
+/// Prints the objects as YAML. What the operator has to do first is printed to stderr.
+pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
+    let (config, effective) = match args.config.for_another_process() {
+        Ok(read) => read,
+        Err(error) => return fail_with(Exit::Configuration, &error),
+    };
+    // An override may stand in front of a secret in the file.
+    let of_file = args.config.of_file();
+    let found = of_file
+        .ok()
+        .and_then(|(_, effective)| secret_in(&effective));
+    if let Some(key) = found.or_else(|| secret_in(&effective)) {
+        let fix =
+            "name a Secret of the cluster instead, as in { secret = \"NAME\", key = \"KEY\" }";
+        return fail(
+            Exit::Configuration,
+            format_args!(
+                "{key} looks like a secret, which every reader of a ConfigMap would see: {fix}"
+            ),
+        );
+    }
+    let text = match std::fs::read_to_string(args.config.file()) {
+        Ok(text) => text,
+        Err(error) => return fail_with(Exit::Configuration, &error),
+    };
+    let options = Options {
+        kind: args.kind,
+        name: args.name.clone(),
+        namespace: args.namespace.clone(),
+        image: args.image.clone(),
+        sets: args.config.sets().to_vec(),
+    };
+    let objects = match manifests::manifests(&config, &text, &options) {
+        Ok(objects) => objects,
+        Err(error) => return fail_with(Exit::Configuration, &error),
+    };
+    // kubectl reads YAML 1.1, in which more words than `true` are no strings.
+    let quoted = serde_saphyr::ser_options! { quote_all: true };
+    match serde_saphyr::to_string_multiple_with_options(&objects, quoted) {
+        Ok(yaml) => {
+            for command in manifests::secrets_to_create(&config, &options) {
+                complain(format_args!(
+                    "the driver needs a Secret, which is not printed; create it first:\n  {command}"
+                ));
+            }
+            say(yaml)
+        }
+        Err(error) => fail_with(Exit::Bug, &error),
+    }
+}
+
+/// The first key whose value is a secret.
+fn secret_in(effective: &Effective) -> Option<String> {
+    let hidden = effective
+        .settings
+        .iter()
+        .find(|setting| setting.is_hidden())?;
+    Some(format!("{}.{}", hidden.section, hidden.key))
+}

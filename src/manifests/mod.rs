@@ -1,0 +1,129 @@
+//! The objects that a driver needs in its cluster: its account, its rights, its configuration and its workload (spec
+//! O-51). No input, no output: `(config, options) → objects`.
+
+pub mod rights;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use serde_json::{Value, json};
+
+use crate::config::{ClusterMode, Config};
+use workload::{Secret, workload};
+
+/// What runs the driver's pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// For an application that ends: the Job ends with it, with its exit code
+    Job,
+    /// For an application that runs until it is stopped
+    Deployment,
+    /// Like a Deployment, but never with two pods: a pod on a silent node blocks its successor
+    Statefulset,
+}
+
+/// What the configuration does not say.
+#[derive(Debug)]
+pub struct Options {
+    pub kind: Kind,
+    pub name: String,
+    pub namespace: Option<String>,
+    pub image: String,
+    /// Overrides of the configuration, which become arguments of the driver.
+    pub sets: Vec<String>,
+}
+
+/// A configuration that cannot run in a pod, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(String);
+
+/// The objects, in the order in which they are to be applied. `text` is the configuration file's content.
+///
+/// # Errors
+/// If a driver in a pod could not run with this configuration.
+pub fn manifests(config: &Config, text: &str, options: &Options) -> Result<Vec<Value>, Unfit> {
+    let namespace = namespace(config, options)?;
+    let secrets = Secret::all(config)?;
+    refuse_templates(config)?;
+    let data = json!({"boatswain.toml": text});
+    let name = &options.name;
+    let role = "rbac.authorization.k8s.io";
+    let subject = match &namespace {
+        Some(namespace) => json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}),
+        None => json!({"kind": "ServiceAccount", "name": name}),
+    };
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount"}),
+        json!({
+            "apiVersion": format!("{role}/v1"), "kind": "Role",
+            "rules": rights::rules(config, options.kind),
+        }),
+        json!({
+            "apiVersion": format!("{role}/v1"), "kind": "RoleBinding",
+            "roleRef": {"apiGroup": role, "kind": "Role", "name": name},
+            "subjects": [subject],
+        }),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data.clone()}),
+        workload(config, options, &data, &secrets),
+    ];
+    for object in &mut objects {
+        object["metadata"] = json!({"name": name, "labels": {"app.kubernetes.io/name": name}});
+        if let Some(namespace) = &namespace {
+            object["metadata"]["namespace"] = namespace.as_str().into();
+        }
+    }
+    Ok(objects)
+}
+
+/// What the operator has to do before the objects are applied: the commands that create the Secrets.
+pub fn secrets_to_create(config: &Config, options: &Options) -> Vec<String> {
+    let secrets = Secret::all(config).unwrap_or_default();
+    let command = |secret: Secret| {
+        let files = secret
+            .files
+            .iter()
+            .map(|file| format!(" --from-file={file}"));
+        let files: String = files.collect();
+        let name = secret.name(&options.name);
+        format!("kubectl create secret generic {name}{files}")
+    };
+    secrets.into_iter().map(command).collect()
+}
+
+fn namespace(config: &Config, options: &Options) -> Result<Option<String>, Unfit> {
+    let refuse = |why: &str| Err(Unfit(why.to_owned()));
+    if config.cluster.mode == ClusterMode::Embedded {
+        return refuse(
+            "cluster.mode is \"embedded\": a driver in a pod uses the cluster that it runs in; \
+                       leave cluster.mode out",
+        );
+    }
+    if config.cluster.kubeconfig.is_some() || config.cluster.context.is_some() {
+        return refuse(
+            "cluster.kubeconfig and cluster.context are for a driver outside the cluster; \
+                       leave them out",
+        );
+    }
+    match (&config.cluster.namespace, &options.namespace) {
+        (Some(of_config), Some(given)) if of_config != given => Err(Unfit(format!(
+            "the executors' namespace, cluster.namespace, is {of_config}, and --namespace is {given}: the \
+             driver and its rights must be in the executors' namespace; leave one of them out"
+        ))),
+        (of_config, given) => Ok(given.clone().or_else(|| of_config.clone())),
+    }
+}
+
+/// A template's path would have to lead to a file in the driver's pod.
+fn refuse_templates(config: &Config) -> Result<(), Unfit> {
+    for (profile, shape) in &config.profiles {
+        if let Some(template) = &shape.template {
+            return Err(Unfit(format!(
+                "profiles.{profile}.template is {}, and this command does not take template files along: write \
+                 the profile's keys into the configuration instead",
+                template.path.display()
+            )));
+        }
+    }
+    Ok(())
+}

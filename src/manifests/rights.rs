@@ -1,0 +1,171 @@
+//! The rights of a driver: one table, from a feature that is on to its rules (spec O-51). A new feature is one more line.
+
+use serde_json::{Value, json};
+
+use super::Kind;
+use crate::config::{Config, Gang, Strategy};
+
+/// One rule of a Role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub verbs: &'static [&'static str],
+    /// The rule is for the object `<prefix>-<suffix>` alone.
+    pub suffix: Option<&'static str>,
+}
+
+type IsOn = fn(&Config, Kind) -> bool;
+
+const LEASES: &str = "coordination.k8s.io";
+
+const TABLE: &[(IsOn, Rule)] = &[
+    (
+        always,
+        rule(
+            "",
+            "pods",
+            &["create", "get", "list", "watch", "patch", "delete"],
+        ),
+    ),
+    // The application record, and the executors' files.
+    (
+        always,
+        rule(
+            "",
+            "configmaps",
+            &["create", "get", "watch", "update", "delete"],
+        ),
+    ),
+    (always, rule("", "events", &["create", "patch"])),
+    (
+        has_claims,
+        rule(
+            "",
+            "persistentvolumeclaims",
+            &["create", "get", "list", "patch", "delete"],
+        ),
+    ),
+    (
+        has_service,
+        rule("", "services", &["create", "get", "update"]),
+    ),
+    // From the driver's pod to its Deployment.
+    (
+        |_, kind| kind == Kind::Deployment,
+        rule("apps", "replicasets", &["get"]),
+    ),
+    // The driver's own CA.
+    (own_authority, rule("", "secrets", &["create"])),
+    (
+        own_authority,
+        rule("", "secrets", &["get", "update"]).of_one("tls"),
+    ),
+    (has_lease, rule(LEASES, "leases", &["create"])),
+    (
+        has_lease,
+        rule(LEASES, "leases", &["get", "watch", "update"]).of_one("driver"),
+    ),
+    (
+        stateful_sets,
+        rule(
+            "apps",
+            "statefulsets",
+            &["create", "list", "patch", "delete"],
+        ),
+    ),
+    (
+        stateful_sets,
+        rule("apps", "statefulsets/scale", &["patch"]),
+    ),
+    (
+        deployments,
+        rule(
+            "apps",
+            "deployments",
+            &["create", "list", "patch", "delete"],
+        ),
+    ),
+    (deployments, rule("apps", "deployments/scale", &["patch"])),
+    (
+        volcano,
+        rule(
+            "scheduling.volcano.sh",
+            "podgroups",
+            &["create", "get", "patch"],
+        ),
+    ),
+];
+
+const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+    Rule {
+        group,
+        resource,
+        verbs,
+        suffix: None,
+    }
+}
+
+impl Rule {
+    const fn of_one(self, suffix: &'static str) -> Self {
+        Self {
+            suffix: Some(suffix),
+            ..self
+        }
+    }
+}
+
+fn always(_: &Config, _: Kind) -> bool {
+    true
+}
+
+fn has_claims(config: &Config, _: Kind) -> bool {
+    config
+        .profiles
+        .values()
+        .any(|profile| !profile.claims.is_empty())
+}
+
+fn has_service(config: &Config, _: Kind) -> bool {
+    !config.backend.sessions.service_selector.is_empty()
+}
+
+fn own_authority(config: &Config, _: Kind) -> bool {
+    config.tls.generate
+}
+
+fn has_lease(config: &Config, _: Kind) -> bool {
+    config.ha.lease
+}
+
+fn stateful_sets(config: &Config, _: Kind) -> bool {
+    config.allocation.strategy == Strategy::StatefulSet
+}
+
+fn deployments(config: &Config, _: Kind) -> bool {
+    config.allocation.strategy == Strategy::Deployment
+}
+
+fn volcano(config: &Config, _: Kind) -> bool {
+    config.scheduling.gang == Gang::Volcano
+}
+
+/// The rules that this configuration needs, for a driver of this kind.
+pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
+    let on = TABLE.iter().filter(move |(is_on, _)| is_on(config, kind));
+    on.map(|(_, rule)| *rule)
+}
+
+/// The same as a Role has them.
+pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
+    let prefix = config.pod_name_prefix();
+    let json = |rule: Rule| {
+        let mut json =
+            json!({"apiGroups": [rule.group], "resources": [rule.resource], "verbs": rule.verbs});
+        if let Some(suffix) = rule.suffix {
+            json["resourceNames"] = json!([format!("{prefix}-{suffix}")]);
+        }
+        json
+    };
+    needed(config, kind).map(json).collect()
+}

@@ -1,0 +1,204 @@
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::*;
+
+const PLAIN: &str = "[profiles.default]\nexecutors = 1\nimage = \"busybox\"\n";
+
+fn options(kind: Kind) -> Options {
+    Options {
+        kind,
+        name: "driver".to_owned(),
+        namespace: None,
+        image: "boatswain:1".to_owned(),
+        sets: Vec::new(),
+    }
+}
+
+fn config(text: &str) -> Config {
+    Config::from_toml(text, "test.toml", [], &[]).unwrap()
+}
+
+fn printed(text: &str, kind: Kind) -> Vec<Value> {
+    manifests(&config(text), text, &options(kind)).unwrap()
+}
+
+fn refused(text: &str, options: &Options) -> String {
+    manifests(&config(text), text, options)
+        .unwrap_err()
+        .to_string()
+}
+
+fn resources(text: &str, kind: Kind) -> Vec<&'static str> {
+    rights::needed(&config(text), kind)
+        .map(|rule| rule.resource)
+        .collect()
+}
+
+/// Whether Kubernetes' own type has every field of the object.
+fn is_typed<T: DeserializeOwned + Serialize>(object: &Value) {
+    let typed: T = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(&serde_json::to_value(typed).unwrap(), object);
+}
+
+// spec: O-51
+#[test]
+fn each_object_has_only_fields_of_its_type() {
+    let secrets =
+        format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"/etc/s/tokens\"\n");
+    for text in [PLAIN, &secrets] {
+        for kind in [Kind::Job, Kind::Deployment, Kind::Statefulset] {
+            let objects = printed(text, kind);
+            is_typed::<ServiceAccount>(&objects[0]);
+            is_typed::<Role>(&objects[1]);
+            is_typed::<RoleBinding>(&objects[2]);
+            is_typed::<ConfigMap>(&objects[3]);
+            match kind {
+                Kind::Job => is_typed::<Job>(&objects[4]),
+                Kind::Deployment => is_typed::<Deployment>(&objects[4]),
+                Kind::Statefulset => is_typed::<StatefulSet>(&objects[4]),
+            }
+        }
+    }
+}
+
+// spec: O-51
+#[test]
+fn each_feature_adds_its_rights_and_no_other() {
+    let base = ["pods", "configmaps", "events"];
+    assert_eq!(resources(PLAIN, Kind::Job), base);
+    let with = |more: &[&'static str]| [&base[..], more].concat();
+    assert_eq!(resources(PLAIN, Kind::Deployment), with(&["replicasets"]));
+    let service = format!(
+        "{PLAIN}[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nservice_selector = {{ driver = \"etl\" }}\n"
+    );
+    assert_eq!(resources(&service, Kind::Job), with(&["services"]));
+    let sets = format!("{PLAIN}[allocation]\nstrategy = \"statefulset\"\n");
+    assert_eq!(
+        resources(&sets, Kind::Job),
+        with(&["statefulsets", "statefulsets/scale"])
+    );
+    let sets = format!("{PLAIN}[allocation]\nstrategy = \"deployment\"\n");
+    assert_eq!(
+        resources(&sets, Kind::Job),
+        with(&["deployments", "deployments/scale"])
+    );
+    let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
+    assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+}
+
+// spec: O-51
+#[test]
+fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
+    let text = format!(
+        "{PLAIN}[shutdown]\ngrace = \"50s\"\n[backend]\nlisten = \"0.0.0.0:7078\"\n\
+         plain_http = true\nservice_selector = {{ driver = \"etl\" }}\n"
+    );
+    let objects = printed(&text, Kind::Deployment);
+    let template = &objects[4]["spec"]["template"];
+    assert_eq!(template["spec"]["terminationGracePeriodSeconds"], 60);
+    assert_eq!(template["metadata"]["labels"]["driver"], "etl");
+    assert_eq!(objects[4]["spec"]["strategy"]["type"], "Recreate");
+    assert_eq!(
+        objects[4]["spec"]["selector"]["matchLabels"],
+        template["metadata"]["labels"]
+    );
+}
+
+// spec: O-51
+#[test]
+fn a_changed_configuration_changes_the_pod() {
+    let checksum = |text: &str| {
+        let objects = printed(text, Kind::Job);
+        objects[4]["spec"]["template"]["metadata"]["annotations"]["checksum/config"].clone()
+    };
+    assert_ne!(checksum(PLAIN), checksum(&format!("{PLAIN}cpu = \"1\"\n")));
+}
+
+// spec: O-51
+#[test]
+fn secrets_are_mounted_and_not_printed() {
+    let text =
+        format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"/etc/s/tokens\"\n");
+    let objects = printed(&text, Kind::Job);
+    assert!(objects.iter().all(|object| object["kind"] != "Secret"));
+    let pod = &objects[4]["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["containers"][0]["volumeMounts"][1]["mountPath"],
+        "/etc/s"
+    );
+    assert_eq!(pod["volumes"][1]["secret"]["secretName"], "driver-secrets");
+    let commands = secrets_to_create(&config(&text), &options(Kind::Job));
+    assert_eq!(
+        commands,
+        ["kubectl create secret generic driver-secrets --from-file=tokens"]
+    );
+    let commands = secrets_to_create(&config(PLAIN), &options(Kind::Job));
+    assert_eq!(commands, [""; 0]);
+}
+
+// spec: O-51, O-53, O-59
+#[test]
+fn the_certificate_has_a_secret_of_its_own_and_the_kubelet_a_port() {
+    let text = format!(
+        "{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ncertificate_file = \"/etc/c/tls.crt\"\nkey_file = \"/etc/c/tls.key\"\n\
+         [metrics]\nlisten = \"0.0.0.0:9090\"\n[probes]\nlisten = \"0.0.0.0:9091\"\n"
+    );
+    let objects = printed(&text, Kind::Deployment);
+    let pod = &objects[4]["spec"]["template"]["spec"];
+    let secret = &pod["volumes"][1]["secret"];
+    assert_eq!(secret["secretName"], "driver-certificate");
+    let container = &pod["containers"][0];
+    assert_eq!(
+        container["ports"],
+        json!([
+            {"name": "metrics", "containerPort": 9090},
+            {"name": "probes", "containerPort": 9091},
+        ])
+    );
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "probes"}});
+    assert_eq!(container["readinessProbe"], probe("/readyz"));
+    assert_eq!(container["livenessProbe"], probe("/healthz"));
+}
+
+// spec: O-51, O-32
+#[test]
+fn with_the_lease_a_second_driver_stands_by() {
+    let text = format!("{PLAIN}[ha]\nlease = true\n");
+    let objects = printed(&text, Kind::Deployment);
+    let rules = objects[1]["rules"].as_array().unwrap();
+    let of_one = (rules.iter())
+        .find(|rule| rule["resourceNames"].is_array())
+        .unwrap();
+    assert_eq!(of_one["resourceNames"], json!(["boatswain-driver"]));
+    assert_eq!(of_one["verbs"], json!(["get", "watch", "update"]));
+    let spec = &objects[4]["spec"];
+    assert_eq!(spec["replicas"], 2);
+    assert_eq!(spec["strategy"]["type"], "RollingUpdate");
+    let generated =
+        format!("{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ngenerate = true\n");
+    assert_eq!(
+        resources(&generated, Kind::Job),
+        ["pods", "configmaps", "events", "secrets", "secrets"]
+    );
+}
+
+// spec: O-51
+#[test]
+fn a_configuration_that_cannot_run_in_a_pod_is_refused() {
+    let job = options(Kind::Job);
+    let outside = format!("{PLAIN}[cluster]\ncontext = \"mine\"\n");
+    assert!(refused(&outside, &job).contains("leave them out"));
+    let relative = format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"tokens\"\n");
+    assert!(refused(&relative, &job).contains("absolute"));
+    let elsewhere = Options {
+        namespace: Some("b".to_owned()),
+        ..options(Kind::Job)
+    };
+    let text = format!("{PLAIN}[cluster]\nnamespace = \"a\"\n");
+    assert!(refused(&text, &elsewhere).contains("leave one of them out"));
+}
