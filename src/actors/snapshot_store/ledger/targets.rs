@@ -8,6 +8,7 @@ use crate::model::executor::{How, Why};
 use crate::model::news::Aim;
 use crate::model::snapshot::Target;
 use crate::model::{Entry, ExecutorId, Now, ProfileName};
+use crate::planted::{self, Planted};
 
 use super::{Draft, Ledger, Note};
 
@@ -80,6 +81,10 @@ impl Ledger {
 
     /// Whether an executor may leave without a replacement.
     fn exceeds_target(&self, entry: &Entry) -> bool {
+        // These choose too many.
+        if planted::is(Planted::AdoptedChosen) || planted::is(Planted::SurplusCountedTwice) {
+            return true;
+        }
         let live = self.current.counts(&entry.profile).live();
         !entry.class().is_live() || live > self.current.target(&entry.profile)
     }
