@@ -15,7 +15,7 @@ const REQUESTS: usize = 4_096;
 const SESSIONS: usize = 50_000;
 
 /// The most connections of a port whose clients have not proved who they are.
-const STRANGERS: usize = 256;
+const UNAUTHENTICATED: usize = 256;
 
 /// The most ports: API, sessions, metrics and probes.
 const PORTS: usize = 4;
@@ -35,7 +35,7 @@ pub struct Limits {
     /// Of executors with a WebSocket.
     pub sessions: usize,
     /// Of clients that have proved nothing yet, on each port.
-    pub strangers: usize,
+    pub unauthenticated: usize,
 }
 
 impl Limits {
@@ -46,14 +46,14 @@ impl Limits {
         let rest = descriptors - own;
         let most = |most: usize, share: usize| most.min(rest / share).max(1);
         let (api, requests) = (most(API, 8), most(REQUESTS, 8));
-        let strangers = most(STRANGERS, 16);
-        let others = api + requests + PORTS * strangers;
+        let unauthenticated = most(UNAUTHENTICATED, 16);
+        let others = api + requests + PORTS * unauthenticated;
         Self {
             api,
             followers: FOLLOWERS.min(api / 2).max(1),
             requests,
             sessions: SESSIONS.min(rest.saturating_sub(others)).max(1),
-            strangers,
+            unauthenticated,
         }
     }
 
@@ -89,7 +89,7 @@ mod tests {
             followers: 256,
             requests: 4_096,
             sessions: 50_000,
-            strangers: 256,
+            unauthenticated: 256,
         };
         assert_eq!(Limits::of(1_048_576, 128), limits);
         assert_eq!(Limits::of(usize::MAX, 4_000), limits);
@@ -102,7 +102,7 @@ mod tests {
             for calls in [4, 128, 4_000] {
                 let limits = Limits::of(descriptors, calls);
                 let connections = limits.api + limits.requests + limits.sessions;
-                let connections = connections + PORTS * limits.strangers;
+                let connections = connections + PORTS * limits.unauthenticated;
                 let own = (calls + OTHERS).min(descriptors / 2);
                 assert!(
                     connections + own <= descriptors,

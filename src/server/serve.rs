@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 use tower::util::MapRequest;
 
-use admission::{Admission, Admitted, Strangers};
+use admission::{Admission, Admitted, Unauthenticated};
 pub(crate) use admission::{Full, admit};
 use bounded::Bounded;
 
@@ -83,28 +83,28 @@ pub async fn listen(
     Ok((listener, got))
 }
 
-/// Serves until it is dropped, which closes all connections. A connection is a stranger's until a
-/// request proves who the client is: see [`admit`]. There are at most `most` strangers; when more
-/// come, the oldest is disconnected. So a flood of connections keeps neither clients out nor probes.
+/// Serves until it is dropped, which closes all connections. A connection is unauthenticated until
+/// a request proves who the client is: see [`admit`]. At most `most` connections are; when more
+/// come, the oldest is closed. So a flood of connections keeps neither clients out nor probes.
 /// A connection that was upgraded to a WebSocket belongs to the router and does not count.
 ///
-/// With `tls` all connections are HTTPS; a stranger's time includes the handshake.
+/// With `tls` all connections are HTTPS; the time of an unauthenticated one includes the handshake.
 pub async fn serve(listener: TcpListener, router: Router, most: usize, tls: Option<Tls>) {
     let places = Arc::new(Semaphore::new(most));
     let mut connections = JoinSet::new();
-    let mut strangers = Strangers::default();
+    let mut unauthenticated = Unauthenticated::default();
     let mut free = None;
     loop {
         tokio::select! {
             biased;
             Some(_) = connections.join_next() => {}
             place = Arc::clone(&places).acquire_owned(), if free.is_none() => free = place.ok(),
-            () = strangers.close_oldest(), if free.is_none() => {
+            () = unauthenticated.close_oldest(), if free.is_none() => {
                 free = Arc::clone(&places).acquire_owned().await.ok();
             }
             taken = listener.accept(), if free.is_some() => match (taken, free.take()) {
                 (Ok((connection, _)), Some(place)) => {
-                    let (admission, admitted) = Admission::stranger(place);
+                    let (admission, admitted) = Admission::unauthenticated(place);
                     let talking = Talk {
                         router: router.clone(),
                         tls: tls.clone(),
@@ -113,7 +113,7 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize, tls: Opti
                     };
                     let talking = talking.over(connection);
                     let task = connections.spawn(talking);
-                    strangers.add(admitted, task);
+                    unauthenticated.add(admitted, task);
                 }
                 (Err(error), place) => {
                     free = place;
@@ -263,7 +263,7 @@ mod tests {
 
     // spec: O-55
     #[tokio::test(start_paused = true)]
-    async fn strangers_give_way_to_newer_ones_and_clients_stay() {
+    async fn unauthenticated_connections_give_way_to_newer_ones_and_clients_stay() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
@@ -275,11 +275,11 @@ mod tests {
         serving.spawn(serve(listener, router, 2, None));
         let mut client = TcpStream::connect(address).await.unwrap();
         assert_eq!(asked(&mut client).await.as_deref(), Some("200"));
-        let mut strangers = Vec::new();
+        let mut unauthenticated = Vec::new();
         for _ in 0..8 {
-            strangers.push(TcpStream::connect(address).await.unwrap());
+            unauthenticated.push(TcpStream::connect(address).await.unwrap());
         }
-        // One that comes after them is answered before they have had all the time of a stranger.
+        // One that comes after them is answered before they have had all the time of an unauthenticated connection.
         let began = tokio::time::Instant::now();
         let mut other = TcpStream::connect(address).await.unwrap();
         assert_eq!(asked(&mut other).await.as_deref(), Some("429"), "one place");
@@ -292,7 +292,7 @@ mod tests {
 
     // spec: O-53, O-55
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_makes_no_handshake_has_a_strangers_time() {
+    async fn a_client_that_makes_no_handshake_has_the_time_of_an_unauthenticated_one() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "hello"));

@@ -49,21 +49,21 @@ fn status(address: SocketAddr, request: &str) -> Option<u16> {
 }
 
 /// Connections of clients that say nothing, and that come again when they are disconnected, until this is dropped.
-struct Strangers(Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>);
+struct IdleConnections(Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>);
 
-impl Strangers {
+impl IdleConnections {
     /// Returns once each has come.
     fn come(address: SocketAddr, count: usize) -> Self {
         let (stop, stopped) = mpsc::channel();
         let (come, all_came) = mpsc::channel();
         let coming = thread::spawn(move || {
-            let mut strangers: Vec<Option<TcpStream>> = Vec::new();
-            strangers.resize_with(count, || None);
+            let mut connections: Vec<Option<TcpStream>> = Vec::new();
+            connections.resize_with(count, || None);
             let pause = Duration::from_millis(100);
             while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
-                for stranger in &mut strangers {
-                    if !stranger.as_mut().is_some_and(is_open) {
-                        *stranger = connect(address);
+                for connection in &mut connections {
+                    if !connection.as_mut().is_some_and(is_open) {
+                        *connection = connect(address);
                     }
                 }
                 let _ = come.send(());
@@ -74,7 +74,7 @@ impl Strangers {
     }
 }
 
-impl Drop for Strangers {
+impl Drop for IdleConnections {
     fn drop(&mut self) {
         if let Some((stop, coming)) = self.0.take() {
             drop(stop);
@@ -85,7 +85,7 @@ impl Drop for Strangers {
 
 // spec: O-55
 #[test]
-fn strangers_on_the_sessions_port_cost_neither_calls_nor_executors_their_places() {
+fn idle_connections_on_the_sessions_port_cost_neither_calls_nor_executors_their_places() {
     const EXECUTORS: usize = 50;
     open_many();
     let cluster = Cluster::any();
@@ -105,7 +105,7 @@ fn strangers_on_the_sessions_port_cost_neither_calls_nor_executors_their_places(
     let sessions = address(&mut driver, "listening for executors' sessions");
     let api = address(&mut driver, "the API is listening");
     cluster.converges(1);
-    let _strangers = Strangers::come(sessions, 1_100);
+    let _idle = IdleConnections::come(sessions, 1_100);
     // Until the driver has accepted those that it accepts.
     thread::sleep(Duration::from_secs(3));
     let mut scale = boatswain();

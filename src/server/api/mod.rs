@@ -132,7 +132,7 @@ impl Server {
     /// exist.
     pub async fn run(self, driver: early::Routes, limits: Limits, tls: Option<Tls>) {
         let router = early::router(driver, early::alone());
-        let served = serve::serve(self.listener, router, limits.strangers, tls);
+        let served = serve::serve(self.listener, router, limits.unauthenticated, tls);
         tokio::join!(served, self.follower.run());
     }
 }

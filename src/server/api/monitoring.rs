@@ -97,7 +97,7 @@ impl Server {
     /// Serves until it is dropped. The driver's routes are served once they exist.
     pub async fn run(self, driver: Routes, limits: Limits) {
         let router = early::router(driver, starting(&self.served));
-        let serving = serve::serve(self.listener, router, limits.strangers, None);
+        let serving = serve::serve(self.listener, router, limits.unauthenticated, None);
         match self.follower {
             Some(follower) => drop(tokio::join!(serving, follower.run())),
             None => serving.await,

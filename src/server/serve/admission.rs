@@ -16,7 +16,7 @@ const AT_LEAST: Duration = Duration::from_secs(1);
 /// The place that a connection has.
 #[derive(Debug)]
 enum Place {
-    Stranger { _of: OwnedSemaphorePermit },
+    Unauthenticated { _of: OwnedSemaphorePermit },
     Client { _of: OwnedSemaphorePermit },
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn admit(request: &Extensions, places: &Arc<Semaphore>) -> Result<(),
 }
 
 impl Admission {
-    pub(super) fn stranger(place: OwnedSemaphorePermit) -> (Self, Admitted) {
-        let (place, admitted) = watch::channel(Place::Stranger { _of: place });
+    pub(super) fn unauthenticated(place: OwnedSemaphorePermit) -> (Self, Admitted) {
+        let (place, admitted) = watch::channel(Place::Unauthenticated { _of: place });
         (Self(Arc::new(place)), Admitted(admitted))
     }
 }
@@ -74,21 +74,21 @@ impl Admitted {
     }
 }
 
-/// The connections that were accepted as strangers, oldest first.
+/// The connections without a valid token so far, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(VecDeque<Stranger>);
+pub(super) struct Unauthenticated(VecDeque<Connection>);
 
 #[derive(Debug)]
-struct Stranger {
+struct Connection {
     since: Instant,
     admitted: Admitted,
     connection: AbortHandle,
 }
 
-impl Strangers {
+impl Unauthenticated {
     pub(super) fn add(&mut self, admitted: Admitted, connection: AbortHandle) {
-        self.0.retain(Stranger::is_one);
-        self.0.push_back(Stranger {
+        self.0.retain(Connection::is_unauthenticated);
+        self.0.push_back(Connection {
             since: Instant::now(),
             admitted,
             connection,
@@ -97,21 +97,25 @@ impl Strangers {
 
     /// Closes the oldest once it has had its time.
     pub(super) async fn close_oldest(&mut self) {
-        while self.0.front().is_some_and(|oldest| !oldest.is_one()) {
+        while self
+            .0
+            .front()
+            .is_some_and(|oldest| !oldest.is_unauthenticated())
+        {
             self.0.pop_front();
         }
         let Some(oldest) = self.0.front() else {
             return pending().await;
         };
         sleep_until(oldest.since + AT_LEAST).await;
-        if let Some(oldest) = self.0.pop_front().filter(Stranger::is_one) {
+        if let Some(oldest) = self.0.pop_front().filter(Connection::is_unauthenticated) {
             oldest.connection.abort();
         }
     }
 }
 
-impl Stranger {
-    fn is_one(&self) -> bool {
+impl Connection {
+    fn is_unauthenticated(&self) -> bool {
         !self.connection.is_finished() && !self.admitted.is_client()
     }
 }

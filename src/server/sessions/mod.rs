@@ -61,7 +61,13 @@ impl Server {
 
     /// Serves until it is dropped, which ends all sessions; with `tls` over HTTPS.
     pub async fn run(self, sessions: Sessions, limits: Limits, tls: Option<Tls>) {
-        serve::serve(self.listener, sessions.router(), limits.strangers, tls).await;
+        serve::serve(
+            self.listener,
+            sessions.router(),
+            limits.unauthenticated,
+            tls,
+        )
+        .await;
     }
 }
 

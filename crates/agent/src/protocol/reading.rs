@@ -23,7 +23,7 @@ const NAME: usize = 128;
 const TEXT: usize = 1024;
 
 /// The longest description of an error, in bytes.
-const SAID: usize = 256;
+const DESCRIPTION: usize = 256;
 
 /// The most slots.
 const SLOTS: u32 = 65_536;
@@ -119,8 +119,8 @@ fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Misread> {
 
 /// Cuts a description, which may quote a long part of the message.
 fn short(mut text: String) -> String {
-    if text.len() > SAID {
-        text.truncate(text.floor_char_boundary(SAID));
+    if text.len() > DESCRIPTION {
+        text.truncate(text.floor_char_boundary(DESCRIPTION));
         text.push('…');
     }
     text

@@ -28,21 +28,21 @@ fn assert_forward(before: &Snapshot, after: &Snapshot) {
 }
 
 /// The reported changes are the actual ones (spec S-2).
-fn assert_changes_are_told(before: &Snapshot, after: &Snapshot) {
+fn assert_changes_are_reported(before: &Snapshot, after: &Snapshot) {
     if after.seq != before.seq + 1 {
         return;
     }
     let ids: BTreeSet<_> = before.entries.keys().chain(after.entries.keys()).collect();
     for id in ids {
-        let told = after.changes.executors.binary_search(&id).is_ok();
+        let reported = after.changes.executors.binary_search(&id).is_ok();
         let changed = before.entry(id) != after.entry(id);
-        assert_eq!(told, changed, "{:?}", after.entry(id));
+        assert_eq!(reported, changed, "{:?}", after.entry(id));
     }
     let uids: BTreeSet<_> = before.orphans.keys().chain(after.orphans.keys()).collect();
     for uid in uids {
-        let told = after.changes.orphans.contains(uid);
+        let reported = after.changes.orphans.contains(uid);
         let changed = before.orphans.get(uid) != after.orphans.get(uid);
-        assert!(told || !changed, "the orphan {uid} changed");
+        assert!(reported || !changed, "the orphan {uid} changed");
     }
 }
 
@@ -60,7 +60,7 @@ proptest! {
             world.step(what, a, b);
             let after = world.store.snapshot();
             assert_forward(&before, &after);
-            assert_changes_are_told(&before, &after);
+            assert_changes_are_reported(&before, &after);
         }
         world.settle();
         world.assert_that_the_ledger_equals_the_truth();
@@ -174,7 +174,7 @@ proptest! {
                 store.fixed.insert(*id);
             }
             store.tell(news.clone());
-            assert_changes_are_told(&before, &store.snapshot());
+            assert_changes_are_reported(&before, &store.snapshot());
             if release {
                 store.deliver();
             }
