@@ -4,6 +4,8 @@ use super::*;
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::news::{News, Outcome};
+use crate::telemetry::LogFormat;
+use crate::telemetry::testing::logged;
 use crate::testing::{Backend, Scenario, backend, id, store};
 
 /// The history of a driver's backend over an empty store.
@@ -27,6 +29,30 @@ async fn names(backend: &Backend, n: u64) -> Vec<String> {
     };
     let events = explanation.map(|explanation| explanation.history.events);
     events.unwrap_or_default().iter().map(name).collect()
+}
+
+// spec: O-46
+#[test]
+fn each_round_is_logged_at_debug() {
+    let log = logged(LogFormat::Json, || {
+        actix::System::with_tokio_rt(|| {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+        })
+        .block_on(async {
+            let _world = world();
+            a_moment().await;
+        });
+    });
+    let line = log
+        .lines()
+        .find(|line| line.contains("a round was decided") && line.contains("History"));
+    assert!(
+        line.is_some_and(|line| line.contains("duration_ms")),
+        "{log}"
+    );
 }
 
 // spec: B-51

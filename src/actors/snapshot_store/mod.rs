@@ -10,11 +10,13 @@ pub mod table;
 use std::collections::BTreeMap;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
+use tracing::debug;
 
 use crate::clock::Clock;
 use crate::model::news::{ListTicket, News};
 use crate::model::snapshot::{asked, plain_targets};
 use crate::model::{ProfileName, Tick};
+use crate::telemetry::millis;
 
 use delivery::Delivery;
 use journal::Journal;
@@ -230,9 +232,16 @@ impl Handler<Decided> for SnapshotStore {
     fn handle(&mut self, Decided(subscriber): Decided, ctx: &mut Self::Context) {
         if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
             subscription.delivery.decided();
-            if let (Some(sent), Some(meter)) = (subscription.sent.take(), &self.meter) {
+            if let Some(sent) = subscription.sent.take() {
                 let took = self.clock.now().tick.since(sent);
-                meter.do_send(RoundMade { subscriber, took });
+                debug!(
+                    ?subscriber,
+                    duration_ms = millis(took),
+                    "a round was decided"
+                );
+                if let Some(meter) = &self.meter {
+                    meter.do_send(RoundMade { subscriber, took });
+                }
             }
         }
         let everyone = self

@@ -27,6 +27,7 @@ use http::Response;
 use kube::client::Body;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
+use tracing::{Level, debug};
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
@@ -213,19 +214,27 @@ impl Calls {
         opened
     }
 
-    /// Starts timing a call. The returned function reports the call's outcome to the observer.
+    /// Starts timing a call. The returned function logs the call's outcome at debug (spec O-46) and reports it to the
+    /// observer.
     fn measure(&self, call: &Call) -> impl FnOnce(Option<&Rejection>) + use<> {
         let observer = self.observer.clone();
         let (verb, resource) = (call.verb(), call.resource());
+        let path = tracing::enabled!(Level::DEBUG).then(|| call.path.clone());
         let began = Instant::now();
         move |rejection| {
+            let outcome = rejection.map_or("ok", |rejection| rejection.failure.kind.word());
+            let took = began.elapsed();
+            if let Some(path) = path {
+                let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                debug!(verb, path, outcome, duration_ms, "API call");
+            }
             if let Some(observer) = observer {
                 observer(CallMade {
                     verb,
                     resource,
-                    outcome: rejection.map_or("ok", |rejection| rejection.failure.kind.word()),
+                    outcome,
                     answered: !rejection.is_some_and(|r| r.failure.kind.is_outage()),
-                    took: began.elapsed(),
+                    took,
                 });
             }
         }

@@ -9,6 +9,8 @@ use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::{ProfileSpec, WatchLine};
 use crate::model::pod::PodIdentity;
 use crate::model::{ExecutorId, Incarnation, Pod};
+use crate::telemetry::LogFormat;
+use crate::telemetry::testing::logged;
 use devcluster::{self, DevCluster, Options};
 
 fn cluster() -> (DevCluster, Calls) {
@@ -51,6 +53,42 @@ fn pod(seen: Sighting) -> Arc<Pod> {
         Sighting::Read(pod) => pod,
         Sighting::Unreadable(part) => panic!("{part:?}"),
     }
+}
+
+// spec: O-46
+#[test]
+fn each_call_is_logged_at_debug_without_its_query() {
+    let log = logged(LogFormat::Json, || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (_cluster, calls) = cluster();
+            calls.create_pod(&executor(1)).await.unwrap();
+            calls.create_pod(&executor(1)).await.unwrap_err();
+        });
+    });
+    let lines: Vec<serde_json::Value> = (log.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line["message"] == "API call")
+        .collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (&line["verb"], &line["path"], &line["outcome"]))
+        .collect();
+    let (post, path) = ("POST".into(), "/api/v1/namespaces/default/pods".into());
+    assert_eq!(
+        told,
+        [
+            (&post, &path, &"ok".into()),
+            (&post, &path, &"already-exists".into())
+        ]
+    );
+    assert!(
+        lines.iter().all(|line| line["duration_ms"].is_u64()),
+        "{log}"
+    );
 }
 
 // spec: E-1, E-8, K-2
