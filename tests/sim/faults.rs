@@ -6,6 +6,8 @@ mod pods;
 mod record;
 mod sets;
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::network::Outage;
@@ -105,7 +107,7 @@ impl World {
     }
 
     /// Schedules the fault that undoes a temporary one.
-    pub fn undo_after(&mut self, time: std::time::Duration, fault: Fault) {
+    pub fn undo_after(&mut self, time: Duration, fault: Fault) {
         self.pending_undos.push((Instant::now() + time, fault));
     }
 
@@ -117,6 +119,11 @@ impl World {
             .extract_if(.., |(at, _)| *at <= now)
             .collect();
         for (_, fault) in due {
+            if self.is_down() && matches!(fault, Fault::RepairRecord) {
+                // Nobody can repair it now. Without a repair each driver would end at once, for hours.
+                self.undo_after(Duration::from_secs(1), fault);
+                continue;
+            }
             trace_line!("-- {fault:?}");
             self.excuse_watch(&fault);
             self.inject(fault).await;

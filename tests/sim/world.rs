@@ -37,6 +37,8 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// Most drivers alive at once.
 const MAX_DRIVERS: usize = 3;
+/// No script starts nearly as many drivers. A run with more has a loop of drivers that end at once.
+const MAX_STARTS: usize = 300;
 
 pub struct World {
     pub script: Script,
@@ -227,6 +229,10 @@ impl World {
         let refused = std::mem::take(&mut self.network.shared().refused_templates);
         self.checks.budget.refused(refused);
         self.check_exits()?;
+        let starts = self.drivers.borrow().len();
+        if starts > MAX_STARTS {
+            return Err(format!("O-30: {starts} drivers were started in one run"));
+        }
         self.check_watch_after_outage()?;
         let now = Instant::now();
         if self.is_down() || !self.network.shared().conditions.is_faultless() {
