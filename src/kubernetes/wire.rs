@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -102,10 +102,9 @@ pub(super) struct SpecWire<'a> {
     pub(super) node_name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) restart_policy: Option<Text<'a>>,
+    pub(super) scheduling_gates: Option<Vec<IgnoredAny>>,
     #[serde(borrow)]
-    pub(super) scheduling_gates: Option<Vec<NameWire<'a>>>,
-    #[serde(borrow)]
-    pub(super) containers: Option<Vec<NameWire<'a>>>,
+    pub(super) containers: Option<Vec<DeclaredWire<'a>>>,
     #[serde(borrow)]
     pub(super) volumes: Option<Vec<VolumeWire<'a>>>,
 }
@@ -126,10 +125,32 @@ pub(super) struct ClaimWire<'a> {
     pub(super) claim_name: Option<Text<'a>>,
 }
 
+/// A container as the pod's spec declares it.
 #[derive(Debug, Deserialize)]
-pub(super) struct NameWire<'a> {
+#[serde(rename_all = "camelCase")]
+pub(super) struct DeclaredWire<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) restart_policy: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) restart_policy_rules: Option<Vec<RestartRuleWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RestartRuleWire<'a> {
+    #[serde(borrow)]
+    pub(super) action: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) exit_codes: Option<ExitCodesWire<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ExitCodesWire<'a> {
+    #[serde(borrow)]
+    pub(super) operator: Option<Text<'a>>,
+    pub(super) values: Option<Vec<i64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use super::{PodReader, kept, text, time};
 use crate::kubernetes::refusal::clean;
 use crate::kubernetes::wire::{
-    ContainerStateWire, ContainerWire, SpecWire, StatusWire, TerminatedWire,
+    ContainerStateWire, ContainerWire, DeclaredWire, RestartRuleWire, SpecWire, StatusWire,
+    TerminatedWire,
 };
 use crate::model::pod::{ContainerState, Restarts, Termination, cut};
 
 /// The waiting reason of a container while init containers run.
 const NOT_ITS_TURN: &str = "PodInitializing";
+
+/// The reason of containers that ended because another container's rule restarts all of them.
+const ALL_RESTART: &str = "RestartingAllContainers";
 
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
@@ -48,10 +52,14 @@ impl PodReader {
             .map(container_state)
             .unwrap_or_default();
         let has_ended = matches!(text(&status.phase), Some("Failed" | "Succeeded"));
-        let goes_on = !deleting && !has_ended && text(&spec.restart_policy) == Some("Always");
+        let restart = Restart {
+            possible: !deleting && !has_ended,
+            declared,
+            of_pod: text(&spec.restart_policy),
+        };
         let restarts = executor
             .and_then(|at| statuses.get(at))
-            .filter(|_| goes_on)
+            .filter(|container| restart.is_declared(container))
             .and_then(restarts);
         let waits = matches!(
             state,
@@ -64,19 +72,90 @@ impl PodReader {
                 let others = statuses.iter().enumerate();
                 others
                     .filter(|(at, _)| Some(*at) != executor)
-                    .filter_map(|(_, c)| c.state.as_ref()?.terminated.as_ref())
-                    .map(termination)
-                    .find(|end| end.exit_code.is_some_and(|code| code != 0))
+                    .filter_map(|(_, c)| Some((c, c.state.as_ref()?.terminated.as_ref()?)))
+                    .map(|(c, end)| (c, termination(end)))
+                    .find(|(c, end)| {
+                        end.exit_code.is_some_and(|code| code != 0) && !restart.follows(c, end)
+                    })
+                    .map(|(_, end)| end)
             })
             .flatten();
         Containers {
             executor: match state {
-                ContainerState::Terminated(end) if goes_on => about_to_restart(&end),
+                ContainerState::Terminated(end)
+                    if executor
+                        .and_then(|at| statuses.get(at))
+                        .is_some_and(|container| restart.follows(container, &end)) =>
+                {
+                    about_to_restart(&end)
+                }
                 state => state,
             },
             failed_sidecar: sidecar,
             restarts,
         }
+    }
+}
+
+/// Whether the kubelet starts a container of this pod again after it has ended. As in kubelets, a container's first
+/// rule that matches decides, else the container's own policy, else the pod's.
+struct Restart<'a> {
+    /// Not in a pod that is being deleted or has ended.
+    possible: bool,
+    declared: &'a [DeclaredWire<'a>],
+    of_pod: Option<&'a str>,
+}
+
+impl Restart<'_> {
+    fn of(&self, container: &ContainerWire<'_>) -> Option<&DeclaredWire<'_>> {
+        let name = text(&container.name)?;
+        self.declared.iter().find(|c| text(&c.name) == Some(name))
+    }
+
+    fn policy(&self, container: &ContainerWire<'_>) -> Option<&str> {
+        let own = self.of(container).and_then(|c| text(&c.restart_policy));
+        own.or(self.of_pod)
+    }
+
+    /// Whether this container may ever be restarted, so that its restarts are counted.
+    fn is_declared(&self, container: &ContainerWire<'_>) -> bool {
+        let rules = (self.of(container)).and_then(|c| c.restart_policy_rules.as_ref());
+        let by_rule = rules.is_some_and(|rules| !rules.is_empty());
+        self.possible && (by_rule || matches!(self.policy(container), Some("Always" | "OnFailure")))
+    }
+
+    /// Whether this end of the container is followed by a restart.
+    fn follows(&self, container: &ContainerWire<'_>, end: &Termination) -> bool {
+        if !self.possible {
+            return false;
+        }
+        // Another container's rule ended this one, to restart them all.
+        if end.reason.as_deref() == Some(ALL_RESTART) {
+            return true;
+        }
+        let rules = (self.of(container)).and_then(|c| c.restart_policy_rules.as_deref());
+        let mut rules = rules.unwrap_or_default().iter();
+        let code = end.exit_code.map(i64::from);
+        if let Some(rule) = rules.find(|rule| code.is_some_and(|code| matches_rule(rule, code))) {
+            return matches!(text(&rule.action), Some("Restart" | "RestartAllContainers"));
+        }
+        match self.policy(container) {
+            Some("Always") => true,
+            Some("OnFailure") => code != Some(0),
+            _ => false,
+        }
+    }
+}
+
+fn matches_rule(rule: &RestartRuleWire<'_>, code: i64) -> bool {
+    let Some(codes) = &rule.exit_codes else {
+        return false;
+    };
+    let named = (codes.values.as_deref().unwrap_or_default()).contains(&code);
+    match text(&codes.operator) {
+        Some("In") => named,
+        Some("NotIn") => !named,
+        _ => false,
     }
 }
 
