@@ -21,6 +21,7 @@ mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reporter;
+mod rights;
 mod running;
 mod serving;
 mod settings;
@@ -41,6 +42,7 @@ use crate::server::limits;
 
 pub use dry_run::{DryRunError, dry_run, shapes};
 pub use handle::Handle;
+pub use rights::ask_cluster;
 
 use cluster::Cluster;
 use handle::Command;

@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::exit::Exit;
 
 use super::actors::Actors;
@@ -22,6 +24,7 @@ pub(super) struct Running {
     pub(super) keep_record: bool,
     pub(super) grace: Duration,
     pub(super) _serving: Serving,
+    pub(super) _asking: JoinSet<()>,
 }
 
 impl Running {

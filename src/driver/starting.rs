@@ -18,6 +18,7 @@ use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
 use super::reporter::{Reporter, Reports};
+use super::rights;
 use super::running::Running;
 use super::serving::Serving;
 use super::succession::authority::{self, Authorities};
@@ -35,6 +36,7 @@ pub(super) async fn start(
     let (content, mut serving) = prepare(&config, &environment).await?;
     let mut early = Early::new(&config, commands);
     let mut found = early.during(find(&config, &environment)).await?;
+    let asking = rights::ask_at_start(&config, found.calls.clone(), found.owner_chain.as_ref());
     early.know(found.owner_chain.as_ref());
     early.hand_over()?;
     if config.ha.lease {
@@ -66,6 +68,7 @@ pub(super) async fn start(
         early,
         reports,
         _serving: serving,
+        _asking: asking,
     })
 }
 

@@ -21,7 +21,7 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
-use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
+use crate::kubernetes::{Calls, CallsSpec, Clients, Failure, Kind, LabelScheme};
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
@@ -78,7 +78,7 @@ impl StartError {
 
 /// What a start finds before it writes anything.
 pub struct Found {
-    calls: Calls,
+    pub calls: Calls,
     place: RecordPlace,
     began: Instant,
     /// The driver's pod and its controllers; `None` outside a cluster.
@@ -96,22 +96,7 @@ pub async fn find_application(
     environment: &Environment,
 ) -> Result<Found, StartError> {
     let began = Instant::now();
-    let namespace = config
-        .cluster
-        .namespace
-        .clone()
-        .unwrap_or_else(|| environment.clients.default_namespace.clone());
-    let prefix = config.pod_name_prefix();
-    let place = RecordPlace {
-        namespace,
-        prefix,
-        app_name: config.app.name.clone(),
-        labels: label_scheme(config),
-        owner: None,
-    };
-    // Without a configured id, the record has it. Reading the record needs none.
-    let app_id = config.app.id.clone().unwrap_or_else(|| AppId::from(""));
-    let calls = calls_for(app_id, &place, config, environment);
+    let (calls, place) = calls(config, &environment.clients);
     let retries = Retries::since(began, config, environment);
 
     let version = retries
@@ -180,26 +165,32 @@ pub async fn take_over_application(
     })
 }
 
-fn calls_for(
-    app_id: AppId,
-    place: &RecordPlace,
-    config: &Config,
-    environment: &Environment,
-) -> Calls {
+/// The application's calls, and the place of its record.
+pub(super) fn calls(config: &Config, clients: &Clients) -> (Calls, RecordPlace) {
+    let namespace = config.cluster.namespace.clone();
+    let place = RecordPlace {
+        namespace: namespace.unwrap_or_else(|| clients.default_namespace.clone()),
+        prefix: config.pod_name_prefix(),
+        app_name: config.app.name.clone(),
+        labels: label_scheme(config),
+        owner: None,
+    };
     let spec = CallsSpec {
         namespace: place.namespace.clone(),
-        app_id,
+        // Without a configured id, the record has it. Reading the record needs none.
+        app_id: config.app.id.clone().unwrap_or_else(|| AppId::from("")),
         prefix: place.prefix.clone(),
         labels: place.labels,
         container: EXECUTOR_CONTAINER.to_owned(),
         check_all_containers: config.lifecycle.check_all_containers,
         request_timeout: config.cluster.request_timeout,
     };
-    let calls = Calls::new(environment.clients.clone(), spec);
-    match provisioners::set_kind(config.allocation.strategy) {
+    let calls = Calls::new(clients.clone(), spec);
+    let calls = match provisioners::set_kind(config.allocation.strategy) {
         Some(_) => calls.of_sets(),
         None => calls,
-    }
+    };
+    (calls, place)
 }
 
 /// Creates the owned resources before the first executor is requested, and corrects those of an

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use crate::config::{Config, Gang, Strategy};
+use crate::kubernetes::rights::Right;
 
 /// One rule of a Role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +155,21 @@ fn volcano(config: &Config, _: Kind) -> bool {
 pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
     let on = TABLE.iter().filter(move |(is_on, _)| is_on(config, kind));
     on.map(|(_, rule)| *rule)
+}
+
+/// The same, right by right.
+pub fn rights(config: &Config, kind: Kind) -> Vec<Right> {
+    let prefix = config.pod_name_prefix();
+    let of_rule = |rule: Rule| {
+        let name = rule.suffix.map(|suffix| format!("{prefix}-{suffix}"));
+        rule.verbs.iter().map(move |verb| Right {
+            verb,
+            group: rule.group,
+            resource: rule.resource,
+            name: name.clone(),
+        })
+    };
+    needed(config, kind).flat_map(of_rule).collect()
 }
 
 /// The same as a Role has them.

@@ -1,5 +1,6 @@
 //! Typed Kubernetes API calls. Each call limits the response's size, decodes it leniently and classifies failures.
 
+mod access;
 mod claims;
 mod config_maps;
 mod controllers;

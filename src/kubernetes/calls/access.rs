@@ -1,0 +1,79 @@
+//! API calls that ask which rights this client has (spec C-8).
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Calls;
+use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, garbage, path};
+use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::rights::{Granted, Right};
+
+pub(super) const GROUP: &str = "authorization.k8s.io";
+
+impl Calls {
+    /// Gets the rules that apply to this client in its namespace. A server may know more than it lists, so a right that
+    /// is not listed is to be asked for by [`Self::has_right`].
+    pub async fn granted_rules(&self) -> Result<Vec<Granted>, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Status {
+            #[serde(default)]
+            resource_rules: Option<Vec<Granted>>,
+        }
+        let review = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": self.namespace()},
+        });
+        let status: Status = self.review("selfsubjectrulesreviews", &review).await?;
+        Ok(status.resource_rules.unwrap_or_default())
+    }
+
+    /// Asks whether this client has a right in its namespace.
+    pub async fn has_right(&self, right: &Right) -> Result<bool, Failure> {
+        #[derive(Deserialize)]
+        struct Status {
+            #[serde(default)]
+            allowed: bool,
+        }
+        let (resource, subresource) = right.parts();
+        let review = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {
+                "namespace": self.namespace(),
+                "verb": right.verb,
+                "group": right.group,
+                "resource": resource,
+                "subresource": subresource,
+                "name": right.name.as_deref().unwrap_or_default(),
+            }},
+        });
+        let status: Status = self.review("selfsubjectaccessreviews", &review).await?;
+        Ok(status.allowed)
+    }
+
+    async fn review<T: for<'a> Deserialize<'a>>(
+        &self,
+        resource: &str,
+        review: &Value,
+    ) -> Result<T, Failure> {
+        #[derive(Deserialize)]
+        struct Answer<T> {
+            status: T,
+        }
+        let call = Call {
+            method: Method::POST,
+            path: path(&["apis", GROUP, "v1", resource]),
+            query: Query::default().with_timeout(self.request_timeout()),
+            body: Some((JSON, Bytes::from(review.to_string()))),
+            limit: OBJECT_LIMIT,
+        };
+        let place = call.place();
+        let answer = self.answer(&self.clients().reads, call).await;
+        let body = answer.map_err(|rejection| rejection.failure)?;
+        serde_json::from_str(&transport::text(&body))
+            .map(|answer: Answer<T>| answer.status)
+            .map_err(|error| garbage(&place, &error.to_string()))
+    }
+}
