@@ -1,0 +1,297 @@
+//! The Helm chart against `boatswain manifests`: for the same configuration both print the same objects.
+//!
+//! The chart is rendered by Helm's own template language, Go's with the functions of Sprig. The tests are skipped where
+//! Go or these libraries are missing (Debian: golang-go, golang-github-masterminds-sprig-dev,
+//! golang-github-ghodss-yaml-dev).
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const LIBRARIES: &str = "/usr/share/gocode";
+
+/// The program that renders charts.
+struct Renderer {
+    program: PathBuf,
+    directory: TempDir,
+}
+
+impl Renderer {
+    /// `None` where Go is missing, which is told past the test harness.
+    fn build() -> Option<Self> {
+        let sprig = Path::new(LIBRARIES).join("src/github.com/Masterminds/sprig");
+        let has_go = Command::new("go").arg("version").output().is_ok();
+        if !has_go || !sprig.is_dir() {
+            let _ = writeln!(std::io::stderr(), "skipped: the chart needs Go and Sprig");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("render");
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&program);
+        build.arg("tests/chart/render.go");
+        build.env("GO111MODULE", "off").env("GOPATH", LIBRARIES);
+        build.env("GOCACHE", directory.path().join("cache"));
+        let built = build.output().unwrap();
+        assert!(built.status.success(), "{built:?}");
+        Some(Self { program, directory })
+    }
+
+    fn render(&self, values: &Value) -> Output {
+        let mut render = Command::new(&self.program);
+        render.args(["deploy/chart", "driver", "jobs"]);
+        render.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut rendering = render.stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = rendering.stdin.take().unwrap();
+        input.write_all(values.to_string().as_bytes()).unwrap();
+        drop(input);
+        rendering.wait_with_output().unwrap()
+    }
+
+    fn objects(&self, values: &Value) -> Vec<Value> {
+        let rendered = self.render(values);
+        assert!(rendered.status.success(), "{rendered:?}");
+        let text = String::from_utf8(rendered.stdout).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// What the command prints for the configuration file that the chart has written.
+    fn printed(&self, objects: &[Value], kind: &str) -> Vec<Value> {
+        let file = self.directory.path().join("boatswain.toml");
+        let toml = &of_kind(objects, "ConfigMap")["data"]["boatswain.toml"];
+        std::fs::write(&file, toml.as_str().unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_boatswain"));
+        command.args([
+            "manifests",
+            "--kind",
+            kind,
+            "--name",
+            "driver",
+            "--namespace",
+            "jobs",
+        ]);
+        command
+            .args(["--image", "boatswain:0.1.0", "--config"])
+            .arg(file);
+        let printed = command.output().unwrap();
+        assert!(printed.status.success(), "{printed:?}");
+        serde_saphyr::from_multiple(&String::from_utf8(printed.stdout).unwrap()).unwrap()
+    }
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    objects
+        .iter()
+        .find(|object| object["kind"] == kind)
+        .unwrap()
+}
+
+fn plain() -> Value {
+    json!({"app": {"name": "etl"}, "profiles": {"default": {"executors": 2, "image": "busybox:1.36"}}})
+}
+
+fn with(section: &str, values: Value) -> Value {
+    let mut config = plain();
+    config[section] = values;
+    config
+}
+
+/// Configurations in which each feature that has rights, ports or volumes is on at least once.
+fn configurations() -> Vec<(&'static str, Value)> {
+    let mut sessions = with(
+        "backend",
+        json!({
+            "listen": "0.0.0.0:7078", "service_selector": {"driver": "etl"},
+        }),
+    );
+    sessions["tls"] = json!({"generate": true});
+    sessions["metrics"] = json!({"listen": "[::]:9090"});
+    sessions["probes"] = json!({"listen": "0.0.0.0:9091"});
+    let mut claims = with(
+        "profiles",
+        json!({"default": {
+            "executors": 2,
+            "image": "busybox:1.36",
+            "env": {"A": "quotes \" and <lines>\n", "B": ""},
+            "claims": [{"name": "data", "mount_path": "/data", "size": "1Gi"}],
+        }}),
+    );
+    claims["api"] = json!({"listen": "127.0.0.1:8080", "token_file": "/etc/secret/tokens"});
+    claims["shutdown"] = json!({"on_signal": "end"});
+    let mut certificate = with(
+        "tls",
+        json!({
+            "certificate_file": "/etc/tls/tls.crt", "key_file": "/etc/tls/tls.key",
+        }),
+    );
+    certificate["backend"] = json!({"listen": "0.0.0.0:7078"});
+    certificate["executors"] = json!({"pod_name_prefix": "other"});
+    certificate["ha"] = json!({"lease": true});
+    let mut gang = with("scheduling", json!({"gang": "volcano"}));
+    gang["profiles"]["default"]["min_executors"] = json!(2);
+    vec![
+        ("job", plain()),
+        ("deployment", with("ha", json!({"lease": true}))),
+        ("statefulset", sessions),
+        ("job", claims),
+        ("statefulset", certificate),
+        ("job", gang),
+        (
+            "deployment",
+            with("allocation", json!({"strategy": "statefulset"})),
+        ),
+        (
+            "deployment",
+            with("allocation", json!({"strategy": "deployment"})),
+        ),
+    ]
+}
+
+/// Leaves out what Helm's conventions add, and the checksum, whose input differs.
+fn normalized(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"] = json!({"name": object["metadata"]["name"]});
+    for place in [
+        "/spec/selector/matchLabels",
+        "/spec/template/metadata/labels",
+    ] {
+        if let Some(labels) = object.pointer_mut(place).and_then(Value::as_object_mut) {
+            labels.retain(|key, _| !key.starts_with("app.kubernetes.io/"));
+        }
+    }
+    if let Some(annotations) = object.pointer_mut("/spec/template/metadata/annotations") {
+        *annotations = Value::Null;
+    }
+    if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
+        container.as_object_mut().unwrap().remove("imagePullPolicy");
+    }
+    object
+}
+
+// spec: O-51
+#[test]
+fn the_chart_and_the_command_print_the_same_objects() {
+    let Some(renderer) = Renderer::build() else {
+        return;
+    };
+    for (kind, config) in configurations() {
+        let values = json!({"config": config, "kind": kind, "fullnameOverride": "driver"});
+        let chart = renderer.objects(&values);
+        let printed = renderer.printed(&chart, kind);
+        assert_eq!(chart.len(), printed.len(), "{config}");
+        for object in &printed {
+            let of_chart = of_kind(&chart, object["kind"].as_str().unwrap());
+            assert_eq!(normalized(of_chart), normalized(object), "{config}");
+        }
+    }
+}
+
+// spec: O-51
+#[test]
+fn the_charts_own_values_run_and_have_each_option_of_its_schema() {
+    let Some(renderer) = Renderer::build() else {
+        return;
+    };
+    let objects = renderer.objects(&json!({}));
+    let printed = renderer.printed(&objects, "job");
+    assert_eq!(objects.len(), printed.len());
+    assert_eq!(
+        of_kind(&objects, "Job")["metadata"]["name"],
+        "driver-boatswain"
+    );
+    let schema = std::fs::read_to_string("deploy/chart/values.schema.json").unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let values = std::fs::read_to_string("deploy/chart/values.yaml").unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    assert_same_keys(&schema, &values, "values");
+    let about = std::fs::read_to_string("deploy/chart/Chart.yaml").unwrap();
+    let about: Value = serde_saphyr::from_str(&about).unwrap();
+    assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"));
+}
+
+fn assert_same_keys(schema: &Value, values: &Value, place: &str) {
+    let Some(declared) = schema["properties"].as_object() else {
+        return;
+    };
+    let values = values.as_object().unwrap();
+    for key in values.keys() {
+        assert!(
+            declared.contains_key(key),
+            "{place}.{key} is not in the schema"
+        );
+    }
+    for (key, schema) in declared.iter().filter(|(key, _)| *key != "global") {
+        let value = values
+            .get(key)
+            .unwrap_or_else(|| panic!("{place}.{key} has no default"));
+        assert_same_keys(schema, value, &format!("{place}.{key}"));
+    }
+}
+
+// spec: O-51
+#[test]
+fn options_of_the_chart_add_a_budget_a_policy_and_a_monitor() {
+    let Some(renderer) = Renderer::build() else {
+        return;
+    };
+    let mut config = with("ha", json!({"lease": true}));
+    config["metrics"] = json!({"listen": "0.0.0.0:9090"});
+    config["backend"] = json!({"listen": "0.0.0.0:7078", "plain_http": true});
+    let all = json!({
+        "config": config, "kind": "deployment",
+        "podDisruptionBudget": {"enabled": true},
+        "networkPolicy": {"enabled": true},
+        "metrics": {"podMonitor": {"enabled": true, "labels": {"release": "p"}}},
+        "podAnnotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "priorityClassName": "high",
+    });
+    let objects = renderer.objects(&all);
+    let selector = &of_kind(&objects, "Deployment")["spec"]["selector"];
+    for kind in ["PodDisruptionBudget", "PodMonitor"] {
+        assert_eq!(
+            &of_kind(&objects, kind)["spec"]["selector"],
+            selector,
+            "{kind}"
+        );
+    }
+    let policy = &of_kind(&objects, "NetworkPolicy")["spec"];
+    assert_eq!(&policy["podSelector"], selector);
+    assert_eq!(policy["ingress"][0]["ports"], json!([{"port": 7078}]));
+    let executors = json!({"matchLabels": {"boatswain.dev/role": "executor"}});
+    assert_eq!(
+        policy["ingress"][0]["from"],
+        json!([{"podSelector": executors}])
+    );
+    assert_eq!(policy["ingress"][1], json!({"ports": [{"port": 9090}]}));
+    let pod = &of_kind(&objects, "Deployment")["spec"]["template"];
+    assert_eq!(pod["spec"]["priorityClassName"], "high");
+    assert_eq!(pod["spec"]["containers"][0]["env"][1]["name"], "A");
+    assert_eq!(pod["metadata"]["annotations"].as_object().unwrap().len(), 2);
+    for (wrong, why) in [
+        (
+            json!({"podDisruptionBudget": {"enabled": true}}),
+            "would block drains",
+        ),
+        (
+            json!({"metrics": {"podMonitor": {"enabled": true}}}),
+            "config.metrics.listen",
+        ),
+        (
+            json!({"config": {"app": "etl"}}),
+            "config.app: a section is a map",
+        ),
+    ] {
+        let refused = renderer.render(&wrong);
+        assert!(!refused.status.success(), "{wrong}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(why), "{said}");
+    }
+}
