@@ -20,6 +20,8 @@ use super::profile_proofs::ProfileProofs;
 use super::reporter::{Reporter, Reports};
 use super::running::Running;
 use super::serving::Serving;
+use super::signal_cause::Meaning;
+use super::stop_request::StopRequest;
 use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
@@ -33,9 +35,10 @@ pub(super) async fn start(
 ) -> Result<Running, Exit> {
     let began = Instant::now();
     let (content, mut serving) = prepare(&config, &environment).await?;
-    let mut early = Early::new(&config, commands);
+    let calls = succession::first_calls(&config, &environment);
+    let mut early = Early::new(commands, StopRequest::awaited(&config, calls));
     let mut found = early.during(find(&config, &environment)).await?;
-    early.know(found.owner_chain.as_ref());
+    early.stop.know(found.owner_chain.as_ref());
     early.hand_over()?;
     if config.ha.lease {
         stand_by(&mut found, &config, &environment, &mut early, &serving).await?;
@@ -58,10 +61,10 @@ pub(super) async fn start(
         }
     };
     serving.serve(&actors, listener);
+    early.stop.use_calls(&actors.calls);
     tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
     Ok(Running {
         keep_record: config.driver.pod_name.is_some() || config.ha.lease,
-        grace: config.shutdown.grace,
         actors,
         early,
         reports,
@@ -135,9 +138,12 @@ async fn activate(
     serving: &mut Serving,
 ) -> Result<(Actors, Reports, Option<Listener>), Exit> {
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
-    if early.stop().is_some() && nothing_made {
+    if nothing_made && let Some(meaning) = early.learned().await? {
         tracing::info!("stopped at the first start, before anything was made");
-        return Err(Exit::Clean);
+        return Err(match meaning {
+            Meaning::LetGo | Meaning::HandOver => Exit::Superseded,
+            Meaning::End => Exit::Clean,
+        });
     }
     let taken = take_over(found, config, environment, content);
     let (application, authorities) = early.during(taken).await?;

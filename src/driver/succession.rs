@@ -1,6 +1,7 @@
 //! Takes over the application record, which is the only way to start (spec O-31).
 
 pub mod authority;
+mod own_pod;
 mod record;
 mod standby;
 
@@ -29,7 +30,7 @@ use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
 use super::owned_resources;
-use super::owner_chain::{self, OwnerChain};
+use super::owner_chain::OwnerChain;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
@@ -96,22 +97,8 @@ pub async fn find_application(
     environment: &Environment,
 ) -> Result<Found, StartError> {
     let began = Instant::now();
-    let namespace = config
-        .cluster
-        .namespace
-        .clone()
-        .unwrap_or_else(|| environment.clients.default_namespace.clone());
-    let prefix = config.pod_name_prefix();
-    let place = RecordPlace {
-        namespace,
-        prefix,
-        app_name: config.app.name.clone(),
-        labels: label_scheme(config),
-        owner: None,
-    };
-    // Without a configured id, the record has it. Reading the record needs none.
-    let app_id = config.app.id.clone().unwrap_or_else(|| AppId::from(""));
-    let calls = calls_for(app_id, &place, config, environment);
+    let place = place(config, environment);
+    let calls = first_calls(config, environment);
     let retries = Retries::since(began, config, environment);
 
     let version = retries
@@ -121,7 +108,7 @@ pub async fn find_application(
     let (server, namespace) = (&environment.clients.server, &place.namespace);
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let owner_chain = owner_chain(config, &calls, &retries, namespace).await?;
+    let owner_chain = own_pod::owner_chain(config, &calls, &retries, namespace).await?;
     let owner = owner_chain
         .as_ref()
         .map(|owner_chain| json!(owner_chain.top));
@@ -133,6 +120,24 @@ pub async fn find_application(
         owner_chain,
         record,
     })
+}
+
+fn place(config: &Config, environment: &Environment) -> RecordPlace {
+    let namespace = config.cluster.namespace.clone();
+    RecordPlace {
+        namespace: namespace.unwrap_or_else(|| environment.clients.default_namespace.clone()),
+        prefix: config.pod_name_prefix(),
+        app_name: config.app.name.clone(),
+        labels: label_scheme(config),
+        owner: None,
+    }
+}
+
+/// The calls of a start. Without a configured id, the record has it: reading the record and the driver's own pod needs
+/// none.
+pub fn first_calls(config: &Config, environment: &Environment) -> Calls {
+    let app_id = config.app.id.clone().unwrap_or_else(|| AppId::from(""));
+    calls_for(app_id, &place(config, environment), config, environment)
 }
 
 /// Raises the incarnation in the record, or creates the record.
@@ -279,38 +284,6 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
             (name.clone(), wanted)
         })
         .collect()
-}
-
-/// Reads the chain whose top owns the record; `None` outside a cluster (spec K-2).
-async fn owner_chain(
-    config: &Config,
-    calls: &Calls,
-    retries: &Retries<'_>,
-    namespace: &str,
-) -> Result<Option<OwnerChain>, StartError> {
-    let Some(name) = &config.driver.pod_name else {
-        return Ok(None);
-    };
-    let owner_chain = retries
-        .call("the driver's own pod", || owner_chain::of_pod(calls, name))
-        .await?;
-    let Some(owner_chain) = owner_chain else {
-        return Err(StartError::new(
-            Exit::Configuration,
-            format!(
-                "the driver's own pod {name} is not in namespace {namespace}: driver.pod_name has to be the name of \
-                 the pod that this process runs in, and cluster.namespace its namespace"
-            ),
-        ));
-    };
-    let (kind, owner) = (owner_chain.top.kind.as_str(), owner_chain.top.name.as_str());
-    tracing::debug!(
-        pod = name,
-        kind,
-        owner,
-        "the application's record belongs to it"
-    );
-    Ok(Some(owner_chain))
 }
 
 pub(super) fn label_scheme(config: &Config) -> LabelScheme {

@@ -29,7 +29,7 @@ use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
-pub use controllers::{Controlled, Reference};
+pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
 pub use made::{CallMade, ServerIsBack};
 pub use pod_groups::PodGroupSeen;
