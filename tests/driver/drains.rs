@@ -78,6 +78,12 @@ async fn own_pod(server: &Server) -> String {
         .to_owned()
 }
 
+/// Keeps a pod that is being deleted, as the kubelet does while its process runs.
+async fn keep(server: &Server, pod: &str) {
+    let patch = json!({"metadata": {"finalizers": ["example.com/runs"]}});
+    ask(server, Method::PATCH, &format!("{PODS}/{pod}"), patch).await;
+}
+
 /// The uids of the executors' pods, by name.
 async fn executors(server: &Server) -> BTreeMap<String, String> {
     let pods = server.pods().await.into_iter();
@@ -229,6 +235,7 @@ async fn a_driver_in_a_bare_pod_hands_over_only_to_its_own_restart() {
             delete(&server, &format!("{PODS}/alone")).await;
         }
         assert_eq!(driver.signalled().await.0, exit, "{policy} {deleted}");
+        seconds(2).await;
         let left = executors(&server).await;
         match exit {
             Exit::Superseded => assert_eq!(left, before),
@@ -249,6 +256,7 @@ async fn a_signal_at_any_instant_of_a_start_means_the_same() {
             let first = Driver::with_executors(&server, 1, &pod, &[]).await;
             assert_eq!(first.signalled().await.0, Exit::Superseded);
             let before = executors(&server).await;
+            keep(&server, &pod).await;
             server.set_latency(Duration::from_millis(100));
             let second = Driver::start(&server, 2, &pod, &[]);
             let after = Duration::from_millis(60 * n + 5);
@@ -280,12 +288,16 @@ async fn a_first_start_that_is_drained_makes_nothing_and_does_not_say_that_the_a
         let server = Server::start();
         create(&server, "deployments", 1).await;
         let pod = own_pod(&server).await;
+        keep(&server, &pod).await;
         server.set_latency(Duration::from_millis(latency));
         let driver = Driver::start(&server, 1, &pod, &[]);
         sleep(Duration::from_millis(5)).await;
         scale(&server, "deployments", replicas).await;
         let (exit, _) = driver.signalled().await;
         assert_eq!(exit, Exit::Superseded, "{replicas}");
+        seconds(2).await;
+        let left = executors(&server).await;
+        assert!(replicas == 1 || left.is_empty(), "{left:?}");
         let record = record(&server).await;
         let finished = record.map(|record| record["finished"].clone());
         assert!(matches!(finished, None | Some(Value::Null)), "{finished:?}");
@@ -312,7 +324,8 @@ async fn a_driver_that_cannot_reach_the_api_server_hands_over() {
         let driver = Driver::start(&server, 2, &pod, &[]);
         seconds(1).await;
         let (exit, took) = driver.signalled().await;
-        assert_eq!((exit, took), (Exit::Superseded, LEARNED), "{network:?}");
+        assert_eq!(exit, Exit::Superseded, "{network:?}");
+        assert!(took < LEARNED + Duration::from_millis(10), "{took:?}");
     }
 }
 
@@ -329,6 +342,7 @@ async fn with_the_lease_the_active_driver_lets_go_and_the_standby_takes_no_part(
     scale(&server, "statefulsets", 0).await;
     let ((second, _), (first, _)) = tokio::join!(second.signalled(), first.signalled());
     assert_eq!([first, second], [Exit::Superseded; 2]);
+    seconds(2).await;
     assert_eq!(executors(&server).await, BTreeMap::new());
     assert_eq!(record(&server).await.unwrap()["finished"], Value::Null);
     // The next one need not wait for the lease.
