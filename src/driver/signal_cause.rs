@@ -49,6 +49,8 @@ pub enum Owner {
     Gone,
     /// It is of a kind whose fields are not known.
     Unknown,
+    /// The pod was gone before the start had read its controllers.
+    NeverRead,
     Exists(Workload),
 }
 
@@ -136,6 +138,10 @@ pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Meaning, &'static str
             Meaning::HandOver,
             "its controller is of a kind that boatswain does not know: set shutdown.on_signal to \"end\" if it starts no \
              successor",
+        ),
+        (Owner::NeverRead, _) => (
+            Meaning::HandOver,
+            "its pod was gone before its controllers were read",
         ),
         (Owner::None, _) if has_standby => (Meaning::HandOver, "another driver may stand by"),
         (Owner::None, pod) if restarts_in_place(pod) => (

@@ -196,7 +196,7 @@ fn with_the_lease_a_second_driver_stands_by() {
         format!("{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ngenerate = true\n");
     assert_eq!(
         resources(&generated, Kind::Job),
-        ["pods", "configmaps", "events", "secrets", "secrets"]
+        ["pods", "configmaps", "events", "jobs", "secrets", "secrets"]
     );
 }
 

@@ -152,7 +152,7 @@ impl Reader {
         match &self.chain {
             Some(chain) if chain.top == chain.pod => Ok(Owner::None),
             Some(chain) => self.top(&chain.top).await,
-            None => Ok(Owner::Unknown),
+            None => Ok(Owner::NeverRead),
         }
     }
 
