@@ -93,6 +93,12 @@ faults! {
     HandOverEnds,
     /// An end that is requested during the start leaves everything as it is (spec O-10).
     EarlyEndForgotten,
+    /// A driver whose pod is drained ends the application, although a successor is started (spec O-66).
+    DrainEnds,
+    /// A driver whose controller is suspended or scaled to 0 ends the application (spec O-66).
+    SuspensionEnds,
+    /// A driver whose controller is deleted hands over (spec O-66).
+    DeletionHandsOver,
     /// No caller learns that the API server is back (spec W-8).
     OutageEndUnreported,
     /// A profile's backoff never ends (spec A-30).

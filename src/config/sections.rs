@@ -194,7 +194,7 @@ choice! {
     /// What SIGTERM, SIGINT and SIGHUP do (spec O-10).
     #[derive(Default)]
     pub enum OnSignal {
-        /// `HandOver` where a successor is started in place of this process, otherwise `End`.
+        /// In a pod, what the pod and its controllers say (spec O-66); elsewhere `End`, or `HandOver` with `ha.lease`.
         #[default]
         Auto = "auto",
         /// End the application: its executors are deleted.

@@ -1,73 +1,40 @@
 //! Commands that arrive before the actors run, above all the request to stop (spec O-10).
 
 use std::pin::pin;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::config::{Config, OnSignal};
 use crate::exit::Exit;
 
 use super::handle::Command;
 use super::lease::{self, Lease};
-use super::owner_chain::{self, OwnerChain};
+use super::signal_cause::Meaning;
+use super::stop_request::StopRequest;
 
 pub(super) struct Early {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// Commands that are kept for the actors, so that no observer misses an end.
     pub(super) kept: Vec<Command>,
-    /// What a signal does; `Auto` until the driver's controllers are known.
-    pub(super) on_signal: OnSignal,
+    pub(super) stop: StopRequest,
     /// `None` without `ha.lease`, and while this driver stands by.
     pub(super) lease: Option<Lease>,
-    grace: Duration,
-    stop: Option<Stop>,
-}
-
-/// A request to stop.
-#[derive(Debug, Clone, Copy)]
-struct Stop {
-    /// `None`: as a signal does.
-    way: Option<OnSignal>,
-    at: Instant,
 }
 
 impl Early {
-    pub(super) fn new(config: &Config, commands: mpsc::UnboundedReceiver<Command>) -> Self {
-        let on_signal = match config.driver.pod_name {
-            // A standby goes on with the application.
-            _ if config.ha.lease && config.shutdown.on_signal == OnSignal::Auto => {
-                OnSignal::HandOver
-            }
-            None => owner_chain::on_signal(config.shutdown.on_signal, None),
-            Some(_) => config.shutdown.on_signal,
-        };
+    pub(super) fn new(commands: mpsc::UnboundedReceiver<Command>, stop: StopRequest) -> Self {
         Self {
             commands,
             kept: Vec::new(),
-            on_signal,
+            stop,
             lease: None,
-            grace: config.shutdown.grace,
-            stop: None,
         }
-    }
-
-    /// The driver's controllers are known now.
-    pub(super) fn know(&mut self, owner_chain: Option<&OwnerChain>) {
-        self.on_signal = owner_chain::on_signal(self.on_signal, owner_chain);
-    }
-
-    /// How to stop, and how much time is left for an end; `None` if nothing has asked for a stop.
-    pub(super) fn stop(&self) -> Option<(OnSignal, Duration)> {
-        let Stop { way, at } = self.stop?;
-        let left = self.grace.saturating_sub(at.elapsed());
-        Some((way.unwrap_or(self.on_signal), left))
     }
 
     /// Awaits a step of the start, and accepts commands meanwhile. A request to hand over ends the
     /// driver at once: whatever the step has written, a successor expects. After a request to end
-    /// the application the start goes on, because only then it is known what has to be deleted.
+    /// the application, or to let its executors go, the start goes on, because only then it is known
+    /// what has to be deleted; and so it does until it is known what a signal means.
     ///
     /// # Errors
     /// Returns the exit code of a driver that hands over, or whose time to end is over.
@@ -78,11 +45,13 @@ impl Early {
         let mut step = pin!(step);
         loop {
             self.hand_over()?;
-            let end = self.stop.map(|stop| stop.at + self.grace);
+            let end = self.stop.deadline();
+            let is_open = self.stop.is_open();
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.lease) => return Err(exit),
                 Some(command) = self.commands.recv() => self.accept(command),
+                _ = self.stop.meaning(), if is_open => {}
                 done = &mut step => return done,
                 () = until(end) => {
                     tracing::error!(
@@ -95,8 +64,8 @@ impl Early {
         }
     }
 
-    /// Awaits a step of a standby, and accepts commands meanwhile. A standby that is stopped, in whichever way, has nothing to end
-    /// (spec O-32).
+    /// Awaits a step of a standby, and accepts commands meanwhile. A standby that is stopped, in whichever way, has
+    /// nothing to end (spec O-32).
     ///
     /// # Errors
     /// Returns the exit code of a driver that is stopped, or that cannot have the Lease.
@@ -105,7 +74,7 @@ impl Early {
         step: impl Future<Output = Result<T, Exit>>,
     ) -> Result<T, Exit> {
         let mut step = pin!(step);
-        while self.stop.is_none() {
+        while !self.stop.is_made() {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => self.accept(command),
@@ -123,11 +92,27 @@ impl Early {
         }
     }
 
+    /// What an early request to stop means; `None` if there was none.
+    ///
+    /// # Errors
+    /// Returns the exit code of a driver that hands over.
+    pub(super) async fn learned(&mut self) -> Result<Option<Meaning>, Exit> {
+        if self.stop.is_open() {
+            tokio::select! {
+                biased;
+                exit = lease::lost(&mut self.lease) => return Err(exit),
+                _ = self.stop.meaning() => {}
+            }
+        }
+        self.hand_over()?;
+        Ok(self.stop.known())
+    }
+
     /// # Errors
     /// Returns the exit code of a driver that was requested to hand over.
     pub(super) fn hand_over(&self) -> Result<(), Exit> {
-        match self.stop() {
-            Some((OnSignal::HandOver, _)) => {
+        match self.stop.known() {
+            Some(Meaning::HandOver) => {
                 tracing::info!(
                     "stopped before it has taken over: executors stay for the successor"
                 );
@@ -140,15 +125,9 @@ impl Early {
     /// Queries are dropped, because there is nothing to show yet.
     fn accept(&mut self, command: Command) {
         match command {
-            Command::Stop(way) if self.stop.is_none() => {
-                let at = Instant::now();
-                self.stop = Some(Stop { way, at });
+            Command::Stop(way) => self.stop.make(way),
+            Command::Look(_) | Command::Measure(_) | Command::Sessions(_) | Command::Routes(..) => {
             }
-            Command::Stop(_)
-            | Command::Look(_)
-            | Command::Measure(_)
-            | Command::Sessions(_)
-            | Command::Routes(..) => {}
             command @ (Command::SetTargets(..) | Command::Observe(_)) => self.kept.push(command),
         }
     }

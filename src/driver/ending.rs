@@ -8,10 +8,10 @@ use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::pod_allocator::refusal::Kind;
 use crate::actors::record_keeper::keeping::Over;
 use crate::actors::record_keeper::messages::DriverIsOver;
-use crate::config::OnSignal;
 use crate::exit::Exit;
 
 use super::reporter::FatalReport;
+use super::signal_cause::Meaning;
 
 /// How the driver stops (spec O-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +26,16 @@ pub(super) enum StopMode {
     /// Ends an application that failed too often: executors may finish their work, and the record
     /// stays (spec L-30).
     OverBudget { why: Arc<str> },
+    /// Ends the executors and this incarnation, because no driver is wanted for a while (spec O-67).
+    LetGo,
 }
 
 impl StopMode {
-    pub(super) fn of_signal(way: OnSignal, in_a_pod: bool) -> Self {
-        match way {
-            OnSignal::HandOver => Self::HandOver,
-            // The start has already replaced `auto`.
-            OnSignal::End | OnSignal::Auto => Self::end_with(0, in_a_pod),
+    pub(super) fn of_signal(meaning: Meaning, in_a_pod: bool) -> Self {
+        match meaning {
+            Meaning::HandOver => Self::HandOver,
+            Meaning::End => Self::end_with(0, in_a_pod),
+            Meaning::LetGo => Self::LetGo,
         }
     }
 
@@ -113,10 +115,10 @@ mod tests {
                 exit_code,
                 keep_record: in_a_pod,
             };
-            assert_eq!(StopMode::of_signal(OnSignal::End, in_a_pod), end(0));
+            assert_eq!(StopMode::of_signal(Meaning::End, in_a_pod), end(0));
             let asked = Stop::End { exit_code: 3 };
             assert_eq!(StopMode::of_request(asked, in_a_pod), end(3));
-            let hand_over = StopMode::of_signal(OnSignal::HandOver, in_a_pod);
+            let hand_over = StopMode::of_signal(Meaning::HandOver, in_a_pod);
             assert_eq!(hand_over, StopMode::HandOver);
         }
     }

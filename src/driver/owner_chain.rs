@@ -1,9 +1,8 @@
 //! The driver's pod and its controllers. The top controller owns the application record, so the
 //! record outlives a replaced pod and is deleted with the object that runs the application (spec
-//! K-2, O-10).
+//! K-2).
 
-use crate::config::OnSignal;
-use crate::kubernetes::calls::Reference;
+use crate::kubernetes::calls::{ControllerKind, Reference};
 use crate::kubernetes::{Calls, Failure};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +32,9 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
     };
     let top = match found.controller {
         None => pod.clone(),
-        Some(set) if is(&set, "apps", "ReplicaSet") => {
-            let above = calls.controller_of_replica_set(&set.name).await?;
+        Some(set) if ControllerKind::of(&set) == Some(ControllerKind::ReplicaSet) => {
+            let above = calls.controller(ControllerKind::ReplicaSet, &set.name);
+            let above = above.await?;
             // A ReplicaSet with the same name and another uid does not control the pod.
             let above = above.filter(|found| found.uid == set.uid);
             above.and_then(|found| found.controller).unwrap_or(set)
@@ -42,30 +42,6 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
         Some(controller) => controller,
     };
     Ok(Some(OwnerChain { pod, top }))
-}
-
-impl OwnerChain {
-    /// Whether a controller replaces the driver's pod while the application lives.
-    pub fn is_kept_running(&self) -> bool {
-        is(&self.top, "apps", "Deployment") || is(&self.top, "apps", "StatefulSet")
-    }
-}
-
-/// What a signal does (spec O-10): `auto` hands over if a controller starts a successor, and
-/// otherwise ends the application.
-pub fn on_signal(configured: OnSignal, owner_chain: Option<&OwnerChain>) -> OnSignal {
-    match configured {
-        OnSignal::Auto if owner_chain.is_some_and(OwnerChain::is_kept_running) => {
-            OnSignal::HandOver
-        }
-        OnSignal::Auto => OnSignal::End,
-        configured => configured,
-    }
-}
-
-fn is(object: &Reference, group: &str, kind: &str) -> bool {
-    let of_group = object.api_version.split_once('/').map(|(group, _)| group);
-    of_group == Some(group) && object.kind == kind
 }
 
 #[cfg(test)]
@@ -129,7 +105,7 @@ mod tests {
         super::of_pod(&calls, "driver-0").await.unwrap()
     }
 
-    // spec: K-2, O-10
+    // spec: K-2
     #[tokio::test(start_paused = true)]
     async fn the_top_outlives_a_pod_and_does_not_restart_the_application() {
         let deployment = reference("apps/v1", "Deployment", "driver");
@@ -140,37 +116,19 @@ mod tests {
         let pod = reference("v1", "Pod", "driver-0");
         let cases = [
             // Deployment, ReplicaSet, pod.
-            (
-                Some(set.clone()),
-                Some(deployment.clone()),
-                deployment,
-                OnSignal::HandOver,
-            ),
-            (Some(set.clone()), None, set.clone(), OnSignal::End),
+            (Some(set.clone()), Some(deployment.clone()), deployment),
+            (Some(set.clone()), None, set.clone()),
             // A controller other than a Deployment that has ReplicaSets.
-            (Some(set), Some(rollout.clone()), rollout, OnSignal::End),
+            (Some(set), Some(rollout.clone()), rollout),
             // CronJob, Job, pod: the Job is the top.
-            (Some(job.clone()), None, job, OnSignal::End),
-            (Some(stateful.clone()), None, stateful, OnSignal::HandOver),
-            (None, None, pod.clone(), OnSignal::End),
+            (Some(job.clone()), None, job),
+            (Some(stateful.clone()), None, stateful),
+            (None, None, pod.clone()),
         ];
-        for (of_pod, of_set, top, signal) in cases {
+        for (of_pod, of_set, top) in cases {
             let owner_chain = owner_chain(of_pod, of_set).await.unwrap();
             assert_eq!((&owner_chain.top, &owner_chain.pod), (&top, &pod));
-            assert_eq!(
-                on_signal(OnSignal::Auto, Some(&owner_chain)),
-                signal,
-                "{top:?}"
-            );
-            for configured in [OnSignal::End, OnSignal::HandOver] {
-                assert_eq!(on_signal(configured, Some(&owner_chain)), configured);
-            }
         }
-        assert_eq!(
-            on_signal(OnSignal::Auto, None),
-            OnSignal::End,
-            "outside the cluster"
-        );
     }
 
     // spec: K-2

@@ -1,7 +1,6 @@
 //! Runs a driver: executes commands until a command, the application or a report ends it.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -22,7 +21,6 @@ pub(super) struct Running {
     pub(super) reports: Reports,
     /// Whether the record is kept at the end, because another driver may start.
     pub(super) keep_record: bool,
-    pub(super) grace: Duration,
     pub(super) _serving: Serving,
     pub(super) _asking: JoinSet<()>,
 }
@@ -36,22 +34,19 @@ impl Running {
     }
 
     async fn run(&mut self) -> Exit {
-        let early_stop = self.early.stop();
+        let early_stop = self.early.stop.is_made();
         for command in std::mem::take(&mut self.early.kept) {
             // No executor may be requested any more, so no target is set.
-            let skip = early_stop.is_some() && matches!(command, Command::SetTargets(..));
+            let skip = early_stop && matches!(command, Command::SetTargets(..));
             if !skip {
                 self.actors.command(command).await;
             }
         }
-        let (mode, grace) = match early_stop {
-            Some((way, left)) => (StopMode::of_signal(way, self.keep_record), left),
-            None => match self.until_it_is_stopped().await {
-                Ok(mode) => (mode, self.grace),
-                Err(exit) => return exit,
-            },
+        let mode = match self.until_it_is_stopped().await {
+            Ok(mode) => mode,
+            Err(exit) => return exit,
         };
-        let mut stopped = pin!(self.actors.stop(mode, grace));
+        let mut stopped = pin!(self.actors.stop(mode, self.early.stop.left()));
         loop {
             tokio::select! {
                 biased;
@@ -63,22 +58,23 @@ impl Running {
         }
     }
 
-    /// Returns how to stop, or the exit code if a report ends the driver at once.
+    /// Returns how to stop, or the exit code if a report ends the driver at once. Until it is known what a signal means,
+    /// the driver goes on.
     async fn until_it_is_stopped(&mut self) -> Result<StopMode, Exit> {
         loop {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return Err(exit),
                 Some(report) = self.reports.fatal.recv() => return Err(ending::exit_after(report)),
+                meaning = self.early.stop.meaning() => {
+                    return Ok(StopMode::of_signal(meaning, self.keep_record));
+                }
                 Some(stop) = self.reports.stops.recv() => {
                     return Ok(StopMode::of_request(stop, self.keep_record));
                 }
                 // If every handle is dropped, only the application can stop the driver.
                 Some(command) = self.early.commands.recv() => match command {
-                    Command::Stop(way) => {
-                        let way = way.unwrap_or(self.early.on_signal);
-                        return Ok(StopMode::of_signal(way, self.keep_record));
-                    }
+                    Command::Stop(way) => self.early.stop.make(way),
                     command => self.actors.command(command).await,
                 },
                 else => return Err(Exit::Bug),

@@ -21,6 +21,8 @@ use super::reporter::{Reporter, Reports};
 use super::rights;
 use super::running::Running;
 use super::serving::Serving;
+use super::signal_cause::Meaning;
+use super::stop_request::StopRequest;
 use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
@@ -34,10 +36,11 @@ pub(super) async fn start(
 ) -> Result<Running, Exit> {
     let began = Instant::now();
     let (content, mut serving) = prepare(&config, &environment).await?;
-    let mut early = Early::new(&config, commands);
+    let (calls, _) = succession::calls(&config, &environment.clients);
+    let mut early = Early::new(commands, StopRequest::awaited(&config, calls));
     let mut found = early.during(find(&config, &environment)).await?;
     let asking = rights::ask_at_start(&config, found.calls.clone(), found.owner_chain.as_ref());
-    early.know(found.owner_chain.as_ref());
+    early.stop.know(found.owner_chain.as_ref());
     early.hand_over()?;
     if config.ha.lease {
         stand_by(&mut found, &config, &environment, &mut early, &serving).await?;
@@ -60,10 +63,10 @@ pub(super) async fn start(
         }
     };
     serving.serve(&actors, listener);
+    early.stop.use_calls(&actors.calls);
     tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
     Ok(Running {
         keep_record: config.driver.pod_name.is_some() || config.ha.lease,
-        grace: config.shutdown.grace,
         actors,
         early,
         reports,
@@ -138,9 +141,12 @@ async fn activate(
     serving: &mut Serving,
 ) -> Result<(Actors, Reports, Option<Listener>), Exit> {
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
-    if early.stop().is_some() && nothing_made {
+    if nothing_made && let Some(meaning) = early.learned().await? {
         tracing::info!("stopped at the first start, before anything was made");
-        return Err(Exit::Clean);
+        return Err(match meaning {
+            Meaning::LetGo | Meaning::HandOver => Exit::Superseded,
+            Meaning::End => Exit::Clean,
+        });
     }
     let taken = take_over(found, config, environment, content);
     let (application, authorities) = early.during(taken).await?;

@@ -48,6 +48,9 @@ const RECORD_SHARE: u32 = 4;
 
 const CLAIMS_AT_ONCE: usize = 16;
 
+/// Why executors are let go, after "killed by".
+const LET_GO: &str = "their driver, which is suspended or scaled to 0";
+
 /// The most remaining pods that are named in the log.
 const NAMED: usize = 5;
 
@@ -89,6 +92,7 @@ impl Actors {
                 };
                 self.end(end, grace).await
             }
+            StopMode::LetGo => self.let_go(grace).await,
         };
         if let Some(watch) = &self.watch {
             watch.do_send(watch_source::messages::Stop);
@@ -124,6 +128,31 @@ impl Actors {
         Exit::Superseded
     }
 
+    /// Ends the executors and this incarnation: the record stays open, with the targets (spec O-67).
+    async fn let_go(&self, grace: Duration) -> Exit {
+        let last_step = MARGIN.min(grace / LAST_STEPS);
+        let deadline = Instant::now() + (grace - 2 * last_step);
+        if self.provisioner.end.is_none() {
+            let _ = self.provisioner.stop.send(StopRequesting).await;
+        }
+        let why = Why::Killed(Arc::from(LET_GO));
+        let deleted = self.delete_executors(&why, How::Delete, deadline, last_step);
+        let Ok(left) = deleted.await else {
+            return Exit::Bug;
+        };
+        let last = deadline.max(Instant::now()) + last_step;
+        let written = matches!(timeout_at(last, self.record.send(Flush)).await, Ok(Ok(())));
+        match left {
+            Some(left) if left.is_empty() && written => {
+                tracing::info!(
+                    "executors were let go: a later driver begins with the same targets"
+                );
+            }
+            left => self.log_what_is_left(left, written),
+        }
+        Exit::Superseded
+    }
+
     /// Ends the application: deletes every executor, then the record. Each step runs even if the
     /// previous one failed. All steps end within `grace`, after which the process may be killed.
     async fn end(&self, end: End, grace: Duration) -> Exit {
@@ -146,7 +175,9 @@ impl Actors {
             }
             None => How::Delete,
         };
-        let Ok(left) = self.delete_executors(how, deadline, last_step).await else {
+        let why = Why::ApplicationEnded;
+        let deleted = self.delete_executors(&why, how, deadline, last_step);
+        let Ok(left) = deleted.await else {
             return Exit::Bug;
         };
         if end.keep_record && self.has_claims {
@@ -185,6 +216,7 @@ impl Actors {
     /// are left, `None` if unknown, or an error if the store has stopped.
     async fn delete_executors(
         &self,
+        why: &Why,
         how: How,
         deadline: Instant,
         last_step: Duration,
@@ -194,13 +226,16 @@ impl Actors {
             let mut pause = LOOK_EVERY;
             let snapshot = self.store.send(LookNow).await?.0;
             let sets_left = self.delete_sets().await;
-            self.retire_all(&snapshot, how);
+            self.retire_all(&snapshot, why, how);
             if !logged && snapshot.adopted {
                 let executors = snapshot.entries.len();
-                tracing::info!(
-                    executors,
-                    "ending the application: its executors are deleted"
-                );
+                match why {
+                    Why::ApplicationEnded => tracing::info!(
+                        executors,
+                        "ending the application: its executors are deleted"
+                    ),
+                    _ => tracing::info!(executors, "letting the executors go: they are deleted"),
+                }
                 logged = true;
             }
             if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
@@ -242,17 +277,16 @@ impl Actors {
         }
     }
 
-    fn retire_all(&self, snapshot: &Snapshot, how: How) {
+    fn retire_all(&self, snapshot: &Snapshot, why: &Why, how: How) {
         let ids: Vec<ExecutorId> = (snapshot.entries.values())
             .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
             .map(|entry| entry.id)
             .collect();
         if !ids.is_empty() {
-            let why = Why::ApplicationEnded;
             self.store.do_send(Tell(News::Retire {
                 ids,
                 aim: Aim::Stay,
-                why,
+                why: why.clone(),
                 how,
             }));
         }

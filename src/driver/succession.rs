@@ -1,6 +1,7 @@
 //! Takes over the application record, which is the only way to start (spec O-31).
 
 pub mod authority;
+mod own_pod;
 mod record;
 mod standby;
 
@@ -29,7 +30,7 @@ use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
 use super::owned_resources;
-use super::owner_chain::{self, OwnerChain};
+use super::owner_chain::OwnerChain;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
 use record::{Taken, take_over};
@@ -106,7 +107,7 @@ pub async fn find_application(
     let (server, namespace) = (&environment.clients.server, &place.namespace);
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let owner_chain = owner_chain(config, &calls, &retries, namespace).await?;
+    let owner_chain = own_pod::owner_chain(config, &calls, &retries, namespace).await?;
     let owner = owner_chain
         .as_ref()
         .map(|owner_chain| json!(owner_chain.top));
@@ -270,38 +271,6 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
             (name.clone(), wanted)
         })
         .collect()
-}
-
-/// Reads the chain whose top owns the record; `None` outside a cluster (spec K-2).
-async fn owner_chain(
-    config: &Config,
-    calls: &Calls,
-    retries: &Retries<'_>,
-    namespace: &str,
-) -> Result<Option<OwnerChain>, StartError> {
-    let Some(name) = &config.driver.pod_name else {
-        return Ok(None);
-    };
-    let owner_chain = retries
-        .call("the driver's own pod", || owner_chain::of_pod(calls, name))
-        .await?;
-    let Some(owner_chain) = owner_chain else {
-        return Err(StartError::new(
-            Exit::Configuration,
-            format!(
-                "the driver's own pod {name} is not in namespace {namespace}: driver.pod_name has to be the name of \
-                 the pod that this process runs in, and cluster.namespace its namespace"
-            ),
-        ));
-    };
-    let (kind, owner) = (owner_chain.top.kind.as_str(), owner_chain.top.name.as_str());
-    tracing::debug!(
-        pod = name,
-        kind,
-        owner,
-        "the application's record belongs to it"
-    );
-    Ok(Some(owner_chain))
 }
 
 pub(super) fn label_scheme(config: &Config) -> LabelScheme {

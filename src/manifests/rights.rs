@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use crate::config::{Config, Gang, Strategy};
+use crate::config::{Config, Gang, OnSignal, Strategy};
 use crate::kubernetes::rights::Right;
 
 /// One rule of a Role.
@@ -39,6 +39,19 @@ const TABLE: &[(IsOn, Rule)] = &[
         ),
     ),
     (always, rule("", "events", &["create", "patch"])),
+    // Why the driver's pod is stopped (spec O-66).
+    (
+        |config, kind| kind == Kind::Job && learns(config),
+        rule("batch", "jobs", &["get"]),
+    ),
+    (
+        |config, kind| kind == Kind::Deployment && learns(config),
+        rule("apps", "deployments", &["get"]),
+    ),
+    (
+        |config, kind| kind == Kind::Statefulset && learns(config),
+        rule("apps", "statefulsets", &["get"]),
+    ),
     (
         has_claims,
         rule(
@@ -118,6 +131,10 @@ impl Rule {
 
 fn always(_: &Config, _: Kind) -> bool {
     true
+}
+
+fn learns(config: &Config) -> bool {
+    config.shutdown.on_signal == OnSignal::Auto
 }
 
 fn has_claims(config: &Config, _: Kind) -> bool {

@@ -70,9 +70,22 @@ fn each_object_has_only_fields_of_its_type() {
 #[test]
 fn each_feature_adds_its_rights_and_no_other() {
     let base = ["pods", "configmaps", "events"];
-    assert_eq!(resources(PLAIN, Kind::Job), base);
+    let fixed = format!("{PLAIN}[shutdown]\non_signal = \"end\"\n");
+    assert_eq!(resources(&fixed, Kind::Job), base);
+    assert_eq!(
+        resources(&fixed, Kind::Deployment),
+        [&base[..], &["replicasets"]].concat()
+    );
+    // With `auto` the driver reads its controller.
+    for (kind, read) in [
+        (Kind::Job, &["jobs"][..]),
+        (Kind::Deployment, &["deployments", "replicasets"]),
+        (Kind::Statefulset, &["statefulsets"]),
+    ] {
+        assert_eq!(resources(PLAIN, kind), [&base[..], read].concat());
+    }
+    let base = ["pods", "configmaps", "events", "jobs"];
     let with = |more: &[&'static str]| [&base[..], more].concat();
-    assert_eq!(resources(PLAIN, Kind::Deployment), with(&["replicasets"]));
     let service = format!(
         "{PLAIN}[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nservice_selector = {{ driver = \"etl\" }}\n"
     );
@@ -183,7 +196,7 @@ fn with_the_lease_a_second_driver_stands_by() {
         format!("{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ngenerate = true\n");
     assert_eq!(
         resources(&generated, Kind::Job),
-        ["pods", "configmaps", "events", "secrets", "secrets"]
+        ["pods", "configmaps", "events", "jobs", "secrets", "secrets"]
     );
 }
 

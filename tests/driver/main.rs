@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod drains;
 mod kubernetes_events;
 mod lease;
 mod outage;

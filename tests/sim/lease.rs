@@ -5,7 +5,7 @@
 //! duration after the Lease was deleted, because a driver that starts then cannot know of it: what such writes make must
 //! not last. In the end one driver keeps the application as it should be, and writes nothing more.
 
-mod wire;
+pub mod wire;
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};

@@ -25,6 +25,7 @@ mod case;
 mod checks;
 mod claims;
 mod convergence;
+mod drains;
 mod drivers;
 mod exits;
 mod faults;

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use boatswain::planted::Planted;
 
 use crate::case::{Case, planted};
+use crate::drains;
 use crate::lease;
 use crate::number;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
@@ -35,10 +36,18 @@ struct Found {
 
 /// The first of these seeds that finds a fault. With `confirm`, the same seed must pass without the fault.
 fn find(fault: Planted, mut seeds: Range<u64>, confirm: bool) -> Option<Found> {
-    if fault == Planted::LeaseNotChecked {
+    type Violation = fn(Option<Planted>, u64, bool) -> Option<(String, String)>;
+    let of_another_world: Option<Violation> = match fault {
+        Planted::LeaseNotChecked => Some(lease::violation),
+        Planted::DrainEnds | Planted::SuspensionEnds | Planted::DeletionHandsOver => {
+            Some(drains::violation)
+        }
+        _ => None,
+    };
+    if let Some(world) = of_another_world {
         return seeds.find_map(|seed| {
-            let (violation, _) = lease::violation(Some(fault), seed, false)?;
-            let found = !confirm || lease::violation(None, seed, false).is_none();
+            let (violation, _) = world(Some(fault), seed, false)?;
+            let found = !confirm || world(None, seed, false).is_none();
             found.then(|| Found {
                 seed,
                 rule: rule(&violation).to_owned(),

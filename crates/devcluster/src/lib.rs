@@ -8,7 +8,7 @@
 //! - `api`: the HTTP API as a tower service; lists and watches read the published state. `access`: authentication and
 //!   authorization.
 //! - `gc`, `controllers`: the parts of a controller manager: garbage collection by owner references, removal of a
-//!   namespace's content, and the controllers of StatefulSets, Deployments and ReplicaSets.
+//!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets and Jobs.
 //! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
 //!
 //! This crate does not depend on the driver.

@@ -1,4 +1,5 @@
-//! Finds an object's controller, and whether a pod runs. The driver does so at its start (spec K-2, O-34).
+//! Reads the driver's own pod and the controllers above it: at its start (spec K-2, O-34), and when it is asked to stop
+//! (spec O-66).
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -18,38 +19,99 @@ pub struct Reference {
     pub uid: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The kinds of controllers that the driver reads. Each keeps pods running by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControllerKind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    Job,
+}
+
+/// A pod, or a controller of pods.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Controlled {
     pub uid: String,
     pub controller: Option<Reference>,
     /// Whether it is a pod that runs and is not being deleted.
     pub runs: bool,
+    /// Whether it is being deleted.
+    pub is_deleted: bool,
+    /// The types of the conditions that are true.
+    pub conditions: Vec<String>,
+    pub spec: ControlledSpec,
+    /// The pods of a Job that have failed.
+    pub failed: i64,
+}
+
+/// The fields of `spec`, whichever the kind has.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlledSpec {
+    /// Of a pod.
+    pub restart_policy: Option<String>,
+    /// Of a Deployment, ReplicaSet or StatefulSet; the server's default is 1.
+    pub replicas: Option<i64>,
+    /// Of a Job; the server's default is 1.
+    pub parallelism: Option<i64>,
+    /// Of a Job.
+    pub suspend: Option<bool>,
+    /// Of a Job; the server's default is 6.
+    pub backoff_limit: Option<i64>,
+    /// Of a Job.
+    pub pod_failure_policy: Option<serde::de::IgnoredAny>,
+}
+
+impl ControllerKind {
+    /// `None` for kinds that the driver does not know.
+    pub fn of(reference: &Reference) -> Option<Self> {
+        let group = reference.api_version.split_once('/')?.0;
+        let all = [
+            Self::Deployment,
+            Self::ReplicaSet,
+            Self::StatefulSet,
+            Self::Job,
+        ];
+        all.into_iter().find(|kind| {
+            let (of_group, name, _) = kind.names();
+            (of_group, name) == (group, reference.kind.as_str())
+        })
+    }
+
+    /// The API group, the kind and the resource.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Deployment => ("apps", "Deployment", "deployments"),
+            Self::ReplicaSet => ("apps", "ReplicaSet", "replicasets"),
+            Self::StatefulSet => ("apps", "StatefulSet", "statefulsets"),
+            Self::Job => ("batch", "Job", "jobs"),
+        }
+    }
+}
+
+impl Controlled {
+    pub fn has_condition(&self, kind: &str) -> bool {
+        self.conditions.iter().any(|condition| condition == kind)
+    }
 }
 
 impl Calls {
-    /// Gets a pod's uid and controller; `None` if the API server reports no such pod. Any other 404 is an error.
+    /// Gets a pod; `None` if the API server reports no such pod. Any other 404 is an error.
     pub async fn controller_of_pod(&self, name: &str) -> Result<Option<Controlled>, Failure> {
         let path = self.core_path("pods", Some(name));
         self.controlled(path, "Pod", "pods", name).await
     }
 
-    /// Gets a ReplicaSet's uid and controller; as [`Calls::controller_of_pod`].
-    pub async fn controller_of_replica_set(
+    /// Gets a controller; as [`Calls::controller_of_pod`].
+    pub async fn controller(
         &self,
+        kind: ControllerKind,
         name: &str,
     ) -> Result<Option<Controlled>, Failure> {
+        let (group, kind, resource) = kind.names();
         let namespace = self.namespace();
-        let path = path(&[
-            "apis",
-            "apps",
-            "v1",
-            "namespaces",
-            namespace,
-            "replicasets",
-            name,
-        ]);
-        self.controlled(path, "ReplicaSet", "replicasets", name)
-            .await
+        let path = path(&["apis", group, "v1", "namespaces", namespace, resource, name]);
+        self.controlled(path, kind, resource, name).await
     }
 
     async fn controlled(
@@ -83,11 +145,19 @@ fn read(json: &str) -> Result<Controlled, String> {
     #[derive(Deserialize)]
     struct Wire {
         metadata: Meta,
+        spec: Option<ControlledSpec>,
         status: Option<Status>,
     }
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     struct Status {
         phase: Option<String>,
+        conditions: Option<Vec<Condition>>,
+        failed: Option<i64>,
+    }
+    #[derive(Deserialize)]
+    struct Condition {
+        r#type: String,
+        status: String,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -107,10 +177,18 @@ fn read(json: &str) -> Result<Controlled, String> {
     let controller = owners
         .into_iter()
         .find(|owner| owner.controller == Some(true));
-    let phase = wire.status.and_then(|status| status.phase);
+    let is_deleted = wire.metadata.deletion_timestamp.is_some();
+    let status = wire.status.unwrap_or_default();
+    let conditions = status.conditions.unwrap_or_default().into_iter();
     Ok(Controlled {
-        runs: phase.as_deref() == Some("Running") && wire.metadata.deletion_timestamp.is_none(),
+        runs: status.phase.as_deref() == Some("Running") && !is_deleted,
         uid: wire.metadata.uid,
         controller: controller.map(|owner| owner.reference),
+        is_deleted,
+        conditions: (conditions.filter(|condition| condition.status == "True"))
+            .map(|condition| condition.r#type)
+            .collect(),
+        spec: wire.spec.unwrap_or_default(),
+        failed: status.failed.unwrap_or_default(),
     })
 }

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use tracing::{Level, debug};
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
-pub use controllers::{Controlled, Reference};
+pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
 pub use made::{CallMade, ServerIsBack};
 pub use pod_groups::PodGroupSeen;

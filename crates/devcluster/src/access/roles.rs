@@ -40,6 +40,7 @@ pub fn default_roles() -> Vec<Value> {
         rule(&[""], plain, looks),
         rule(&[""], &["namespaces"], looks),
         rule(&["coordination.k8s.io"], &["leases"], looks),
+        rule(&["batch"], &["jobs", "jobs/status"], looks),
     ];
     let mut edit = view.clone();
     edit.extend([
@@ -51,6 +52,7 @@ pub fn default_roles() -> Vec<Value> {
             &["create"],
         ),
         rule(&["coordination.k8s.io"], &["leases"], writes),
+        rule(&["batch"], &["jobs"], writes),
     ]);
     let mut admin = edit.clone();
     admin.push(rule(

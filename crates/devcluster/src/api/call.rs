@@ -34,6 +34,10 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 /// The time limit of every request but a watch, unless the client sets a shorter one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A real server's warning about a Job that is deleted without a propagation policy.
+const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set \
+     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// A request whose body has been read.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
@@ -319,6 +323,9 @@ impl<'a> Call<'a> {
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;
+                if key.resource == Resource::Jobs && options.propagation.is_none() {
+                    self.warnings.push(PRESERVED.to_owned());
+                }
                 Ok((Write::Delete { key, options }, dry_run))
             }
             _ => Err(ApiError::method_not_allowed()),

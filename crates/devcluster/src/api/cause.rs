@@ -50,6 +50,17 @@ impl Causes {
         self.push("FieldValueInvalid", field, message);
     }
 
+    /// The object at this path is invalid as a whole.
+    pub fn invalid_as_whole(&mut self, field: impl Into<String>, detail: &str) {
+        let message = format!("Invalid value: {detail}");
+        self.push("FieldValueInvalid", field, message);
+    }
+
+    pub fn too_many(&mut self, field: impl Into<String>, count: usize, limit: usize) {
+        let message = format!("Too many: {count}: must have at most {limit} items");
+        self.push("FieldValueTooMany", field, message);
+    }
+
     /// The field must not be set or changed.
     pub fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
         self.push("FieldValueForbidden", field, format!("Forbidden: {detail}"));
@@ -81,7 +92,7 @@ impl Causes {
         }
     }
 
-    pub fn duplicate(&mut self, field: impl Into<String>, value: &str) {
+    pub fn duplicate(&mut self, field: impl Into<String>, value: impl Serialize) {
         let message = format!("Duplicate value: {}", json!(value));
         self.push("FieldValueDuplicate", field, message);
     }

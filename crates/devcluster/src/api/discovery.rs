@@ -147,10 +147,11 @@ fn served() -> Vec<Served> {
 }
 
 /// The named API groups. Each has version `v1` only.
-pub(crate) const GROUPS: [&str; 6] = [
+pub(crate) const GROUPS: [&str; 7] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
+    "batch",
     "coordination.k8s.io",
     "events.k8s.io",
     "rbac.authorization.k8s.io",

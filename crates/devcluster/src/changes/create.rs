@@ -7,6 +7,7 @@ use super::quota;
 use super::update::Owners;
 use super::write::{Answer, Part, WriteContext};
 use crate::api::status::ApiError;
+use crate::objects::jobs;
 use crate::objects::object::{Key, set, text, unset};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
@@ -53,7 +54,7 @@ impl State {
             &["metadata", "creationTimestamp"],
             context.text(),
         );
-        if resource == Resource::Pods || resource.is_workload() {
+        if resource.has_generation() {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
         defaults::admit(resource, &mut object);
@@ -63,6 +64,9 @@ impl State {
             if let Some(status) = defaults::first_status(resource, &object) {
                 set(&mut object, &["status"], status);
             }
+        }
+        if resource == Resource::Jobs {
+            jobs::generate_selector(&mut object);
         }
         if resource == Resource::Services {
             self.assign_cluster_ip(&mut object);

@@ -1,9 +1,10 @@
-//! The controllers of StatefulSets, Deployments and ReplicaSets: they create, replace and delete pods.
+//! The controllers of StatefulSets, Deployments, ReplicaSets and Jobs: they create, replace and delete pods.
 //!
-//! A set is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
+//! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
 //! not adopt orphans, keep no revisions to roll back to, and count a pod as available as soon as it is ready.
 
 mod deployment;
+mod job;
 mod pods;
 mod replica_set;
 mod stateful_set;
@@ -20,42 +21,60 @@ use crate::changes::write::{Part, Write};
 use crate::objects::object::{Key, Object, at, entries};
 use crate::objects::resource::Resource;
 use crate::storage::server::Store;
-use crate::storage::store::{Event, State};
+use crate::storage::store::{Event, EventKind, State};
 use crate::storage::work_queue::WorkQueue;
 
 /// The delay before a refused write is retried, for example one that a quota refuses.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Reconciles all sets until the cluster stops. It holds `_alive` until it ends.
+/// Reconciles all sets and Jobs until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut queue = WorkQueue::new(&store);
-    let ours = |key: &Key| key.resource.is_workload();
-    while let Some(mut keys) = queue.next(ours, affected).await {
+    let mut backoffs = job::Backoffs::new();
+    while let Some(mut keys) = queue.next(|key| has_pods(key.resource), affected).await {
         while let Some(key) = queue.due() {
             keys.insert(key);
         }
         for key in keys {
-            if !reconcile(&store, &key).await {
+            if key.resource == Resource::Jobs {
+                let outcome = job::reconcile(&store, &mut backoffs, &key).await;
+                let retry = outcome.is_refused.then_some(RETRY_DELAY);
+                if let Some(wait) = outcome.wait.into_iter().chain(retry).min() {
+                    queue.later(key, wait);
+                }
+            } else if !reconcile(&store, &key).await {
                 queue.later(key, RETRY_DELAY);
             }
         }
     }
 }
 
-/// Adds the sets that an event may affect.
+/// Whether this is a kind whose pods the controllers create.
+fn has_pods(resource: Resource) -> bool {
+    resource.is_workload() || resource == Resource::Jobs
+}
+
+/// Adds what an event may affect: sets, Jobs, and pods that a Job has left.
 fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
-    if object.key().resource.is_workload() {
+    let resource = object.key().resource;
+    if has_pods(resource) {
         due.insert(object.key().clone());
     }
-    if object.key().resource == Resource::Pods || object.key().resource.is_workload() {
+    if resource == Resource::Jobs && event.kind() == EventKind::Deleted {
+        due.extend(job::left_by(state, object));
+    }
+    if resource == Resource::Pods || resource.is_workload() {
         let owners = object.owners().filter_map(|owner| state.by_uid(owner.uid));
-        let sets = owners.filter(|owner| owner.key().resource.is_workload());
+        let sets = owners.filter(|owner| has_pods(owner.key().resource));
         due.extend(sets.map(|owner| owner.key().clone()));
+    }
+    if resource == Resource::Pods && job::is_stray(state, object) {
+        due.insert(object.key().clone());
     }
 }
 
-/// Reconciles one set. Returns whether all its writes were accepted.
+/// Reconciles one set, or a pod that a Job has left. Returns whether all its writes were accepted.
 async fn reconcile(store: &Store, key: &Key) -> bool {
     let state = store.state();
     let Some(set) = state.get(key) else {
@@ -66,6 +85,7 @@ async fn reconcile(store: &Store, key: &Key) -> bool {
         Resource::Deployments => deployment::reconcile(&state, set, &mut writes),
         Resource::ReplicaSets => replica_set::reconcile(&state, set, &mut writes),
         Resource::StatefulSets => stateful_set::reconcile(&state, set, &mut writes),
+        Resource::Pods => writes = job::settle_stray(&state, set),
         _ => {}
     }
     let mut accepted = true;

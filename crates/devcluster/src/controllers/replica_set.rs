@@ -55,7 +55,7 @@ fn new_pod(owner: &Object) -> Value {
 /// youngest.
 type Rank = (bool, u8, bool, i64, Reverse<String>, Reverse<u64>, Arc<str>);
 
-fn rank(pod: &Object) -> Rank {
+pub(super) fn rank(pod: &Object) -> Rank {
     let value = pod.value();
     let cost = at(value, &["metadata", "annotations", DELETION_COST])
         .and_then(Value::as_str)

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use super::jobs;
 use super::object::{at, entries, list, number, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
@@ -45,6 +46,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 default(object, &["status", "allocatable", &name], amount);
             }
         }
+        Resource::Jobs => jobs::fill(object),
         resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
     }
@@ -99,6 +101,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
             validate_binding(resource, object, causes);
         }
         Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
+        Resource::Jobs => jobs::validate(object, causes),
         resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
     }
@@ -295,6 +298,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes)
             let role = new.get("roleRef").cloned().unwrap_or_default();
             causes.invalid("roleRef", &role, "cannot change roleRef");
         }
+        Resource::Jobs => jobs::change(old, new, causes),
         resource if resource.is_workload() => workloads::change(resource, old, new, causes),
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod depth;
 pub(crate) mod ids;
+pub(crate) mod jobs;
 pub(crate) mod kinds;
 pub(crate) mod label_selector;
 pub(crate) mod messages;

@@ -1,6 +1,7 @@
 //! The kinds of objects that this server stores, and their properties.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
@@ -34,6 +35,7 @@ pub enum Resource {
     Deployments,
     ReplicaSets,
     StatefulSets,
+    Jobs,
 }
 
 /// The properties of a kind.
@@ -98,7 +100,7 @@ where
     }
 }
 
-static TRAITS: [Traits; 18] = [
+static TRAITS: [Traits; 19] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -159,10 +161,11 @@ static TRAITS: [Traits; 18] = [
     workload::<Deployment>(&["deploy"]),
     workload::<ReplicaSet>(&["rs"]),
     workload::<StatefulSet>(&["sts"]),
+    workload::<Job>(&[]),
 ];
 
 impl Resource {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -181,7 +184,13 @@ impl Resource {
         Self::Deployments,
         Self::ReplicaSets,
         Self::StatefulSets,
+        Self::Jobs,
     ];
+
+    /// Whether objects of this kind count the changes of their spec in `metadata.generation`.
+    pub fn has_generation(self) -> bool {
+        self.is_workload() || matches!(self, Self::Pods | Self::Jobs)
+    }
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.
     pub fn is_workload(self) -> bool {

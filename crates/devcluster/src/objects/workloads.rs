@@ -68,18 +68,7 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) 
         causes.invalid("spec.template.metadata.labels", labels, detail);
     }
     let template = with_claimed_volumes(object, template);
-    let mut of_pods = Causes::default();
-    validate_pod::pod(&template, &mut of_pods);
-    validate::labels(
-        &template,
-        &["metadata", "labels"],
-        "metadata.labels",
-        &mut of_pods,
-    );
-    for cause in &mut of_pods.0 {
-        cause.field = format!("spec.template.{}", cause.field);
-    }
-    causes.extend(of_pods);
+    validate_template(&template, causes);
     let policy = text(&template, &["spec", "restartPolicy"]);
     if policy != "Always" {
         causes.not_supported("spec.template.spec.restartPolicy", policy, &["Always"]);
@@ -89,6 +78,22 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) 
         let detail = "must be 'OrderedReady' or 'Parallel'";
         causes.invalid("spec.podManagementPolicy", management, detail);
     }
+}
+
+/// Validates a pod template, whose fields are below `spec.template`.
+pub(super) fn validate_template(template: &Value, causes: &mut Causes) {
+    let mut of_pods = Causes::default();
+    validate_pod::pod(template, &mut of_pods);
+    validate::labels(
+        template,
+        &["metadata", "labels"],
+        "metadata.labels",
+        &mut of_pods,
+    );
+    for cause in &mut of_pods.0 {
+        cause.field = format!("spec.template.{}", cause.field);
+    }
+    causes.extend(of_pods);
 }
 
 /// The pod template of a set, with the volumes from its claim templates added.

@@ -76,7 +76,7 @@ async fn an_owner_of_an_unknown_kind_is_assumed_to_exist() {
     let cluster = cluster();
     let mut owned = pod("a");
     owned["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}]);
+        json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "j", "uid": "u"}]);
     post(&cluster, &pods(""), &owned).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(get(&cluster, &pods("/a")).await.0, 200);

@@ -190,14 +190,16 @@ const BINDINGS: [Column; 6] = [
 
 const READY: Column = Column::text("Ready", "Number of the pod with ready state");
 
-const CONTAINERS: Column = Column::wide("Containers", "Names of each container in the template.");
+pub(super) const CONTAINERS: Column =
+    Column::wide("Containers", "Names of each container in the template.");
 
-const IMAGES: Column = Column::wide(
+pub(super) const IMAGES: Column = Column::wide(
     "Images",
     "Images referenced by each container in the template.",
 );
 
-const SELECTOR: Column = Column::wide("Selector", "The labels of the pods that it makes.");
+pub(super) const SELECTOR: Column =
+    Column::wide("Selector", "The labels of the pods that it makes.");
 
 const STATEFUL_SETS: [Column; 5] = [NAME, READY, AGE, CONTAINERS, IMAGES];
 
@@ -260,6 +262,7 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::Deployments => &DEPLOYMENTS,
         Resource::ReplicaSets => &REPLICA_SETS,
         Resource::StatefulSets => &STATEFUL_SETS,
+        Resource::Jobs => &super::jobs::COLUMNS,
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
         Resource::Deployments | Resource::ReplicaSets | Resource::StatefulSets => {
             set(resource, object, name, age)
         }
+        Resource::Jobs => job(object, name, age, now),
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => {
             vec![name, field(&["metadata", "creationTimestamp"])]
         }
@@ -65,14 +66,28 @@ fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
         ],
         _ => vec![name, ready.into(), age],
     };
-    let containers = list(set, &["spec", "template", "spec", "containers"]);
-    for field in ["name", "image"] {
-        let each: Vec<&str> = containers.iter().map(|c| text(c, &[field])).collect();
-        cells.push(each.join(",").into());
-    }
+    cells.extend(containers(set));
     if resource != Resource::StatefulSets {
         cells.push(labels(set, &["spec", "selector", "matchLabels"]).into());
     }
+    cells
+}
+
+/// The names and the images of a template's containers.
+fn containers(set: &Value) -> [Value; 2] {
+    let containers = list(set, &["spec", "template", "spec", "containers"]);
+    ["name", "image"].map(|field| {
+        let each: Vec<&str> = containers.iter().map(|c| text(c, &[field])).collect();
+        each.join(",").into()
+    })
+}
+
+fn job(job: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
+    let mut cells = vec![name];
+    cells.extend(super::jobs::cells(job, now));
+    cells.push(age);
+    cells.extend(containers(job));
+    cells.push(labels(job, &["spec", "selector", "matchLabels"]).into());
     cells
 }
 

@@ -2,6 +2,7 @@
 
 mod age;
 mod columns;
+mod jobs;
 mod kinds;
 mod pods;
 

@@ -1,0 +1,176 @@
+//! Reads after a signal why the driver's pod is being stopped. It is bounded, and hands over where nothing is learned.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use crate::config::Config;
+use crate::driver::owner_chain::OwnerChain;
+use crate::kubernetes::calls::{Controlled, ControllerKind, Reference};
+use crate::kubernetes::{Calls, Failure, Kind};
+use crate::telemetry::millis;
+
+use super::{Evidence, Meaning, OwnPod, Owner, Workload, may_change, meaning};
+
+/// How long it may take to learn what a signal means, at most.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// It takes no larger part of `shutdown.grace` than this, as a divisor.
+const SHARE: u32 = 5;
+
+/// The part of the time after which the second look begins.
+const SECOND_LOOK: f64 = 0.75;
+
+/// The interval between attempts while the API server does not answer.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Reads the driver's pod and its controllers.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    calls: Calls,
+    pod: String,
+    /// The pod and its controllers at the start; `None` until they are known.
+    chain: Option<OwnerChain>,
+    has_standby: bool,
+    limit: Duration,
+}
+
+impl Reader {
+    /// `None` outside a cluster.
+    pub fn new(config: &Config, calls: Calls) -> Option<Self> {
+        Some(Self {
+            calls,
+            pod: config.driver.pod_name.clone()?,
+            chain: None,
+            has_standby: config.ha.lease,
+            limit: LIMIT.min(config.shutdown.grace / SHARE),
+        })
+    }
+
+    /// From now on these calls are used.
+    pub fn use_calls(&mut self, calls: &Calls) {
+        self.calls = calls.clone();
+    }
+
+    pub fn know(&mut self, chain: Option<&OwnerChain>) {
+        self.chain = chain.cloned();
+    }
+
+    /// What the signal that came now means. Takes 2 s at most, and less with a short `shutdown.grace` (spec O-66).
+    pub async fn learn(self) -> Meaning {
+        let began = Instant::now();
+        let (meaning, why) = self.learn_since(began).await;
+        tracing::info!(
+            meaning = ?meaning,
+            why,
+            duration_ms = millis(began.elapsed()),
+            "asked to stop: what it means for the application is learned"
+        );
+        meaning
+    }
+
+    async fn learn_since(&self, began: Instant) -> (Meaning, &'static str) {
+        let until = began + self.limit;
+        let first = match timeout_at(until, self.read_until_answered()).await {
+            Ok(Ok(evidence)) => evidence,
+            Ok(Err(failure)) => {
+                tracing::warn!(
+                    error = %failure,
+                    rule = failure.missing_right().map(|right| right.rule()),
+                    hint = "grant it: see docs/kubernetes.md, \"Rights\"",
+                    "why this driver is asked to stop cannot be read"
+                );
+                return (Meaning::HandOver, "a right is missing");
+            }
+            Err(_) => return (Meaning::HandOver, "the API server does not answer"),
+        };
+        let decided = meaning(&first, self.has_standby);
+        if decided.0 != Meaning::HandOver || !may_change(&first) {
+            return decided;
+        }
+        sleep_until(began + self.limit.mul_f64(SECOND_LOOK)).await;
+        match timeout_at(until, self.read()).await {
+            Ok(Ok(second)) => meaning(&second, self.has_standby),
+            _ => decided,
+        }
+    }
+
+    /// # Errors
+    /// If a right is missing: then there will be no answer.
+    async fn read_until_answered(&self) -> Result<Evidence, Failure> {
+        loop {
+            match self.read().await {
+                Err(failure) if failure.kind != Kind::Rights => {
+                    tracing::debug!(error = %failure, "the driver's pod or its controller is not read");
+                    sleep(RETRY).await;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Evidence, Failure> {
+        let own = self.chain.as_ref().map(|chain| chain.pod.uid.as_str());
+        let pod = self.calls.controller_of_pod(&self.pod).await?;
+        // A StatefulSet gives the name to the next pod.
+        let pod = pod.filter(|pod| own.is_none_or(|own| own == pod.uid));
+        let owner = match &pod {
+            Some(pod) => self.owner(pod.controller.as_ref()).await?,
+            None => self.known_top().await?,
+        };
+        Ok(Evidence {
+            pod: pod.as_ref().map_or(OwnPod::Gone, OwnPod::of),
+            owner,
+        })
+    }
+
+    async fn owner(&self, controller: Option<&Reference>) -> Result<Owner, Failure> {
+        let Some(controller) = controller else {
+            return Ok(Owner::None);
+        };
+        if ControllerKind::of(controller) != Some(ControllerKind::ReplicaSet) {
+            return self.top(controller).await;
+        }
+        match self
+            .existing(ControllerKind::ReplicaSet, controller)
+            .await?
+        {
+            // Its Deployment may go on with another one.
+            None => self.known_top().await,
+            Some(set) => match &set.controller {
+                Some(above) => self.top(above).await,
+                None => Ok(Owner::Exists(Workload::of(
+                    ControllerKind::ReplicaSet,
+                    &set,
+                ))),
+            },
+        }
+    }
+
+    /// The top controller that the start has found.
+    async fn known_top(&self) -> Result<Owner, Failure> {
+        match &self.chain {
+            Some(chain) if chain.top == chain.pod => Ok(Owner::None),
+            Some(chain) => self.top(&chain.top).await,
+            None => Ok(Owner::NeverRead),
+        }
+    }
+
+    async fn top(&self, reference: &Reference) -> Result<Owner, Failure> {
+        let Some(kind) = ControllerKind::of(reference) else {
+            return Ok(Owner::Unknown);
+        };
+        let read = self.existing(kind, reference).await?;
+        Ok(read.map_or(Owner::Gone, |read| Owner::Exists(Workload::of(kind, &read))))
+    }
+
+    /// `None` if it does not exist, or if another object has its name.
+    async fn existing(
+        &self,
+        kind: ControllerKind,
+        reference: &Reference,
+    ) -> Result<Option<Controlled>, Failure> {
+        let read = self.calls.controller(kind, &reference.name).await?;
+        Ok(read.filter(|read| read.uid == reference.uid))
+    }
+}

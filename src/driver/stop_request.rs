@@ -1,0 +1,124 @@
+//! A request to stop, and what it means: at once, or after the cause of the signal was read (spec O-66).
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use tokio::time::Instant;
+
+use crate::config::{Config, OnSignal};
+use crate::kubernetes::Calls;
+
+use super::owner_chain::OwnerChain;
+use super::signal_cause::Meaning;
+use super::signal_cause::reading::Reader;
+
+/// What asks the driver to stop, from its start to its end. The first request counts.
+pub(super) struct StopRequest {
+    configured: OnSignal,
+    /// What `auto` means outside a cluster.
+    outside: Meaning,
+    /// `None` outside a cluster.
+    reader: Option<Reader>,
+    grace: Duration,
+    made: Option<Made>,
+}
+
+struct Made {
+    at: Instant,
+    way: Way,
+}
+
+enum Way {
+    Known(Meaning),
+    Learning(LocalBoxFuture<'static, Meaning>),
+}
+
+impl StopRequest {
+    /// `calls` read the driver's pod until there are others.
+    pub(super) fn awaited(config: &Config, calls: Calls) -> Self {
+        Self {
+            configured: config.shutdown.on_signal,
+            // A standby goes on with the application.
+            outside: match config.ha.lease {
+                true => Meaning::HandOver,
+                false => Meaning::End,
+            },
+            reader: Reader::new(config, calls),
+            grace: config.shutdown.grace,
+            made: None,
+        }
+    }
+
+    /// The driver's controllers are known now.
+    pub(super) fn know(&mut self, chain: Option<&OwnerChain>) {
+        if let Some(reader) = &mut self.reader {
+            reader.know(chain);
+        }
+    }
+
+    /// The driver's pod is read by these calls from now on.
+    pub(super) fn use_calls(&mut self, calls: &Calls) {
+        if let Some(reader) = &mut self.reader {
+            reader.use_calls(calls);
+        }
+    }
+
+    /// `way`: `None` for a signal.
+    pub(super) fn make(&mut self, way: Option<OnSignal>) {
+        if self.made.is_some() {
+            return;
+        }
+        let way = match (way.unwrap_or(self.configured), &self.reader) {
+            (OnSignal::HandOver, _) => Way::Known(Meaning::HandOver),
+            (OnSignal::End, _) => Way::Known(Meaning::End),
+            (OnSignal::Auto, None) => Way::Known(self.outside),
+            (OnSignal::Auto, Some(reader)) => Way::Learning(reader.clone().learn().boxed_local()),
+        };
+        let at = Instant::now();
+        self.made = Some(Made { at, way });
+    }
+
+    pub(super) fn is_made(&self) -> bool {
+        self.made.is_some()
+    }
+
+    /// Whether it has been made and its meaning is not known yet.
+    pub(super) fn is_open(&self) -> bool {
+        let way = self.made.as_ref().map(|made| &made.way);
+        matches!(way, Some(Way::Learning(_)))
+    }
+
+    /// `None` as long as it is not made, or its meaning is not known yet.
+    pub(super) fn known(&self) -> Option<Meaning> {
+        match self.made.as_ref()?.way {
+            Way::Known(meaning) => Some(meaning),
+            Way::Learning(_) => None,
+        }
+    }
+
+    /// Waits until a request is made and its meaning known. May be dropped and called again.
+    pub(super) async fn meaning(&mut self) -> Meaning {
+        let Some(made) = &mut self.made else {
+            return std::future::pending().await;
+        };
+        let meaning = match &mut made.way {
+            Way::Known(meaning) => return *meaning,
+            Way::Learning(learning) => learning.await,
+        };
+        made.way = Way::Known(meaning);
+        meaning
+    }
+
+    /// When the time to end the application is over.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        Some(self.made.as_ref()?.at + self.grace)
+    }
+
+    /// How much of that time is left.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline().map_or(self.grace, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        })
+    }
+}
