@@ -9,17 +9,18 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const LIBRARIES: &str = "/usr/share/gocode";
 
 /// The program that renders charts.
 struct Renderer {
     program: PathBuf,
-    directory: TempDir,
 }
+
+static RENDERER: LazyLock<Option<Renderer>> = LazyLock::new(Renderer::build);
 
 impl Renderer {
     /// `None` where Go is missing, which is told past the test harness.
@@ -30,16 +31,16 @@ impl Renderer {
             let _ = writeln!(std::io::stderr(), "skipped: the chart needs Go and Sprig");
             return None;
         }
-        let directory = tempfile::tempdir().unwrap();
-        let program = directory.path().join("render");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = directory.join("render-chart");
         let mut build = Command::new("go");
         build.args(["build", "-o"]).arg(&program);
         build.arg("tests/chart/render.go");
         build.env("GO111MODULE", "off").env("GOPATH", LIBRARIES);
-        build.env("GOCACHE", directory.path().join("cache"));
+        build.env("GOCACHE", directory.join("go-cache"));
         let built = build.output().unwrap();
         assert!(built.status.success(), "{built:?}");
-        Some(Self { program, directory })
+        Some(Self { program })
     }
 
     fn render(&self, values: &Value) -> Output {
@@ -63,8 +64,9 @@ impl Renderer {
     }
 
     /// What the command prints for the configuration file that the chart has written.
-    fn printed(&self, objects: &[Value], kind: &str) -> Vec<Value> {
-        let file = self.directory.path().join("boatswain.toml");
+    fn printed(objects: &[Value], kind: &str) -> Vec<Value> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("boatswain.toml");
         let toml = &of_kind(objects, "ConfigMap")["data"]["boatswain.toml"];
         std::fs::write(&file, toml.as_str().unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_boatswain"));
@@ -131,7 +133,7 @@ fn configurations() -> Vec<(&'static str, Value)> {
             "certificate_file": "/etc/tls/tls.crt", "key_file": "/etc/tls/tls.key",
         }),
     );
-    certificate["backend"] = json!({"listen": "0.0.0.0:7078"});
+    certificate["backend"] = json!({"listen": "0.0.0.0:7078", "url": "https://etl.jobs:7078"});
     certificate["executors"] = json!({"pod_name_prefix": "other"});
     certificate["ha"] = json!({"lease": true});
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
@@ -178,13 +180,13 @@ fn normalized(object: &Value) -> Value {
 // spec: O-51
 #[test]
 fn the_chart_and_the_command_print_the_same_objects() {
-    let Some(renderer) = Renderer::build() else {
+    let Some(renderer) = &*RENDERER else {
         return;
     };
     for (kind, config) in configurations() {
         let values = json!({"config": config, "kind": kind, "fullnameOverride": "driver"});
         let chart = renderer.objects(&values);
-        let printed = renderer.printed(&chart, kind);
+        let printed = Renderer::printed(&chart, kind);
         assert_eq!(chart.len(), printed.len(), "{config}");
         for object in &printed {
             let of_chart = of_kind(&chart, object["kind"].as_str().unwrap());
@@ -196,11 +198,11 @@ fn the_chart_and_the_command_print_the_same_objects() {
 // spec: O-51
 #[test]
 fn the_charts_own_values_run_and_have_each_option_of_its_schema() {
-    let Some(renderer) = Renderer::build() else {
+    let Some(renderer) = &*RENDERER else {
         return;
     };
     let objects = renderer.objects(&json!({}));
-    let printed = renderer.printed(&objects, "job");
+    let printed = Renderer::printed(&objects, "job");
     assert_eq!(objects.len(), printed.len());
     assert_eq!(
         of_kind(&objects, "Job")["metadata"]["name"],
@@ -238,7 +240,7 @@ fn assert_same_keys(schema: &Value, values: &Value, place: &str) {
 // spec: O-51
 #[test]
 fn options_of_the_chart_add_a_budget_a_policy_and_a_monitor() {
-    let Some(renderer) = Renderer::build() else {
+    let Some(renderer) = &*RENDERER else {
         return;
     };
     let mut config = with("ha", json!({"lease": true}));
