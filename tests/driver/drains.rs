@@ -17,7 +17,7 @@ use crate::server::{Network, Server, config};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-const SETS: [&str; 2] = ["deployments", "statefulsets"];
+const CONTROLLERS: [&str; 3] = ["deployments", "statefulsets", "jobs"];
 
 /// Longer than it takes to learn what a signal means.
 const LEARNED: Duration = Duration::from_secs(2);
@@ -35,10 +35,11 @@ async fn ask(server: &Server, method: Method, path: &str, body: Value) {
 }
 
 fn path(kind: &str) -> String {
-    format!("/apis/apps/v1/namespaces/default/{kind}")
+    let group = if kind == "jobs" { "batch" } else { "apps" };
+    format!("/apis/{group}/v1/namespaces/default/{kind}")
 }
 
-/// Creates a Deployment or StatefulSet `driver`.
+/// Creates a controller `driver` with as many pods.
 async fn create(server: &Server, kind: &str, replicas: u32) {
     let labels = json!({"app": "driver"});
     let pod = json!({"containers": [{"name": "driver", "image": "none"}]});
@@ -49,13 +50,32 @@ async fn create(server: &Server, kind: &str, replicas: u32) {
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     });
+    let job = json!({
+        "metadata": {"name": "driver"},
+        "spec": {
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"restartPolicy": "Never", "containers": pod["containers"]},
+            },
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [{
+                "action": "Ignore",
+                "onExitCodes": {"operator": "In", "values": [75]},
+            }]},
+        },
+    });
+    let set = if kind == "jobs" { job } else { set };
     ask(server, Method::POST, &path(kind), set).await;
     seconds(5).await;
 }
 
+/// A Job is suspended or resumed.
 async fn scale(server: &Server, kind: &str, replicas: u32) {
     let path = format!("{}/driver", path(kind));
-    let patch = json!({"spec": {"replicas": replicas}});
+    let patch = match kind {
+        "jobs" => json!({"spec": {"suspend": replicas == 0}}),
+        _ => json!({"spec": {"replicas": replicas}}),
+    };
     ask(server, Method::PATCH, &path, patch).await;
     sleep(Duration::from_millis(1)).await;
 }
@@ -71,6 +91,7 @@ async fn own_pod(server: &Server) -> String {
     let mut pods = state.pods("default").filter(|pod| {
         pod["metadata"]["labels"]["app"] == "driver"
             && pod["metadata"]["deletionTimestamp"].is_null()
+            && pod["status"]["phase"] == "Running"
     });
     pods.next().unwrap()["metadata"]["name"]
         .as_str()
@@ -87,7 +108,8 @@ async fn keep(server: &Server, pod: &str) {
 /// The uids of the executors' pods, by name.
 async fn executors(server: &Server) -> BTreeMap<String, String> {
     let pods = server.pods().await.into_iter();
-    pods.filter(|(name, _)| name.contains("-exec-")).collect()
+    pods.filter(|(name, _)| !name.starts_with("driver"))
+        .collect()
 }
 
 /// The record's data; `None` if there is no record.
@@ -133,7 +155,7 @@ impl Driver {
 #[actix::test]
 async fn a_drained_driver_hands_over_and_its_successor_finds_every_executor() {
     tokio::time::pause();
-    for kind in SETS {
+    for kind in CONTROLLERS {
         let server = Server::start();
         create(&server, kind, 1).await;
         let pod = own_pod(&server).await;
@@ -158,7 +180,7 @@ async fn a_drained_driver_hands_over_and_its_successor_finds_every_executor() {
 #[actix::test]
 async fn a_driver_that_is_scaled_to_0_lets_its_executors_go_and_a_later_one_has_the_same_targets() {
     tokio::time::pause();
-    for kind in SETS {
+    for kind in CONTROLLERS {
         let server = Server::start();
         create(&server, kind, 1).await;
         let more = ["failures.max=1"];
@@ -178,7 +200,8 @@ async fn a_driver_that_is_scaled_to_0_lets_its_executors_go_and_a_later_one_has_
         assert_eq!(left["finished"], Value::Null, "{left}");
 
         scale(&server, kind, 1).await;
-        seconds(1).await;
+        // A Job pauses before its next pod.
+        seconds(30).await;
         let second = Driver::start(&server, 2, &own_pod(&server).await, &more);
         seconds(60).await;
         let after = executors(&server).await;
@@ -192,11 +215,36 @@ async fn a_driver_that_is_scaled_to_0_lets_its_executors_go_and_a_later_one_has_
     }
 }
 
+// spec: O-67, A-80
+#[actix::test]
+async fn executors_of_sets_are_let_go_with_their_set_and_a_later_driver_makes_it_again() {
+    tokio::time::pause();
+    for strategy in ["statefulset", "deployment"] {
+        let server = Server::start();
+        create(&server, "deployments", 1).await;
+        let strategy = format!("allocation.strategy={strategy}");
+        let pod = own_pod(&server).await;
+        let network = Server::of(server.cluster.clone());
+        let first = Driver::with_executors(&network, 1, &pod, &[&strategy]).await;
+        scale(&server, "deployments", 0).await;
+        assert_eq!(first.signalled().await.0, Exit::Superseded, "{strategy}");
+        // Its process is over, and with it all its actors.
+        network.set_network(Network::Silent).await;
+        seconds(60).await;
+        assert_eq!(executors(&server).await, BTreeMap::new(), "{strategy}");
+        scale(&server, "deployments", 1).await;
+        seconds(1).await;
+        let pod = own_pod(&server).await;
+        let second = Driver::with_executors(&server, 2, &pod, &[&strategy]).await;
+        assert_eq!(second.handle.look().await.unwrap().entries.len(), 3);
+    }
+}
+
 // spec: O-66, O-11
 #[actix::test]
 async fn a_driver_whose_controller_is_deleted_ends_the_application() {
     tokio::time::pause();
-    for kind in SETS {
+    for kind in CONTROLLERS {
         for propagation in ["Background", "Foreground"] {
             let server = Server::start();
             create(&server, kind, 1).await;
@@ -216,6 +264,24 @@ async fn a_driver_whose_controller_is_deleted_ends_the_application() {
 
 // spec: O-66
 #[actix::test]
+async fn a_driver_whose_job_has_come_to_its_end_ends_the_application() {
+    tokio::time::pause();
+    let server = Server::start();
+    create(&server, "jobs", 1).await;
+    let pod = own_pod(&server).await;
+    let driver = Driver::with_executors(&server, 1, &pod, &[]).await;
+    let path = format!("{}/driver", path("jobs"));
+    let deadline = json!({"spec": {"activeDeadlineSeconds": 1}});
+    ask(&server, Method::PATCH, &path, deadline).await;
+    seconds(1).await;
+    assert_eq!(driver.signalled().await.0, Exit::Clean);
+    seconds(60).await;
+    assert_eq!(executors(&server).await, BTreeMap::new());
+    assert_eq!(record(&server).await.unwrap()["finished"], "0");
+}
+
+// spec: O-66
+#[actix::test]
 async fn a_driver_in_a_bare_pod_hands_over_only_to_its_own_restart() {
     tokio::time::pause();
     for (policy, deleted, exit) in [
@@ -225,15 +291,15 @@ async fn a_driver_in_a_bare_pod_hands_over_only_to_its_own_restart() {
     ] {
         let server = Server::start();
         let pod = json!({
-            "metadata": {"name": "alone"},
+            "metadata": {"name": "driver-alone"},
             "spec": {"restartPolicy": policy, "containers": [{"name": "driver", "image": "none"}]},
         });
         ask(&server, Method::POST, PODS, pod).await;
         seconds(5).await;
-        let driver = Driver::with_executors(&server, 1, "alone", &[]).await;
+        let driver = Driver::with_executors(&server, 1, "driver-alone", &[]).await;
         let before = executors(&server).await;
         if deleted {
-            delete(&server, &format!("{PODS}/alone")).await;
+            delete(&server, &format!("{PODS}/driver-alone")).await;
         }
         assert_eq!(driver.signalled().await.0, exit, "{policy} {deleted}");
         seconds(2).await;
@@ -268,7 +334,7 @@ async fn a_signal_at_any_instant_of_a_start_means_the_same() {
             }
             let (exit, _) = second.signalled().await;
             assert_eq!(exit, Exit::Superseded, "{drained} after {after:?}");
-            seconds(60).await;
+            seconds(5).await;
             let left = executors(&server).await;
             match drained {
                 true => assert_eq!(left, before, "after {after:?}"),

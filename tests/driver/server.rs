@@ -48,9 +48,14 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
+        Self::of(cluster())
+    }
+
+    /// A network of its own to this cluster.
+    pub fn of(cluster: DevCluster) -> Self {
         let (log, seen) = mpsc::unbounded_channel();
         Self {
-            cluster: cluster(),
+            cluster,
             network: Arc::new(AtomicU8::new(Network::Works as u8)),
             latency_ms: Arc::new(AtomicU64::new(0)),
             log,

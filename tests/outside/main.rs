@@ -14,6 +14,7 @@
 
 mod api;
 mod cluster;
+mod drains;
 mod driver;
 mod process;
 
