@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
 use crate::objects::object::text;
-use FieldType::{Base64, Flag, ListOf, MapOf, Message, Number, Quantity, Text};
+use FieldType::{Base64, Flag, IntOrString, ListOf, MapOf, Message, Number, Quantity, Text};
 
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
@@ -25,6 +25,8 @@ enum FieldType {
     MapOf(&'static FieldType),
     /// A quantity: a message with one string.
     Quantity,
+    /// A number, or a string such as a percentage.
+    IntOrString,
     /// A repeated field of this type.
     ListOf(&'static FieldType),
 }
@@ -123,6 +125,54 @@ const TOKEN_REQUEST: &[Field] = &[
     ),
 ];
 
+const SELECTOR: FieldType = Message(&[
+    (1, "matchLabels", MapOf(&Text)),
+    (
+        2,
+        "matchExpressions",
+        ListOf(&Message(&[
+            (1, "key", Text),
+            (2, "operator", Text),
+            (3, "values", STRINGS),
+        ])),
+    ),
+]);
+
+/// What `kubectl create job` sets of a pod.
+const POD_SPEC: FieldType = Message(&[
+    (
+        2,
+        "containers",
+        ListOf(&Message(&[
+            (1, "name", Text),
+            (2, "image", Text),
+            (3, "command", STRINGS),
+            (4, "args", STRINGS),
+        ])),
+    ),
+    (3, "restartPolicy", Text),
+]);
+
+const JOB_SPEC: FieldType = Message(&[
+    (1, "parallelism", Number),
+    (2, "completions", Number),
+    (3, "activeDeadlineSeconds", Number),
+    (4, "selector", SELECTOR),
+    (5, "manualSelector", Flag),
+    (
+        6,
+        "template",
+        Message(&[(1, "metadata", META), (2, "spec", POD_SPEC)]),
+    ),
+    (7, "backoffLimit", Number),
+    (8, "ttlSecondsAfterFinished", Number),
+    (9, "completionMode", Text),
+    (10, "suspend", Flag),
+]);
+
+/// The kinds of which only some fields are known. Objects with others are accepted as JSON or YAML only.
+const PARTIAL: [&str; 1] = ["Job"];
+
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,
@@ -146,6 +196,20 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
                 2,
                 "spec",
                 Message(&[(1, "hard", MapOf(&Quantity)), (2, "scopes", STRINGS)]),
+            ),
+        ],
+        "Job" => &[(1, "metadata", META), (2, "spec", JOB_SPEC)],
+        "PodDisruptionBudget" => &[
+            (1, "metadata", META),
+            (
+                2,
+                "spec",
+                Message(&[
+                    (1, "minAvailable", IntOrString),
+                    (2, "selector", SELECTOR),
+                    (3, "maxUnavailable", IntOrString),
+                    (4, "unhealthyPodEvictionPolicy", Text),
+                ]),
             ),
         ],
         "Role" | "ClusterRole" => &[(1, "metadata", META), (2, "rules", RULES)],
@@ -209,10 +273,31 @@ pub fn object(body: &[u8]) -> Result<Value, DecodeError> {
             Part::Bytes(raw) if number == 2 => Some(raw),
             _ => None,
         });
+    if PARTIAL.contains(&kind) && !is_known(raw.unwrap_or_default(), fields) {
+        return Err(DecodeError::Kind(kind.to_owned()));
+    }
     let mut object = message(raw.unwrap_or_default(), fields).ok_or(DecodeError::Malformed)?;
     object["kind"] = kind.into();
     object["apiVersion"] = head["type"]["apiVersion"].clone();
     Ok(object)
+}
+
+/// Whether all fields of a message that have a value are known. What is no message has a value that is not.
+fn is_known(bytes: &[u8], fields: &[Field]) -> bool {
+    let Some(parts) = parts(bytes) else {
+        return false;
+    };
+    parts.into_iter().all(|(number, part)| {
+        let field = fields.iter().find(|(n, ..)| *n == number);
+        match (field.map(|(_, _, is)| is), part) {
+            (Some(Message(below) | ListOf(Message(below))), Part::Bytes(bytes)) => {
+                is_known(bytes, below)
+            }
+            (Some(_), _) | (None, Part::Number(0)) => true,
+            (None, Part::Number(_)) => false,
+            (None, Part::Bytes(bytes)) => bytes.is_empty() || is_known(bytes, &[]),
+        }
+    })
 }
 
 /// The encoded value of a field.
@@ -316,6 +401,15 @@ fn scalar(part: &Part<'_>, is: &FieldType) -> Option<Value> {
             let amount = message(bytes, &[(1, "string", Text)])?;
             amount.get("string").cloned().unwrap_or_else(|| "0".into())
         }
+        (IntOrString, Part::Bytes(bytes)) => {
+            const FIELDS: [Field; 3] = [(1, "type", Number), (2, "int", Number), (3, "text", Text)];
+            let either = message(bytes, &FIELDS)?;
+            let is_text = either.get("type").is_some_and(|kind| *kind == 1);
+            match is_text {
+                true => either.get("text").cloned().unwrap_or_else(|| "".into()),
+                false => either.get("int").cloned().unwrap_or_else(|| 0.into()),
+            }
+        }
         _ => return None,
     })
 }
@@ -374,6 +468,34 @@ mod tests {
             read["rules"],
             json!([{"verbs": ["get", "list"], "apiGroups": [""]}])
         );
+    }
+
+    #[test]
+    fn a_job_with_fields_that_are_not_known_is_not_decoded() {
+        let job = |container: &[u8]| {
+            let spec = field(2, &field(2, container));
+            enveloped("batch/v1", "Job", &field(2, &field(6, &spec)))
+        };
+        let named = field(1, b"c");
+        let empty = [named.clone(), field(5, b""), field(8, b"")].concat();
+        let read = object(&job(&empty)).expect("empty fields are not lost");
+        let containers = json!([{"name": "c"}]);
+        assert_eq!(read["spec"]["template"]["spec"]["containers"], containers);
+        let with_directory = [named, field(5, b"/work")].concat();
+        let refused = Err(DecodeError::Kind("Job".to_owned()));
+        assert_eq!(object(&job(&with_directory)), refused);
+    }
+
+    #[test]
+    fn a_budget_has_a_number_or_a_percentage() {
+        let budget = |limit: &[u8]| {
+            let raw = field(2, &field(1, limit));
+            object(&enveloped("policy/v1", "PodDisruptionBudget", &raw)).expect("a budget")
+        };
+        let number = budget(&[vec![1 << 3, 0, 2 << 3, 3], field(3, b"")].concat());
+        assert_eq!(number["spec"]["minAvailable"], 3);
+        let share = budget(&[vec![1 << 3, 1], field(3, b"50%")].concat());
+        assert_eq!(share["spec"]["minAvailable"], "50%");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
 //! not adopt orphans, keep no revisions to roll back to, and count a pod as available as soon as it is ready.
 
+pub(crate) mod budget;
 mod deployment;
 mod job;
 mod pods;

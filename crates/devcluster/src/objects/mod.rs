@@ -1,5 +1,6 @@
 //! The stored kinds, and the representation of one object.
 
+pub(crate) mod budgets;
 pub(crate) mod depth;
 pub(crate) mod ids;
 pub(crate) mod jobs;
