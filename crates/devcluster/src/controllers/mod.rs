@@ -9,6 +9,7 @@ mod job;
 mod pods;
 mod replica_set;
 mod stateful_set;
+pub(crate) mod taints;
 #[cfg(test)]
 mod tests;
 

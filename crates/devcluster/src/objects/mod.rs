@@ -16,4 +16,5 @@ pub(crate) mod quantity;
 pub(crate) mod resource;
 pub(crate) mod schema;
 pub(crate) mod selector;
+pub(crate) mod taints;
 pub(crate) mod workloads;

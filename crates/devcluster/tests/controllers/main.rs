@@ -4,6 +4,7 @@
 
 mod evictions;
 mod jobs;
+mod taints;
 
 use std::time::Duration;
 

@@ -85,11 +85,9 @@ impl Node {
 
     /// What cannot be bound is considered again when the node takes pods again, or when a claim is made.
     fn bind(&mut self, state: &State, due: &Due<'_>) -> Vec<Write> {
-        let refused = if register::is_schedulable(state, &self.options.name) {
-            volumes::missing_claim(state, due.pod)
-        } else {
-            Some(register::CORDONED.to_owned())
-        };
+        let refused = register::refusal(state, &self.options.name, due.pod)
+            .map(str::to_owned)
+            .or_else(|| volumes::missing_claim(state, due.pod));
         let Some(why) = refused else {
             return vec![bind(due.pod, &self.options.name)];
         };
