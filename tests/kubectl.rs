@@ -203,6 +203,30 @@ fn kubectl_watches_pods_and_follows_logs() {
 }
 
 #[test]
+fn kubectl_drains_the_node_as_far_as_a_disruption_budget_allows() {
+    let Some(cluster) = Cluster::start(&[]) else {
+        return;
+    };
+    cluster.run("kubectl create -f objects.yaml");
+    cluster.run("kubectl wait --for=condition=Ready pod/web --timeout=30s");
+    cluster.run("kubectl create pdb web --selector=app=demo --min-available=1");
+    let wait = "kubectl wait --for=jsonpath='{.status.observedGeneration}'=1 pdb/web --timeout=30s";
+    cluster.run(wait);
+    let drain = "kubectl drain local --force --delete-emptydir-data --grace-period=1";
+    let refused = cluster.run(&format!("{drain} --timeout=2s"));
+    let why = "Cannot evict pod as it would violate the pod's disruption budget.";
+    assert!(refused.contains("node/local cordoned"), "{refused}");
+    assert!(refused.contains(why), "{refused}");
+    cluster.run("kubectl delete pdb web");
+    let drained = cluster.run(&format!("{drain} --timeout=30s"));
+    assert!(drained.contains("node/local drained"), "{drained}");
+    assert_eq!(
+        cluster.run("kubectl get pods"),
+        "No resources found in default namespace.\n"
+    );
+}
+
+#[test]
 fn roles_limit_what_a_user_may_do() {
     let directory = tempfile::tempdir().unwrap();
     let (users, roles) = (

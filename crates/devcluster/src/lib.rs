@@ -8,7 +8,8 @@
 //! - `api`: the HTTP API as a tower service; lists and watches read the published state. `access`: authentication and
 //!   authorization.
 //! - `gc`, `controllers`: the parts of a controller manager: garbage collection by owner references, removal of a
-//!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets and Jobs.
+//!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets, Jobs,
+//!   disruption budgets and taints.
 //! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
 //!
 //! This crate does not depend on the driver.
@@ -120,6 +121,8 @@ fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>)
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     if collect_garbage {
         tokio::spawn(controllers::run(store.clone(), alive.clone()));
+        tokio::spawn(controllers::budget::run(store.clone(), alive.clone()));
+        tokio::spawn(controllers::taints::run(store.clone(), alive.clone()));
     }
     if !matches!(node, NodeKind::None) {
         tokio::spawn(node::volumes::run(store.clone(), alive.clone()));

@@ -41,6 +41,7 @@ pub fn default_roles() -> Vec<Value> {
         rule(&[""], &["namespaces"], looks),
         rule(&["coordination.k8s.io"], &["leases"], looks),
         rule(&["batch"], &["jobs", "jobs/status"], looks),
+        rule(&["policy"], &["poddisruptionbudgets"], looks),
     ];
     let mut edit = view.clone();
     edit.extend([
@@ -53,6 +54,7 @@ pub fn default_roles() -> Vec<Value> {
         ),
         rule(&["coordination.k8s.io"], &["leases"], writes),
         rule(&["batch"], &["jobs"], writes),
+        rule(&["policy"], &["poddisruptionbudgets"], writes),
     ]);
     let mut admin = edit.clone();
     admin.push(rule(

@@ -147,13 +147,14 @@ fn served() -> Vec<Served> {
 }
 
 /// The named API groups. Each has version `v1` only.
-pub(crate) const GROUPS: [&str; 7] = [
+pub(crate) const GROUPS: [&str; 8] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "batch",
     "coordination.k8s.io",
     "events.k8s.io",
+    "policy",
     "rbac.authorization.k8s.io",
 ];
 

@@ -3,188 +3,20 @@
 //! Only the kinds that kubectl itself writes in protobuf are supported. It accepts JSON responses for all of them, and
 //! sends manifests as JSON.
 
+mod fields;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
 use crate::objects::object::text;
-use FieldType::{Base64, Flag, ListOf, MapOf, Message, Number, Quantity, Text};
+use fields::FieldType::{
+    self, Base64, Flag, IntOrString, ListOf, MapOf, Message, Number, Quantity, Text,
+};
+use fields::{Field, PARTIAL, fields};
 
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
-
-#[derive(Clone, Copy)]
-enum FieldType {
-    Text,
-    /// Bytes, which JSON represents as base64.
-    Base64,
-    Number,
-    Flag,
-    Message(&'static [Field]),
-    /// A map from strings to this type.
-    MapOf(&'static FieldType),
-    /// A quantity: a message with one string.
-    Quantity,
-    /// A repeated field of this type.
-    ListOf(&'static FieldType),
-}
-
-/// The number, name and type of a field.
-type Field = (u64, &'static str, FieldType);
-
-const STRINGS: FieldType = ListOf(&Text);
-
-const META: FieldType = Message(&[
-    (1, "name", Text),
-    (2, "generateName", Text),
-    (3, "namespace", Text),
-    (5, "uid", Text),
-    (6, "resourceVersion", Text),
-    (11, "labels", MapOf(&Text)),
-    (12, "annotations", MapOf(&Text)),
-    (14, "finalizers", STRINGS),
-]);
-
-const DELETE_OPTIONS: &[Field] = &[
-    (1, "gracePeriodSeconds", Number),
-    (
-        2,
-        "preconditions",
-        Message(&[(1, "uid", Text), (2, "resourceVersion", Text)]),
-    ),
-    (3, "orphanDependents", Flag),
-    (4, "propagationPolicy", Text),
-    (5, "dryRun", STRINGS),
-];
-
-const OF_RESOURCE: FieldType = Message(&[
-    (1, "namespace", Text),
-    (2, "verb", Text),
-    (3, "group", Text),
-    (4, "version", Text),
-    (5, "resource", Text),
-    (6, "subresource", Text),
-    (7, "name", Text),
-]);
-
-const OF_PATH: FieldType = Message(&[(1, "path", Text), (2, "verb", Text)]);
-
-const RULES: FieldType = ListOf(&Message(&[
-    (1, "verbs", STRINGS),
-    (2, "apiGroups", STRINGS),
-    (3, "resources", STRINGS),
-    (4, "resourceNames", STRINGS),
-    (5, "nonResourceURLs", STRINGS),
-]));
-
-const BINDING: &[Field] = &[
-    (1, "metadata", META),
-    (
-        2,
-        "subjects",
-        ListOf(&Message(&[
-            (1, "kind", Text),
-            (2, "apiGroup", Text),
-            (3, "name", Text),
-            (4, "namespace", Text),
-        ])),
-    ),
-    (
-        3,
-        "roleRef",
-        Message(&[(1, "apiGroup", Text), (2, "kind", Text), (3, "name", Text)]),
-    ),
-];
-
-const ACCESS: FieldType = Message(&[
-    (1, "resourceAttributes", OF_RESOURCE),
-    (2, "nonResourceAttributes", OF_PATH),
-]);
-
-const TOKEN_REQUEST: &[Field] = &[
-    (1, "metadata", META),
-    (
-        2,
-        "spec",
-        Message(&[
-            (1, "audiences", STRINGS),
-            (
-                3,
-                "boundObjectRef",
-                Message(&[
-                    (1, "kind", Text),
-                    (2, "apiVersion", Text),
-                    (3, "name", Text),
-                    (4, "uid", Text),
-                ]),
-            ),
-            (4, "expirationSeconds", Number),
-        ]),
-    ),
-];
-
-fn fields(kind: &str) -> Option<&'static [Field]> {
-    Some(match kind {
-        "DeleteOptions" => DELETE_OPTIONS,
-        "Namespace" | "ServiceAccount" | "SelfSubjectReview" => &[(1, "metadata", META)],
-        "ConfigMap" => &[
-            (1, "metadata", META),
-            (2, "data", MapOf(&Text)),
-            (3, "binaryData", MapOf(&Base64)),
-            (4, "immutable", Flag),
-        ],
-        "Secret" => &[
-            (1, "metadata", META),
-            (2, "data", MapOf(&Base64)),
-            (3, "type", Text),
-            (4, "stringData", MapOf(&Text)),
-            (5, "immutable", Flag),
-        ],
-        "ResourceQuota" => &[
-            (1, "metadata", META),
-            (
-                2,
-                "spec",
-                Message(&[(1, "hard", MapOf(&Quantity)), (2, "scopes", STRINGS)]),
-            ),
-        ],
-        "Role" | "ClusterRole" => &[(1, "metadata", META), (2, "rules", RULES)],
-        "RoleBinding" | "ClusterRoleBinding" => BINDING,
-        "Eviction" => &[
-            (1, "metadata", META),
-            (2, "deleteOptions", Message(DELETE_OPTIONS)),
-        ],
-        "SelfSubjectAccessReview" => &[(1, "metadata", META), (2, "spec", ACCESS)],
-        "SelfSubjectRulesReview" => &[
-            (1, "metadata", META),
-            (2, "spec", Message(&[(1, "namespace", Text)])),
-        ],
-        "SubjectAccessReview" | "LocalSubjectAccessReview" => &[
-            (1, "metadata", META),
-            (
-                2,
-                "spec",
-                Message(&[
-                    (1, "resourceAttributes", OF_RESOURCE),
-                    (2, "nonResourceAttributes", OF_PATH),
-                    (3, "user", Text),
-                    (4, "groups", STRINGS),
-                    (6, "uid", Text),
-                ]),
-            ),
-        ],
-        "TokenReview" => &[
-            (1, "metadata", META),
-            (
-                2,
-                "spec",
-                Message(&[(1, "token", Text), (2, "audiences", STRINGS)]),
-            ),
-        ],
-        "TokenRequest" => TOKEN_REQUEST,
-        _ => return None,
-    })
-}
 
 /// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
@@ -209,10 +41,31 @@ pub fn object(body: &[u8]) -> Result<Value, DecodeError> {
             Part::Bytes(raw) if number == 2 => Some(raw),
             _ => None,
         });
+    if PARTIAL.contains(&kind) && !is_known(raw.unwrap_or_default(), fields) {
+        return Err(DecodeError::Kind(kind.to_owned()));
+    }
     let mut object = message(raw.unwrap_or_default(), fields).ok_or(DecodeError::Malformed)?;
     object["kind"] = kind.into();
     object["apiVersion"] = head["type"]["apiVersion"].clone();
     Ok(object)
+}
+
+/// Whether all fields of a message that have a value are known. What is no message has a value that is not.
+fn is_known(bytes: &[u8], fields: &[Field]) -> bool {
+    let Some(parts) = parts(bytes) else {
+        return false;
+    };
+    parts.into_iter().all(|(number, part)| {
+        let field = fields.iter().find(|(n, ..)| *n == number);
+        match (field.map(|(_, _, is)| is), part) {
+            (Some(Message(below) | ListOf(Message(below))), Part::Bytes(bytes)) => {
+                is_known(bytes, below)
+            }
+            (Some(_), _) | (None, Part::Number(0)) => true,
+            (None, Part::Number(_)) => false,
+            (None, Part::Bytes(bytes)) => bytes.is_empty() || is_known(bytes, &[]),
+        }
+    })
 }
 
 /// The encoded value of a field.
@@ -316,6 +169,15 @@ fn scalar(part: &Part<'_>, is: &FieldType) -> Option<Value> {
             let amount = message(bytes, &[(1, "string", Text)])?;
             amount.get("string").cloned().unwrap_or_else(|| "0".into())
         }
+        (IntOrString, Part::Bytes(bytes)) => {
+            const FIELDS: [Field; 3] = [(1, "type", Number), (2, "int", Number), (3, "text", Text)];
+            let either = message(bytes, &FIELDS)?;
+            let is_text = either.get("type").is_some_and(|kind| *kind == 1);
+            match is_text {
+                true => either.get("text").cloned().unwrap_or_else(|| "".into()),
+                false => either.get("int").cloned().unwrap_or_else(|| 0.into()),
+            }
+        }
         _ => return None,
     })
 }
@@ -374,6 +236,34 @@ mod tests {
             read["rules"],
             json!([{"verbs": ["get", "list"], "apiGroups": [""]}])
         );
+    }
+
+    #[test]
+    fn a_job_with_fields_that_are_not_known_is_not_decoded() {
+        let job = |container: &[u8]| {
+            let spec = field(2, &field(2, container));
+            enveloped("batch/v1", "Job", &field(2, &field(6, &spec)))
+        };
+        let named = field(1, b"c");
+        let empty = [named.clone(), field(5, b""), field(8, b"")].concat();
+        let read = object(&job(&empty)).expect("empty fields are not lost");
+        let containers = json!([{"name": "c"}]);
+        assert_eq!(read["spec"]["template"]["spec"]["containers"], containers);
+        let with_directory = [named, field(5, b"/work")].concat();
+        let refused = Err(DecodeError::Kind("Job".to_owned()));
+        assert_eq!(object(&job(&with_directory)), refused);
+    }
+
+    #[test]
+    fn a_budget_has_a_number_or_a_percentage() {
+        let budget = |limit: &[u8]| {
+            let raw = field(2, &field(1, limit));
+            object(&enveloped("policy/v1", "PodDisruptionBudget", &raw)).expect("a budget")
+        };
+        let number = budget(&[vec![1 << 3, 0, 2 << 3, 3], field(3, b"")].concat());
+        assert_eq!(number["spec"]["minAvailable"], 3);
+        let share = budget(&[vec![1 << 3, 1], field(3, b"50%")].concat());
+        assert_eq!(share["spec"]["minAvailable"], "50%");
     }
 
     #[test]

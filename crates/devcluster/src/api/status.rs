@@ -260,6 +260,15 @@ impl ApiError {
         )
     }
 
+    /// 429: a disruption budget refuses an eviction.
+    pub fn disruption_budget(message: &str, why: &str, retry_after: Option<u64>) -> Self {
+        let mut details = json!({"causes": [{"reason": "DisruptionBudget", "message": why}]});
+        if let Some(seconds) = retry_after {
+            details["retryAfterSeconds"] = seconds.into();
+        }
+        Self::about(429, "TooManyRequests", message.to_owned(), details)
+    }
+
     /// 500 without a reason, where a real server passes an internal error on.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::plain(500, "", message)

@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod evict;
 pub(crate) mod field_owners;
 pub(crate) mod field_set;
 pub(crate) mod json_patch;

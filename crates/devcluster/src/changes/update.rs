@@ -231,7 +231,7 @@ fn registry_key(key: &Key) -> String {
 
 /// Whether an update of this kind may omit the resource version.
 fn takes_any_version(kind: &str) -> bool {
-    !matches!(kind, "Lease" | "ServiceAccount")
+    !matches!(kind, "Lease" | "PodDisruptionBudget" | "ServiceAccount")
 }
 
 /// Checks that the object is the one that the path addresses, and fills in an omitted namespace.

@@ -196,10 +196,11 @@ fn has_job(state: &State, pod: &Object) -> bool {
     owners.any(|owner| owner.key().resource == Resource::Jobs)
 }
 
-/// Whether a deleted pod has no node that could report its end.
+/// Whether a deleted pod will not be reported as ended: it has no node, or its node has stopped it before it ran.
 fn never_ends(pod: &Object) -> bool {
     let is_assigned = !text(pod.value(), &["spec", "nodeName"]).is_empty();
-    pod.is_terminating() && !is_assigned && !pod::has_ended(pod)
+    let is_stopped = !is_assigned || pod.deletion_grace() == Some(0);
+    pod.is_terminating() && is_stopped && !pod::has_ended(pod)
 }
 
 /// Handles a stray pod: fails it, as the pod garbage collector does, or removes the finalizer.

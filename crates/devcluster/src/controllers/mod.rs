@@ -3,11 +3,13 @@
 //! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
 //! not adopt orphans, keep no revisions to roll back to, and count a pod as available as soon as it is ready.
 
+pub(crate) mod budget;
 mod deployment;
 mod job;
 mod pods;
 mod replica_set;
 mod stateful_set;
+pub(crate) mod taints;
 #[cfg(test)]
 mod tests;
 

@@ -8,19 +8,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::fault_injection::{FaultReceiver, NodeState};
-use super::register::{self, UNREACHABLE};
+use super::register::{self, TAINTED};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::{Part, Write, seconds};
 use crate::objects::object::{Key, Object, condition, list, number, set, text};
 use crate::objects::pod::{self, set_condition, set_explained};
 use crate::objects::resource::Resource;
+use crate::objects::taints::UNREACHABLE;
 use crate::storage::follow::Follower;
 use crate::storage::server::Store;
 use crate::storage::store::State;
-
-/// The scheduler's message if every node is tainted.
-const TAINTED: &str = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
 
 /// The scheduler's message if there is no node.
 const NO_NODES: &str = "no nodes available to schedule pods";

@@ -222,10 +222,9 @@ impl Node {
         }
         match need(pod, &self.name) {
             Some(Need::Bind) => {
-                let why = match register::is_schedulable(state, &self.name) {
-                    true => volumes::missing_claim(state, pod),
-                    false => Some(register::CORDONED.to_owned()),
-                };
+                let why = register::refusal(state, &self.name, pod)
+                    .map(str::to_owned)
+                    .or_else(|| volumes::missing_claim(state, pod));
                 let now = self.store.clock().now();
                 let write = match why {
                     None => Some(bind(pod, &self.name)),

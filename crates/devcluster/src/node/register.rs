@@ -11,18 +11,16 @@ use super::fault_injection::{NodeFaults, changed};
 use crate::api::router::VERSION;
 
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, at, condition, is_true, list, text};
+use crate::objects::object::{Key, Object, condition, is_true, list, text};
 use crate::objects::pod::set_explained;
 use crate::objects::resource::Resource;
+use crate::objects::taints::{self, UNREACHABLE};
 use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
 /// How often the lease is renewed: rarely enough to cause no load, often enough to count as alive.
 const RENEW_EVERY: Duration = Duration::from_secs(40);
-
-/// The taint of a node that does not report.
-pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// The namespace of node leases.
 const LEASES: &str = "kube-node-lease";
@@ -168,12 +166,16 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
 /// The scheduler's message if every node is cordoned.
 pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
 
-/// Whether pods may be bound to a node. A node without a `Node` object accepts all pods.
-pub(super) fn is_schedulable(state: &State, name: &str) -> bool {
-    state
-        .get(&Key::new(Resource::Nodes, "", name))
-        .and_then(|node| at(node.value(), &["spec", "unschedulable"]))
-        .is_none_or(|unschedulable| *unschedulable != Value::Bool(true))
+/// The scheduler's message if every node is tainted.
+pub(super) const TAINTED: &str = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
+
+/// Why a pod may not be bound to a node, if so. A node without a `Node` object accepts all pods.
+pub(super) fn refusal(state: &State, name: &str, pod: &Object) -> Option<&'static str> {
+    let node = state.get(&Key::new(Resource::Nodes, "", name))?;
+    if is_true(node.value(), &["spec", "unschedulable"]) {
+        return Some(CORDONED);
+    }
+    (!taints::admits(node, pod)).then_some(TAINTED)
 }
 
 pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
@@ -181,7 +183,9 @@ pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
     let key = event.object().key();
     key.resource == Resource::Nodes
         && &*key.name == name
-        && event.previous().is_some_and(|before| closed(before))
+        && event.previous().is_some_and(|before| {
+            closed(before) || other_taints(before) != other_taints(event.object())
+        })
         && !closed(event.object())
 }
 

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use super::budgets;
 use super::jobs;
 use super::object::{at, entries, list, number, set, text, unset};
 use super::quantity;
@@ -102,6 +103,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
         }
         Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
         Resource::Jobs => jobs::validate(object, causes),
+        Resource::PodDisruptionBudgets => budgets::validate(object, causes),
         resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
     }

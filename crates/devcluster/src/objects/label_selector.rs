@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::object::{entries, list, strings, text};
+use crate::api::status::Causes;
 use crate::validation::names;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,62 @@ impl LabelRequirement {
             LabelTest::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x != v)),
             LabelTest::Greater(than) => number(value).is_some_and(|n| n > *than),
             LabelTest::Less(than) => number(value).is_some_and(|n| n < *than),
+        }
+    }
+}
+
+/// Whether a selector in an object, with `matchLabels` and `matchExpressions`, selects these labels. One that is not
+/// valid selects nothing.
+pub(crate) fn selects(selector: &Value, labels: Option<&Map<String, Value>>) -> bool {
+    let found = |key: &str| labels.and_then(|labels| labels.get(key));
+    let expressions = list(selector, &["matchExpressions"]);
+    entries(selector, &["matchLabels"]).all(|(key, value)| found(key) == Some(value))
+        && expressions.iter().all(|expression| {
+            let found = found(text(expression, &["key"]));
+            let mut values = strings(expression, &["values"]);
+            match (text(expression, &["operator"]), found) {
+                ("In", Some(value)) => values.any(|v| value == v),
+                ("NotIn", Some(value)) => values.all(|v| value != v),
+                ("NotIn" | "DoesNotExist", None) | ("Exists", Some(_)) => true,
+                _ => false,
+            }
+        })
+}
+
+/// Validates a selector in an object.
+pub(crate) fn validate(selector: &Value, path: &str, causes: &mut Causes) {
+    for (key, value) in entries(selector, &["matchLabels"]) {
+        let field = format!("{path}.matchLabels");
+        if let Err(why) = names::qualified(key) {
+            causes.invalid(field.as_str(), key.as_str(), why);
+        }
+        if let Err(why) = names::label_value(value.as_str().unwrap_or_default()) {
+            causes.invalid(field, value, why);
+        }
+    }
+    let expressions = list(selector, &["matchExpressions"]);
+    for (i, expression) in expressions.iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{i}]");
+        let key = text(expression, &["key"]);
+        if let Err(why) = names::qualified(key) {
+            causes.invalid(format!("{path}.key"), key, why);
+        }
+        let has_values = !list(expression, &["values"]).is_empty();
+        let field = format!("{path}.values");
+        match text(expression, &["operator"]) {
+            "In" | "NotIn" if !has_values => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.required(field, detail);
+            }
+            "Exists" | "DoesNotExist" if has_values => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.forbidden(field, detail);
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                let detail = "not a valid selector operator";
+                causes.invalid(format!("{path}.operator"), other, detail);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The stored kinds, and the representation of one object.
 
+pub(crate) mod budgets;
 pub(crate) mod depth;
 pub(crate) mod ids;
 pub(crate) mod jobs;
@@ -15,4 +16,5 @@ pub(crate) mod quantity;
 pub(crate) mod resource;
 pub(crate) mod schema;
 pub(crate) mod selector;
+pub(crate) mod taints;
 pub(crate) mod workloads;

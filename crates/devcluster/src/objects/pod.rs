@@ -1,10 +1,9 @@
-//! Writes that only pods have: binding, status reports and eviction.
+//! Writes that only pods have: binding and status reports.
 
 use serde_json::{Value, json};
 
 use super::object::{Key, Object, at, entries, set, text, unset};
 use crate::api::status::{ApiError, Causes, success};
-use crate::changes::delete::{self, DeleteOptions};
 use crate::changes::write::{Answer, WriteContext};
 use crate::storage::store::State;
 
@@ -81,27 +80,6 @@ impl State {
             return Ok(Answer::Object(old, false));
         }
         Ok(Answer::Object(self.put(key.clone(), new)?, false))
-    }
-    pub(crate) fn evict(
-        &mut self,
-        key: &Key,
-        options: &DeleteOptions,
-        context: &WriteContext<'_>,
-    ) -> Result<Answer, ApiError> {
-        let old = self.existing(key)?;
-        delete::check_preconditions(&old, options)?;
-        let mut new = old.value().clone();
-        let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
-        set_explained(&mut new, "DisruptionTarget", true, why, &context.text());
-        if !old.is_terminating() {
-            self.put(key.clone(), new)?;
-        }
-        let options = DeleteOptions {
-            resource_version: None,
-            ..options.clone()
-        };
-        delete::one(self, key, &options, context)?;
-        Ok(Answer::Status(201, success(201, None)))
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
     ServiceAccount,
 };
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,6 +37,7 @@ pub enum Resource {
     ReplicaSets,
     StatefulSets,
     Jobs,
+    PodDisruptionBudgets,
 }
 
 /// The properties of a kind.
@@ -100,7 +102,7 @@ where
     }
 }
 
-static TRAITS: [Traits; 19] = [
+static TRAITS: [Traits; 20] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -162,10 +164,15 @@ static TRAITS: [Traits; 19] = [
     workload::<ReplicaSet>(&["rs"]),
     workload::<StatefulSet>(&["sts"]),
     workload::<Job>(&[]),
+    Traits {
+        short_names: &["pdb"],
+        has_status: true,
+        ..of::<PodDisruptionBudget>()
+    },
 ];
 
 impl Resource {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -185,11 +192,12 @@ impl Resource {
         Self::ReplicaSets,
         Self::StatefulSets,
         Self::Jobs,
+        Self::PodDisruptionBudgets,
     ];
 
     /// Whether objects of this kind count the changes of their spec in `metadata.generation`.
     pub fn has_generation(self) -> bool {
-        self.is_workload() || matches!(self, Self::Pods | Self::Jobs)
+        self.is_workload() || matches!(self, Self::Pods | Self::Jobs | Self::PodDisruptionBudgets)
     }
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.

@@ -38,6 +38,12 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
         Resource::ResourceQuotas => Some(json!({})),
         Resource::Deployments | Resource::Jobs => Some(json!({})),
         Resource::ReplicaSets | Resource::StatefulSets => Some(json!({"replicas": 0})),
+        Resource::PodDisruptionBudgets => Some(json!({
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "disruptionsAllowed": 0,
+            "expectedPods": 0,
+        })),
         _ => None,
     }
 }

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod evictions;
 mod jobs;
+mod taints;
 
 use std::time::Duration;
 
@@ -25,11 +27,17 @@ struct World {
 
 impl World {
     fn with(node: NodeKind) -> Self {
-        let cluster = devcluster::start(Options {
+        Self::start(Options {
             node,
             register_node: true,
-            wall_clock_start: EPOCH.parse().ok(),
             ..Options::default()
+        })
+    }
+
+    fn start(options: Options) -> Self {
+        let cluster = devcluster::start(Options {
+            wall_clock_start: EPOCH.parse().ok(),
+            ..options
         });
         Self {
             client: Client::new(cluster.router(), "default"),
@@ -46,6 +54,14 @@ impl World {
     /// A cluster without nodes: the test says what pods do.
     fn without_node() -> Self {
         Self::with(NodeKind::None)
+    }
+
+    /// An API server alone.
+    fn without_controllers() -> Self {
+        Self::start(Options {
+            collect_garbage: false,
+            ..Options::default()
+        })
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -109,6 +125,19 @@ impl World {
         let deleted = self.pods().delete(&pod.name_any(), &params).await;
         deleted.unwrap();
     }
+}
+
+/// The code, the message and the causes of a refusal.
+fn refusal<T: std::fmt::Debug>(answer: Result<T, kube::Error>) -> (u16, String, Vec<String>) {
+    let Err(kube::Error::Api(status)) = answer else {
+        panic!("it was not refused: {answer:?}");
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let causes = causes.map(|cause| match &*cause.field {
+        "" => format!("{}: {}", cause.reason, cause.message),
+        field => format!("{field}: {}", cause.message),
+    });
+    (status.code, status.message.clone(), causes.collect())
 }
 
 /// Lets the controllers work.

@@ -246,6 +246,26 @@ const REPLICA_SETS: [Column; 8] = [
     SELECTOR,
 ];
 
+const BUDGETS: [Column; 5] = [
+    NAME,
+    Column::text(
+        "Min Available",
+        "The number of pods that must be available.",
+    ),
+    Column::text(
+        "Max Unavailable",
+        "The number of pods that can be unavailable.",
+    ),
+    Column {
+        kind: "integer",
+        ..Column::text(
+            "Allowed Disruptions",
+            "Calculated number of pods that may be disrupted at this time.",
+        )
+    },
+    AGE,
+];
+
 pub(super) fn of(resource: Resource) -> &'static [Column] {
     match resource {
         Resource::Namespaces => &NAMESPACES,
@@ -263,6 +283,7 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::ReplicaSets => &REPLICA_SETS,
         Resource::StatefulSets => &STATEFUL_SETS,
         Resource::Jobs => &super::jobs::COLUMNS,
+        Resource::PodDisruptionBudgets => &BUDGETS,
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }

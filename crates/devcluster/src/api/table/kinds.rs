@@ -37,6 +37,7 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
             set(resource, object, name, age)
         }
         Resource::Jobs => job(object, name, age, now),
+        Resource::PodDisruptionBudgets => budget(object, name, age),
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => {
             vec![name, field(&["metadata", "creationTimestamp"])]
         }
@@ -89,6 +90,18 @@ fn job(job: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
     cells.extend(containers(job));
     cells.push(labels(job, &["spec", "selector", "matchLabels"]).into());
     cells
+}
+
+fn budget(budget: &Value, name: Value, age: Value) -> Vec<Value> {
+    let limit = |field: &str| match at(budget, &["spec", field]) {
+        Some(Value::String(share)) => share.clone(),
+        Some(number) => number.to_string(),
+        None => "N/A".to_owned(),
+    };
+    let allowed = number(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
+    let limits = ["minAvailable", "maxUnavailable"].map(|field| limit(field).into());
+    let [least, most] = limits;
+    vec![name, least, most, allowed.into(), age]
 }
 
 fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {

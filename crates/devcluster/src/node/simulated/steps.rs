@@ -1,7 +1,7 @@
 //! What the simulated node does to one pod when its time comes.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{BACK_OFF_AFTER, Node, Step};
@@ -11,7 +11,6 @@ use crate::node::report::{Container, Report, Termination, evicted};
 use crate::node::restart::Restarts;
 use crate::node::{bind, containers, register, remove, volumes};
 use crate::objects::object::{Object, text};
-use crate::objects::pod;
 use crate::storage::store::State;
 
 /// A pod whose time has come.
@@ -42,12 +41,6 @@ impl Due<'_> {
 
     fn report(&self, status: Value) -> Write {
         Write::report(self.pod, status)
-    }
-
-    /// The end of a pod that never ran. It is only reported if a finalizer keeps the pod, so that others may see it.
-    fn never_started(&self) -> Option<Write> {
-        let is_kept = self.pod.finalizers().next().is_some() && !pod::has_ended(self.pod);
-        is_kept.then(|| self.report(json!({"phase": "Failed"})))
     }
 
     fn runs(&self) -> bool {
@@ -84,7 +77,6 @@ impl Node {
                     let ending = Termination::exit(143, started, due.now);
                     due.report(due.status_of_all(Container::Ended(ending), started))
                 });
-                let ended = ended.or_else(|| due.never_started());
                 let removed = remove(&known.key, uid);
                 Some(ended.into_iter().chain([removed]).collect())
             }
@@ -93,11 +85,9 @@ impl Node {
 
     /// What cannot be bound is considered again when the node takes pods again, or when a claim is made.
     fn bind(&mut self, state: &State, due: &Due<'_>) -> Vec<Write> {
-        let refused = if register::is_schedulable(state, &self.options.name) {
-            volumes::missing_claim(state, due.pod)
-        } else {
-            Some(register::CORDONED.to_owned())
-        };
+        let refused = register::refusal(state, &self.options.name, due.pod)
+            .map(str::to_owned)
+            .or_else(|| volumes::missing_claim(state, due.pod));
         let Some(why) = refused else {
             return vec![bind(due.pod, &self.options.name)];
         };
