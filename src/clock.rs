@@ -1,6 +1,8 @@
 //! The driver's clock, the only place that reads the time.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::model::{Now, Tick};
@@ -16,7 +18,18 @@ pub struct Clock {
 #[derive(Debug, Clone, Copy)]
 enum Wall {
     System,
-    From(Timestamp),
+    From {
+        start: Timestamp,
+        steps: &'static [Step],
+    },
+}
+
+/// The wall clock is set forward or back while ticks go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// When, counted from the clock's start.
+    pub after: Duration,
+    pub by: SignedDuration,
 }
 
 impl Clock {
@@ -30,9 +43,14 @@ impl Clock {
 
     /// A clock that starts now, at this wall time.
     pub fn starting_at(wall: Timestamp) -> Self {
+        Self::stepping_from(wall, &[])
+    }
+
+    /// The same, with steps of the wall time.
+    pub fn stepping_from(start: Timestamp, steps: &'static [Step]) -> Self {
         Self {
             origin: Instant::now(),
-            wall: Wall::From(wall),
+            wall: Wall::From { start, steps },
         }
     }
 
@@ -40,8 +58,12 @@ impl Clock {
         let elapsed = self.origin.elapsed();
         let wall = match self.wall {
             Wall::System => Timestamp::now(),
-            // After the last possible date the start time is returned. Only log readers see it.
-            Wall::From(start) => start.checked_add(elapsed).unwrap_or(start),
+            Wall::From { start, steps } => (steps.iter())
+                .filter(|step| step.after <= elapsed)
+                // A time that no date can show is ignored. Only log readers see it.
+                .fold(start.checked_add(elapsed).unwrap_or(start), |wall, step| {
+                    wall.checked_add(step.by).unwrap_or(wall)
+                }),
         };
         Now::new(Tick::after_start(elapsed), wall)
     }
@@ -49,5 +71,29 @@ impl Clock {
     /// The tokio instant of a tick.
     pub fn instant(&self, tick: Tick) -> Instant {
         self.origin + tick.since(Tick::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wall_time_steps_and_ticks_go_on() {
+        let steps = [(10, 3_600), (20, -7_200)].map(|(after, by)| Step {
+            after: Duration::from_secs(after),
+            by: SignedDuration::from_secs(by),
+        });
+        let clock = Clock::stepping_from(Timestamp::UNIX_EPOCH, steps.to_vec().leak());
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            tokio::time::advance(Duration::from_secs(9)).await;
+            let now = clock.now();
+            seen.push((
+                now.tick.since(Tick::default()).as_secs(),
+                now.wall.as_second(),
+            ));
+        }
+        assert_eq!(seen, [(9, 9), (18, 3_618), (27, -3_573)]);
     }
 }

@@ -233,7 +233,9 @@ pub(super) fn take_over_profiles(config: &mut Config, record: &Record, proofs: &
             continue;
         }
         let proof = record.profile_proofs.get(name).map(AsRef::as_ref);
-        if let Err(why) = proofs.check(&record.app_id, name, described, proof) {
+        if let Err(why) = proofs.check(&record.app_id, name, described, proof)
+            && !planted::is(Planted::ProofUnchecked)
+        {
             tracing::warn!(
                 profile = name.as_str(),
                 why,
@@ -267,7 +269,11 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
         .map(|(name, profile)| {
             let held = held.and_then(|held| held.get(name));
             let set = held.or_else(|| record.targets.get(name)).copied();
-            let wanted = set.map_or(profile.executors, |set| set.min(profile.max_executors));
+            let most = match planted::is(Planted::TargetUnbounded) {
+                true => u32::MAX,
+                false => profile.max_executors,
+            };
+            let wanted = set.map_or(profile.executors, |set| set.min(most));
             (name.clone(), wanted)
         })
         .collect()

@@ -444,8 +444,8 @@ impl Record {
             profile_proofs: keys.json(key::PROFILE_PROOFS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
-            bound: keys.bound()?,
-            reported: keys.intervals(key::REPORTED)?,
+            bound: keys.bound(key::BOUND)?,
+            reported: keys.bound(key::REPORTED)?,
             ends: Vec::new(),
             backoffs: keys.json(key::BACKOFFS)?,
             failures: KeptFailures {

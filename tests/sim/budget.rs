@@ -43,7 +43,7 @@ pub struct Budget {
     /// The totals of the targets in each driver's ledger, each larger than those before, and when they were seen.
     totals: BTreeMap<usize, Vec<(Instant, u32)>>,
     window: Duration,
-    /// How far the clocks of two drivers may differ: it blurs the age of failures that an earlier driver recorded.
+    /// How far two readings of the drivers' clocks may differ: it blurs the age of failures that an earlier driver recorded.
     skew: Duration,
     stable_after: Duration,
     rules: Vec<Rule>,

@@ -32,7 +32,7 @@ pub enum Simplification {
     OneProfile,
     /// At most two executors for each profile.
     FewExecutors,
-    /// Wall clocks without skew.
+    /// Wall clocks without skew and steps.
     NoClockSkew,
     /// Pods are bound, started and removed immediately.
     NoPodDelays,
@@ -189,7 +189,10 @@ impl Simplification {
                     profile.executors = profile.executors.min(2);
                 }
             }
-            Simplification::NoClockSkew => script.skew = Duration::ZERO,
+            Simplification::NoClockSkew => {
+                script.skew = Duration::ZERO;
+                script.clock_steps.clear();
+            }
             Simplification::NoPodDelays => {
                 script.pace = Pace {
                     bind: Duration::ZERO,

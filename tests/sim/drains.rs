@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use boatswain::clock::Clock;
 use boatswain::config::Config;
 use boatswain::exit::Exit;
-use boatswain::planted::{self, Planted};
+use boatswain::planted::Planted;
 use devcluster::{DevCluster, NodeKind, Options, SimulatedNode, State};
 use http::{Method, Request};
 use rand::rngs::StdRng;
@@ -24,11 +24,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt as _;
 
-use crate::drivers::{self, Driver, Drivers};
+use crate::checks::Verdict;
+use crate::drivers::{Driver, Drivers};
 use crate::lease::wire::{Wire, Wires};
 use crate::objects::NAMESPACE;
-use crate::runs::on_all_cores;
-use crate::trace::{self, trace_line};
+use crate::runs::{run_world, run_worlds};
+use crate::trace::trace_line;
 
 const SEEDS: u64 = 30;
 
@@ -550,49 +551,16 @@ fn agrees(number: usize, exit: Exit, signal: &Signal, state: &State) -> Result<(
     }
 }
 
-/// The violation that a run of this seed shows, with the trace.
-pub fn violation(fault: Option<Planted>, seed: u64, traced: bool) -> Option<(String, String)> {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    planted::plant(fault);
-    let local = tokio::task::LocalSet::new();
-    let result = local.block_on(&runtime, async {
-        trace::begin(traced);
+/// Runs this seed, and returns the trace too.
+pub fn run(fault: Option<Planted>, seed: u64, traced: bool) -> (Verdict, String) {
+    run_world(fault, traced, || {
         let world = World::new(seed);
-        let all = Rc::clone(&world.drivers);
-        let verdict = drivers::run(&all, world.run()).await;
-        all.borrow_mut().clear();
-        (verdict, trace::end())
-    });
-    planted::plant(None);
-    let (verdict, trace) = result;
-    verdict.err().map(|violation| (violation, trace))
+        (Rc::clone(&world.drivers), world.run())
+    })
 }
 
 // spec: O-66, O-67, I-4, I-9
 #[test]
 fn sim_a_signal_means_what_is_true_of_the_controller() {
-    trace::capture_panics();
-    trace::install_log();
-    let first = crate::number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
-    let seeds = crate::number("BOATSWAIN_SIM_SEEDS").unwrap_or(SEEDS);
-    let planted = crate::case::fault_from_env();
-    if let Some(seed) = crate::number("BOATSWAIN_SIM_SEED") {
-        let violation = trace::with_log(|| violation(planted, seed, true));
-        if let Some((violation, trace)) = violation {
-            panic!("{trace}\ndrain seed {seed}: {violation}");
-        }
-        return;
-    }
-    let found = Mutex::new(None);
-    on_all_cores(first..first + seeds, |seed| {
-        let violation = violation(planted, seed, true);
-        let mut found = found.lock().unwrap();
-        if let Some((violation, trace)) = violation {
-            found.get_or_insert(format!("{trace}\ndrain seed {seed}: {violation}"));
-        }
-        found.is_none()
-    });
-    let found = found.into_inner().unwrap();
-    assert!(found.is_none(), "{}", found.unwrap_or_default());
+    run_worlds("drains", SEEDS, run);
 }

@@ -85,6 +85,7 @@ impl World {
                 self.network.shared().webhook = None;
                 self.remove_gates().await;
             }
+            Fault::RotateKeys => self.issuer.rotate(),
             Fault::Command { pick, count, what } => self.send_command(pick, count, what).await,
             Fault::Resume => self.resume().await,
             Fault::EditRecord { what, time } => self.edit_record(what, time).await,

@@ -8,12 +8,12 @@
 pub mod wire;
 
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
-use boatswain::planted::{self, Planted};
+use boatswain::planted::Planted;
 use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
 use http::{Method, Request};
 use rand::rngs::StdRng;
@@ -22,10 +22,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
-use crate::drivers::{self, Driver, Drivers};
+use crate::checks::Verdict;
+use crate::drivers::{Driver, Drivers};
 use crate::objects::NAMESPACE;
-use crate::runs::on_all_cores;
-use crate::trace::{self, trace_line};
+use crate::runs::{run_world, run_worlds};
+use crate::trace::trace_line;
 use wire::{Wire, Wires};
 
 const SEEDS: u64 = 30;
@@ -111,7 +112,7 @@ impl World {
     }
 
     /// Lets time pass, and starts a driver for each that has ended, as the kubelet does.
-    async fn pass(&self, time: Duration) -> Result<(), String> {
+    async fn pass(&self, time: Duration) -> Verdict {
         let until = Instant::now() + time;
         while Instant::now() < until {
             sleep(Duration::from_millis(250)).await;
@@ -195,7 +196,7 @@ impl World {
         }
     }
 
-    async fn run(mut self) -> Result<(), String> {
+    async fn run(mut self) -> Verdict {
         self.start();
         self.start();
         for _ in 0..FAULTS {
@@ -233,42 +234,16 @@ impl World {
     }
 }
 
-/// The violation that a run of this seed shows, with the trace.
-pub fn violation(fault: Option<Planted>, seed: u64, traced: bool) -> Option<(String, String)> {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    planted::plant(fault);
-    let local = tokio::task::LocalSet::new();
-    let result = local.block_on(&runtime, async {
-        trace::begin(traced);
+/// Runs a seed. Returns the trace too.
+pub fn run(fault: Option<Planted>, seed: u64, traced: bool) -> (Verdict, String) {
+    run_world(fault, traced, || {
         let world = World::new(seed);
-        let all = Rc::clone(&world.drivers);
-        let verdict = drivers::run(&all, world.run()).await;
-        all.borrow_mut().clear();
-        (verdict, trace::end())
-    });
-    planted::plant(None);
-    let (verdict, trace) = result;
-    verdict.err().map(|violation| (violation, trace))
+        (Rc::clone(&world.drivers), world.run())
+    })
 }
 
 // spec: O-32, I-4, I-10
 #[test]
 fn sim_with_a_lease_only_its_holder_writes() {
-    trace::capture_panics();
-    trace::install_log();
-    let first = crate::number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
-    let seeds = crate::number("BOATSWAIN_SIM_SEEDS").unwrap_or(SEEDS);
-    let planted = crate::case::fault_from_env();
-    let found = Mutex::new(None);
-    on_all_cores(first..first + seeds, |seed| {
-        let violation = violation(planted, seed, true);
-        let mut found = found.lock().unwrap();
-        if let Some((violation, trace)) = violation {
-            found.get_or_insert(format!("{trace}\nlease seed {seed}: {violation}"));
-        }
-        found.is_none()
-    });
-    let found = found.into_inner().unwrap();
-    assert!(found.is_none(), "{}", found.unwrap_or_default());
+    run_worlds("lease", SEEDS, run);
 }

@@ -29,6 +29,7 @@ pub use shared::{Outage, Shared};
 use crate::network_conditions::{RequestFault, RequestOutcome};
 use crate::objects::{NAMESPACE, text};
 use crate::requests::{CompletedWrite, RequestKind, addressed_object};
+use crate::tokens::Issuer;
 use crate::trace::trace_line;
 use crate::webhook::Webhook;
 
@@ -41,6 +42,7 @@ pub struct Network {
     router: Router,
     /// A second cluster that answers lists from earlier states, as a lagging watch cache does.
     cache: DevCluster,
+    issuer: Issuer,
     driver: usize,
 }
 
@@ -48,13 +50,20 @@ type Answer = Result<Response<Body>, BoxError>;
 
 impl Network {
     /// A network whose requests belong to no driver yet; see [`Network::of`].
-    pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
+    pub fn new(
+        cluster: DevCluster,
+        cache: DevCluster,
+        wake: Arc<Notify>,
+        issuer: &Issuer,
+        seed: u64,
+    ) -> Self {
         Self {
             shared: Arc::new(Mutex::new(Shared::new(seed))),
             wake,
             router: cluster.router(),
             cluster,
             cache,
+            issuer: issuer.clone(),
             driver: 0,
         }
     }
@@ -192,8 +201,12 @@ impl Network {
             trace_line!("d{} #{number} a streamed list: refused", self.driver);
             return answers::no_streams();
         }
-        let response = call(&self.router, parts, body).await;
+        let mut response = call(&self.router, parts, body).await;
         let code = response.status().as_u16();
+        if path == "/openid/v1/jwks" && code == 200 {
+            *response.body_mut() = Body::from(self.issuer.published().to_string());
+            response.headers_mut().remove("content-length");
+        }
         if kind == RequestKind::Watch {
             if path.ends_with("/pods") && !streamed {
                 let mut shared = self.shared();

@@ -12,8 +12,10 @@ use std::sync::Mutex;
 use boatswain::planted::Planted;
 
 use crate::case::{Case, planted};
+use crate::checks::Verdict;
 use crate::drains;
 use crate::lease;
+use crate::neighbours;
 use crate::number;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
@@ -34,20 +36,29 @@ struct Found {
     rule: String,
 }
 
-/// The first of these seeds that finds a fault. With `confirm`, the same seed must pass without the fault.
-fn find(fault: Planted, mut seeds: Range<u64>, confirm: bool) -> Option<Found> {
-    type Violation = fn(Option<Planted>, u64, bool) -> Option<(String, String)>;
-    let of_another_world: Option<Violation> = match fault {
-        Planted::LeaseNotChecked => Some(lease::violation),
+/// Runs a seed of a world that is no [`Case`], with a planted fault, and returns the trace too.
+type OtherWorld = fn(Option<Planted>, u64, bool) -> (Verdict, String);
+
+/// The world that can reveal this fault, if the scripts cannot.
+fn other_world(fault: Planted) -> Option<OtherWorld> {
+    match fault {
+        Planted::LeaseNotChecked => Some(lease::run),
         Planted::DrainEnds | Planted::SuspensionEnds | Planted::DeletionHandsOver => {
-            Some(drains::violation)
+            Some(drains::run)
+        }
+        Planted::NameUnchecked | Planted::ProofUnchecked | Planted::TargetUnbounded => {
+            Some(neighbours::run)
         }
         _ => None,
-    };
-    if let Some(world) = of_another_world {
+    }
+}
+
+/// The first of these seeds that finds a fault. With `confirm`, the same seed must pass without the fault.
+fn find(fault: Planted, mut seeds: Range<u64>, confirm: bool) -> Option<Found> {
+    if let Some(world) = other_world(fault) {
         return seeds.find_map(|seed| {
-            let (violation, _) = world(Some(fault), seed, false)?;
-            let found = !confirm || world(None, seed, false).is_none();
+            let violation = world(Some(fault), seed, false).0.err()?;
+            let found = !confirm || world(None, seed, false).0.is_ok();
             found.then(|| Found {
                 seed,
                 rule: rule(&violation).to_owned(),

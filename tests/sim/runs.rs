@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use boatswain::planted;
+use boatswain::planted::{self, Planted};
+use tokio::task::LocalSet;
 
-use crate::case::Case;
+use crate::case::{Case, fault_from_env};
 use crate::checks::Verdict;
-use crate::drivers;
+use crate::drivers::{self, Drivers};
+use crate::number;
 use crate::shrink::shrink;
 use crate::trace::{self, trace_line};
 use crate::world::World;
@@ -100,6 +102,59 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
             });
         }
     });
+}
+
+/// Runs a world that is no [`Case`], with its drivers. Returns the trace too.
+pub fn run_world<W>(
+    fault: Option<Planted>,
+    is_traced: bool,
+    begin: impl FnOnce() -> (Drivers, W),
+) -> (Verdict, String)
+where
+    W: Future<Output = Verdict>,
+{
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    planted::plant(fault);
+    let result = LocalSet::new().block_on(&runtime, async {
+        trace::begin(is_traced);
+        let (all, world) = begin();
+        let verdict = drivers::run(&all, world).await;
+        all.borrow_mut().clear();
+        (verdict, trace::end())
+    });
+    planted::plant(None);
+    result
+}
+
+/// Runs such worlds on all cores, as many as the environment says, and panics with the first violation.
+pub fn run_worlds(
+    name: &str,
+    default_seeds: u64,
+    run: impl Fn(Option<Planted>, u64, bool) -> (Verdict, String) + Sync,
+) {
+    trace::capture_panics();
+    trace::install_log();
+    let planted = fault_from_env();
+    if let Some(seed) = number("BOATSWAIN_SIM_SEED") {
+        let (verdict, trace) = trace::with_log(|| run(planted, seed, true));
+        println!("{trace}");
+        assert_eq!(verdict, Ok(()), "{name} seed {seed}");
+        return;
+    }
+    let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
+    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(default_seeds);
+    let found = Mutex::new(None);
+    on_all_cores(first..first + seeds, |seed| {
+        let (verdict, trace) = run(planted, seed, true);
+        let mut found = found.lock().unwrap();
+        if let Err(violation) = verdict {
+            found.get_or_insert(format!("{trace}\n{name} seed {seed}: {violation}"));
+        }
+        found.is_none()
+    });
+    let found = found.into_inner().unwrap();
+    assert!(found.is_none(), "{}", found.unwrap_or_default());
 }
 
 /// Runs many seeds on all cores until there are enough violations. The error describes the first one, shortened.

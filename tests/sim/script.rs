@@ -1,6 +1,7 @@
 //! The script of a simulation run: the configuration and the faults, drawn from the seed before the run begins so that
 //! they can be printed and shortened.
 
+mod clocks;
 mod commands;
 mod early_stops;
 mod mix;
@@ -8,10 +9,11 @@ mod network_faults;
 mod sets;
 mod settings;
 mod size;
+mod tokens;
 
 use std::time::Duration;
 
-use boatswain::config::{Config, Strategy};
+use boatswain::config::{Auth, Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -19,6 +21,8 @@ use crate::network_conditions::NetworkConditions;
 use crate::node::{Pace, PodFault, StartupFault};
 use crate::webhook::Webhook;
 
+pub use clocks::ClockStep;
+use clocks::skew;
 use mix::Mix;
 pub use size::Size;
 
@@ -33,6 +37,8 @@ pub struct Script {
     pub faults_end: Duration,
     /// Each driver's wall clock is wrong by up to this much.
     pub skew: Duration,
+    /// When the drivers' wall clocks are set forward or back.
+    pub clock_steps: Vec<ClockStep>,
 }
 
 /// A fault and when it is injected.
@@ -170,6 +176,8 @@ pub enum Fault {
     Reconfigure { pick: u64 },
     /// The driver hands over to one in which a profile has this image.
     ChangeImage { pick: u64, image: u32 },
+    /// The API server signs tokens of service accounts with a new key.
+    RotateKeys,
     /// Another driver starts beside the running one.
     SecondDriver,
     /// Another driver starts, and is requested to stop once it was polled this many times; the next one starts after
@@ -271,7 +279,15 @@ impl Script {
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
         steps.extend(network_steps(rng, &size));
-        let mut more = commands::steps(seed, size.faults_end);
+        let rotations = tokens::draw(seed, &mut config, size.faults_end);
+        let is_by_tokens = config.backend.sessions.auth == Some(Auth::Kubernetes);
+        let (skew, clock_steps) = match is_by_tokens {
+            true => (skew.min(tokens::MOST_SKEW), Default::default()),
+            false => (skew, clocks::steps(seed, size.faults_end)),
+        };
+        let (clock_steps, mut more) = clock_steps;
+        more.extend(commands::steps(seed, size.faults_end));
+        more.extend(rotations);
         more.extend(early_stops::steps(seed, size.faults_end));
         Self {
             seed,
@@ -280,6 +296,7 @@ impl Script {
             steps: in_order(steps, more),
             faults_end: size.faults_end,
             skew,
+            clock_steps,
         }
     }
 
@@ -291,14 +308,6 @@ impl Script {
     /// Whether sets make the executors' pods.
     pub fn is_of_sets(&self) -> bool {
         self.config.allocation.strategy != Strategy::Direct
-    }
-}
-
-/// How wrong the drivers' wall clocks are.
-fn skew(rng: &mut StdRng) -> Duration {
-    match rng.random_bool(0.2) {
-        true => ms(rng, 0..7_200_000),
-        false => Duration::ZERO,
     }
 }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
-use boatswain::config::Config;
+use boatswain::clock::Clock;
+use boatswain::config::{Auth, Config};
 use boatswain::model::{Ending, LossClass};
 use devcluster::State;
 use rand::rngs::StdRng;
@@ -19,7 +20,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::checks::Verdict;
 use crate::node::{PodFault, short};
-use crate::objects::{NAMESPACE, is_terminating, text};
+use crate::objects::{NAMESPACE, is_terminating, label, text};
+use crate::tokens::Issuer;
 use crate::trace::trace_line;
 use crate::world::World;
 
@@ -64,6 +66,8 @@ pub struct LinkState {
     exits: Vec<Exit>,
     /// Executors that fell silent on purpose, by pod uid.
     silent: BTreeSet<String>,
+    /// Issues the tokens of service accounts, if executors prove themselves with these.
+    issuer: Option<(Issuer, Clock)>,
 }
 
 /// An executor's exit at the driver's request.
@@ -88,6 +92,15 @@ impl SessionLink {
             unwanted,
             driver,
         });
+    }
+
+    /// A new token of a pod's service account.
+    fn account_token(&self, pod: &Value) -> Option<String> {
+        let state = self.state();
+        let (issuer, clock) = state.issuer.as_ref()?;
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let app = label(pod, "boatswain.dev/app-id");
+        Some(issuer.token(app, name, uid, clock.now().wall))
     }
 
     /// The driver's session endpoint, if it can be reached.
@@ -118,11 +131,15 @@ pub struct Sessions {
 
 impl Sessions {
     /// `None` if the configuration has no sessions.
-    pub fn of(config: &Config, seed: u64) -> Option<Self> {
+    pub fn of(config: &Config, seed: u64, issuer: Issuer, clock: Clock) -> Option<Self> {
         let sessions = &config.backend.sessions;
         sessions.listen?;
+        let link = LinkState {
+            issuer: (sessions.auth == Some(Auth::Kubernetes)).then_some((issuer, clock)),
+            ..LinkState::default()
+        };
         Some(Self {
-            link: SessionLink(Arc::default()),
+            link: SessionLink(Arc::new(Mutex::new(link))),
             rng: StdRng::seed_from_u64(seed),
             executors: BTreeMap::new(),
             seen_version: None,

@@ -25,8 +25,9 @@ use crate::network::Network;
 use crate::node::Nodes;
 use crate::objects::{DirectClient, NAMESPACE};
 use crate::outages::OutageCheck;
-use crate::script::{Fault, Script};
+use crate::script::{ClockStep, Fault, Script};
 use crate::sessions::Sessions;
+use crate::tokens::Issuer;
 use crate::trace::{self, trace_line};
 
 /// Longest interval between two checks of all drivers.
@@ -52,6 +53,8 @@ pub struct World {
     pub expected: ExpectedState,
     /// The executors' sessions, if the configuration enables them.
     pub sessions: Option<Sessions>,
+    /// Issues the tokens of service accounts.
+    pub issuer: Issuer,
     pub backup: Option<State>,
     /// All profiles that any driver of this run has had.
     pub profiles: BTreeMap<ProfileName, Profile>,
@@ -112,9 +115,10 @@ impl World {
         let cluster = devcluster::start(options);
         let wake = Arc::new(Notify::new());
         let client = DirectClient::new(cluster.router());
+        let issuer = Issuer::new();
         let mut checks = Checks::default();
         checks.recovery = beliefs::longest_recovery(&script.config);
-        checks.budget = Budget::of(&script.config, script.skew);
+        checks.budget = Budget::of(&script.config, script.clock_error());
         checks.deadlines = Deadlines::of(&script.config);
         if script.is_of_sets() {
             checks.sets_make_pods(script.config.allocation.strategy);
@@ -123,14 +127,15 @@ impl World {
             checks.target(profile, config.executors);
         }
         Self {
-            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), seed),
+            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), &issuer, seed),
+            issuer: issuer.clone(),
             nodes: Nodes::new(client.clone(), script.pace, clock, seed),
             client,
             cluster,
             drivers: Rc::new(RefCell::new(Vec::new())),
             checks,
             expected: ExpectedState::of(&script),
-            sessions: Sessions::of(&script.config, seed),
+            sessions: Sessions::of(&script.config, seed, issuer, clock),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
@@ -368,11 +373,25 @@ impl World {
             number,
             self.script.config.clone(),
             Clients::in_process(self.network.of(number), NAMESPACE),
-            Clock::starting_at(self.clock.now().wall + self.clock_offset(number)),
+            self.clock_of(number),
             self.script.seed,
             Arc::clone(&self.wake),
         );
         drivers.push(started);
+    }
+
+    /// The clock of a driver that starts now.
+    fn clock_of(&self, number: usize) -> Clock {
+        let mut wall = self.clock.now().wall + self.clock_offset(number);
+        let mut steps = Vec::new();
+        for step in &self.script.clock_steps {
+            match step.after.checked_sub(self.began.elapsed()) {
+                Some(after) if !after.is_zero() => steps.push(ClockStep { after, ..*step }),
+                _ => wall += step.by,
+            }
+        }
+        // The clock is a copied value. A run leaks a few bytes for each start.
+        Clock::stepping_from(wall, steps.leak())
     }
 
     /// The offset of a driver's wall clock.

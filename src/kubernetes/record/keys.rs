@@ -7,7 +7,7 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::model::IdSet;
 use crate::model::recorded_end::RecordedEnd;
 
-/// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks for each
+/// The most executors that a record may say are bound to a pod: more than any cluster runs. A successor looks at each
 /// of them, and one interval can name 2⁶³.
 const MOST_BOUND: u64 = 1_000_000;
 
@@ -50,12 +50,13 @@ impl<'a> Keys<'a> {
         intervals::parse(text).map_err(|why| self.unreadable(key, why))
     }
 
-    pub(super) fn bound(&self) -> Result<IdSet, RecordError> {
-        let bound = self.intervals(key::BOUND)?;
+    /// A set of ids each of which is bound to a pod.
+    pub(super) fn bound(&self, key: &'static str) -> Result<IdSet, RecordError> {
+        let bound = self.intervals(key)?;
         let count = bound.len();
         if count > MOST_BOUND {
             let why = format!("{count} executors, allowed are {MOST_BOUND}");
-            return Err(self.unreadable(key::BOUND, why));
+            return Err(self.unreadable(key, why));
         }
         Ok(bound)
     }

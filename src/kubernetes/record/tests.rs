@@ -258,6 +258,9 @@ fn every_field_of_a_record_is_bounded_when_it_is_read() {
         assert!(why.contains("allowed are 1000000"), "{why}");
     }
     assert!(with("bound", Some("1-1000000")).is_ok());
+    // A driver looks at each of them too.
+    let of_reported = why("reported", "1-9223372036854775807");
+    assert!(of_reported.contains("allowed are 1000000"), "{of_reported}");
     // As intervals, of which there are few in a mebibyte.
     for key in ["ended", "failures-counted"] {
         let many: Vec<String> = (1..140_000).map(|n| (2 * n).to_string()).collect();

@@ -11,7 +11,7 @@ use super::mix::{
     quotas, records, servers, startup_faults, successors, watches,
 };
 use super::size::Size;
-use super::{Fault, Script, commands, ms, settings};
+use super::{Fault, Script, clocks, commands, ms, settings};
 use crate::node::{PodFault, StartupFault};
 
 /// Separates the random stream of [`of`] from the others.
@@ -33,18 +33,20 @@ pub fn of(seed: u64) -> Script {
     settings::budget(more, 0.15, &mut config);
     settings::default_budget(seed, &mut config);
     let pace = settings::pace(rng);
-    let skew = super::skew(rng);
+    let skew = clocks::skew(rng);
     let mix = mix(rng);
     let mut steps = super::faults(rng, &size, &mix);
     steps.extend(super::network_steps(rng, &size));
-    let commands = commands::steps(seed ^ SETS, size.faults_end);
+    let (clock_steps, mut more) = clocks::steps(seed ^ SETS, size.faults_end);
+    more.extend(commands::steps(seed ^ SETS, size.faults_end));
     Script {
         seed,
         config,
         pace,
-        steps: super::in_order(steps, commands),
+        steps: super::in_order(steps, more),
         faults_end: size.faults_end,
         skew,
+        clock_steps,
     }
 }
 

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 use super::{Behaviour, SessionLink};
 use crate::objects::text;
+use crate::tokens::RENEWED_AFTER;
 
 /// A reachable driver answers within this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
@@ -32,11 +33,20 @@ const BUFFER_SIZE: usize = 64 * 1024;
 /// The identity of an executor, and its random source.
 pub struct Executor {
     link: SessionLink,
+    pod: Value,
     uid: String,
     app: String,
     id: u64,
-    token: String,
+    credential: Credential,
     rng: StdRng,
+}
+
+/// How an executor proves who it is.
+enum Credential {
+    /// By a token in its environment.
+    Environment(String),
+    /// By a token of its pod's service account, which is renewed.
+    Account { token: String, issued: Instant },
 }
 
 /// What the executor does after a session.
@@ -56,13 +66,35 @@ impl Executor {
             Some(text(found, "/value").to_owned())
         };
         Some(Self {
-            link,
             uid: text(pod, "/metadata/uid").to_owned(),
             app: value("BOATSWAIN_APP_ID")?,
             id: value("BOATSWAIN_EXECUTOR_ID")?.parse().ok()?,
-            token: value("BOATSWAIN_TOKEN")?,
+            credential: match value("BOATSWAIN_TOKEN") {
+                Some(token) => Credential::Environment(token),
+                None => Credential::Account {
+                    token: link.account_token(pod)?,
+                    issued: Instant::now(),
+                },
+            },
+            pod: pod.clone(),
+            link,
             rng: StdRng::seed_from_u64(seed),
         })
+    }
+
+    /// The token as it is now.
+    fn token(&mut self) -> String {
+        match &mut self.credential {
+            Credential::Environment(token) => token.clone(),
+            Credential::Account { token, issued } => {
+                if issued.elapsed() > RENEWED_AFTER
+                    && let Some(renewed) = self.link.account_token(&self.pod)
+                {
+                    (*token, *issued) = (renewed, Instant::now());
+                }
+                token.clone()
+            }
+        }
     }
 
     /// Runs until the driver requests its exit, or until the task is aborted because the pod has ended.
@@ -139,7 +171,8 @@ impl Executor {
         driver: &Router,
         decommission_at: &mut Option<Instant>,
     ) -> Option<Next> {
-        let answers = self.post(driver, &self.registration()).await?;
+        let registration = self.registration();
+        let answers = self.post(driver, &registration).await?;
         let (session, interval) = match self.session_from(&answers) {
             Ok(session) => session,
             Err(next) => return Some(next),
@@ -199,7 +232,7 @@ impl Executor {
         }
     }
 
-    async fn connect(&self, driver: &Router) -> Option<WebSocketStream<DuplexStream>> {
+    async fn connect(&mut self, driver: &Router) -> Option<WebSocketStream<DuplexStream>> {
         let (ours, theirs) = tokio::io::duplex(BUFFER_SIZE);
         let service = TowerToHyperService::new(driver.clone());
         tokio::spawn(
@@ -213,16 +246,16 @@ impl Executor {
             .header("upgrade", "websocket")
             .header("sec-websocket-version", "13")
             .header("sec-websocket-key", "c2ltdWxhdGVkIGV4ZWN1dA==")
-            .header("authorization", format!("Bearer {}", self.token))
+            .header("authorization", format!("Bearer {}", self.token()))
             .body(())
             .ok()?;
         Some(client_async(request, ours).await.ok()?.0)
     }
 
     /// The driver's answers to a message sent as a request; `None` if there were none.
-    async fn post(&self, driver: &Router, message: &Value) -> Option<Vec<Value>> {
+    async fn post(&mut self, driver: &Router, message: &Value) -> Option<Vec<Value>> {
         let request = Request::post("/v1/session/messages")
-            .header("authorization", format!("Bearer {}", self.token))
+            .header("authorization", format!("Bearer {}", self.token()))
             .body(Body::from(message.to_string()))
             .ok()?;
         let answering = async {
@@ -306,8 +339,7 @@ impl Executor {
             message
         };
         // Before a pod is bound, any uid may be the right one, so this may be accepted.
-        self.post(&driver, &register("pod_uid", "false".into()))
-            .await;
+        let with_false_uid = register("pod_uid", "false".into());
         let invalid = [
             register("executor", another.into()),
             register("app", "false".into()),
@@ -317,6 +349,7 @@ impl Executor {
             json!({"type": "no-such-type"}),
             json!([1, 2]),
         ];
+        self.post(&driver, &with_false_uid).await;
         for message in invalid {
             let answers = self.post(&driver, &message).await.unwrap_or_default();
             let accepted = (answers.iter())
