@@ -1,0 +1,206 @@
+"""Real Spark jobs on a real boatswain; run.py runs each in a process of its own.
+
+    python3 scenarios.py NAME JAR DIRECTORY
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+from harness import (
+    BOATSWAIN,
+    COUNTS,
+    boatswain,
+    equal,
+    events_of,
+    executor_pids,
+    kill_executors,
+    registered,
+    removed,
+    say,
+    spark,
+    until,
+    word_count,
+)
+
+ALL = {}
+
+
+def scenario(function):
+    ALL[function.__name__] = function
+    return function
+
+
+def during(action, job):
+    """Runs the job in this thread and the action in another one; fails if either does."""
+    failed = []
+
+    def act():
+        try:
+            action()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    result = job()
+    thread.join(60)
+    assert not thread.is_alive(), "the action is not done"
+    if failed:
+        raise failed[0]
+    return result
+
+
+def tasks_done(sc, least):
+    """Whether this many tasks of the stages that run have finished."""
+    tracker = sc.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return sum(info.numCompletedTasks for info in infos if info) >= least
+
+
+@scenario
+def local_with_kills(jar, directory):
+    """Eight executors of a boatswain that the adapter starts; three of them are killed in the middle of a job."""
+    killed = [2, 4, 7]
+    with spark(jar, directory, "spark+boatswain://local", conf={"spark.executor.instances": "8"}) as sc:
+        until("eight are registered", lambda: registered(sc) == 8)
+
+        def kill():
+            until("the job runs", lambda: tasks_done(sc, 6))
+            kill_executors(sc, killed)
+
+        equal(dict(during(kill, word_count(sc, 64, 0.5).collect)), COUNTS)
+        until("three are replaced", lambda: registered(sc) == 8)
+        equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
+        pids = executor_pids(sc)
+    gone = {number: reason for number, reason in removed(directory).items() if number in killed}
+    equal(sorted(gone), killed)
+    assert all("Exited" in reason and "SIGKILL" in reason for reason in gone.values()), gone
+    until("no executor is left", lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids.values()), 10)
+
+
+@scenario
+def restart_and_drain(jar, directory):
+    """boatswain is killed and started again in the middle of a job; then an operator drains and kills executors."""
+    with boatswain(directory, apart=True) as driver:
+        conf = {"spark.executor.instances": "4", "spark.decommission.enabled": "true"}
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            until("four are registered", lambda: registered(sc) == 4)
+            before = executor_pids(sc)
+
+            def restart():
+                until("the job runs", lambda: tasks_done(sc, 4))
+                driver.kill()
+                say("boatswain is killed")
+                time.sleep(3)
+                driver.run()
+
+            equal(dict(during(restart, word_count(sc, 48, 0.6).collect)), COUNTS)
+            equal(executor_pids(sc), before)
+            equal(removed(directory), {})
+
+            def drain():
+                until("the next job runs", lambda: tasks_done(sc, 2))
+                driver.call("POST", "/v1/executors/decommission", {"executors": [1], "by": "an operator"})
+                driver.call("POST", "/v1/executors/kill", {"executors": [2], "replace": True, "force": True, "by": "an operator"})
+
+            equal(dict(during(drain, word_count(sc, 32, 0.5).collect)), COUNTS)
+            until("both are replaced", lambda: registered(sc) == 4 and not {1, 2} & set(executor_pids(sc)))
+
+            def lose_while_away():
+                until("the last job runs", lambda: tasks_done(sc, 2))
+                driver.kill()
+                kill_executors(sc, [3])
+                time.sleep(2)
+                driver.run()
+
+            equal(dict(during(lose_while_away, word_count(sc, 32, 0.5).collect)), COUNTS)
+            until("it is replaced", lambda: registered(sc) == 4)
+        reasons = removed(directory)
+        assert "decommissioned by an operator" in reasons[1], reasons
+        assert "killed by an operator" in reasons[2], reasons
+        assert 3 in reasons, reasons
+        failures = [event for event in events_of(directory, "SparkListenerTaskEnd") if event["Task End Reason"].get("Exit Caused By App")]
+        equal(failures, [])
+        until("boatswain has none left", lambda: not driver.executors(), 20)
+
+
+@scenario
+def dynamic(jar, directory):
+    """Dynamic allocation to twelve and down to one, whose shuffle data the eleven others have moved to it."""
+    conf = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.maxExecutors": "12",
+        "spark.dynamicAllocation.executorIdleTimeout": "4s",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.storage.decommission.replicationReattemptInterval": "1s",
+        "spark.executor.memory": "384m",
+    }
+    with boatswain(directory) as driver:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            counts = word_count(sc, 96, 1.0)
+            equal(dict(during(lambda: until("there are twelve", lambda: registered(sc) == 12), counts.collect)), COUNTS)
+            until("one is left", lambda: registered(sc) == 1 and len(driver.executors()) == 1, 120)
+            tasks = len(events_of(directory, "SparkListenerTaskEnd"))
+            equal(dict(counts.collect()), COUNTS)
+        # Only the result stage's tasks have run again.
+        equal(len(events_of(directory, "SparkListenerTaskEnd")) - tasks, 4)
+        fetches = [event for event in events_of(directory, "SparkListenerTaskEnd") if event["Task End Reason"]["Reason"] != "Success"]
+        equal(fetches, [])
+
+
+@scenario
+def profiles(jar, directory):
+    """A stage with a ResourceProfile of its own gets executors of another size."""
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
+
+    conf = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
+    with boatswain(directory) as driver:
+        with spark(jar, directory, f"local-cluster+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            size = ExecutorResourceRequests().cores(2).memory("400m")
+            profile = ResourceProfileBuilder().require(size).require(TaskResourceRequests().cpus(2)).build
+            equal(sc.parallelize(range(8), 4).withResources(profile).map(lambda x: x * 2).sum(), 56)
+            names = {executor["profile"].rsplit("-", 1)[1] for executor in driver.executors()}
+            assert str(profile.id) in names, names
+
+
+@scenario
+def killed_jvm(jar, directory):
+    """The local boatswain ends by itself, with its executors, after the JVM was killed."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import harness\n"
+        "with harness.spark(sys.argv[2], sys.argv[3], 'local[1]', conf={'spark.master': 'spark+boatswain://local',"
+        " 'spark.executor.instances': '1', 'spark.boatswain.local.ttl': '3s', 'spark.boatswain.callEvery': '1s'}) as sc:\n"
+        "    harness.until('one is registered', lambda: harness.registered(sc) == 1)\n"
+        "    pid = sc._jvm.java.lang.ProcessHandle.current().pid()\n"
+        "    import os; os.kill(pid, 9); os._exit(0)\n"
+    )
+    here = str(pathlib.Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", program, here, str(jar), str(directory)], check=True, timeout=120)
+
+    def left():
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if str(directory).encode() in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
+                    found.append(entry.name)
+            except (OSError, ValueError):
+                continue
+        return found
+
+    until("nothing is left", lambda: not left(), 40)
+
+
+if __name__ == "__main__":
+    name, jar, directory = sys.argv[1:]
+    say(ALL[name].__doc__, f"({BOATSWAIN})")
+    ALL[name](pathlib.Path(jar), pathlib.Path(directory))
+    say("done")
