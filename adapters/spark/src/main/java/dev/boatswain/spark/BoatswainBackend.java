@@ -51,8 +51,10 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private final Profiles profiles;
     private final int initialExecutors;
     private final ScheduledExecutorService timer;
-    /** Ids of executors that have ended, so that a registration that comes late is refused. */
+    /** Ids of executors that have ended. */
     private final Set<String> ended = ConcurrentHashMap.newKeySet();
+    /** Ids of executors that are to terminate. */
+    private final Set<String> leaving = ConcurrentHashMap.newKeySet();
     /** Ids of our executors that live, as far as the events say. Only the reader's thread changes it, until stop(). */
     private final Set<Long> living = ConcurrentHashMap.newKeySet();
     /** Who was registered before the reader connected. Belongs to the reader's thread. */
@@ -158,9 +160,10 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         return accepted;
     }
 
+    /** Refuses registrations that come too late: of executors that have ended or are about to. */
     @Override
     public boolean isExecutorExcluded(String id, String host) {
-        return ended.contains(id);
+        return ended.contains(id) || leaving.contains(id);
     }
 
     @Override
@@ -198,6 +201,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         if (ended.add(id)) {
             removeExecutor(id, reason);
         }
+        leaving.remove(id);
     }
 
     @Override
@@ -267,6 +271,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     /** An executor that is to terminate, not by Spark's wish: it gets no new tasks, and its blocks move. */
     private void drain(long number, String why) {
         String id = String.valueOf(number);
+        leaving.add(id);
         if (!stopping && isExecutorActive(id)) {
             ExecutorDecommissionInfo info = new ExecutorDecommissionInfo("boatswain: " + why, Option.empty());
             @SuppressWarnings({"unchecked", "rawtypes"})
@@ -281,9 +286,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             LOG.error("{}", message);
             try {
                 scheduler.error(message);
-            } finally {
-                sc.stopInNewThread();
+            } catch (Exception e) {
+                // Spark throws this message if no job runs; the context is stopped all the same.
+                LOG.debug("no job runs", e);
             }
+            sc.stopInNewThread();
         }
     }
 

@@ -48,7 +48,7 @@ final class ExecutorProfile {
         ArrayNode command = profile.putArray("command");
         start(app, settings, hasImage).forEach(command::add);
         arguments(app, settings, home, size, resourceProfile).forEach(command::add);
-        environment(app, home, profile.withObject("/env"));
+        environment(app, settings, home, profile.withObject("/env"));
 
         ifMissing(profile, "cpu", app.cpuRequest().orElse(String.valueOf(size.cores())));
         app.cpuLimit().ifPresent(limit -> ifMissing(profile, "cpu_limit", limit));
@@ -123,13 +123,17 @@ final class ExecutorProfile {
     }
 
     /** What spark.boatswain.profile sets stays, then spark.executorEnv. */
-    private static void environment(Application app, String home, ObjectNode env) {
+    private static void environment(Application app, Settings settings, String home, ObjectNode env) {
         app.environment().forEach((name, value) -> ifMissing(env, name, literal(value)));
         ifMissing(env, "SPARK_HOME", literal(home));
         ifMissing(env, "SPARK_USER", literal(app.user()));
         ifMissing(env, "SPARK_EXECUTOR_ATTRIBUTE_APP_ID", literal(app.appId()));
         ifMissing(env, "SPARK_EXECUTOR_ATTRIBUTE_EXECUTOR_ID", "$(BOATSWAIN_EXECUTOR_ID)");
         ifMissing(env, "SPARK_EXECUTOR_ATTRIBUTE_POD_NAME", "$(BOATSWAIN_POD_NAME)");
+        if (settings.local()) {
+            // The embedded cluster's log is beside the container's directory.
+            ifMissing(env, "SPARK_LOG_URL_STDERR", "file://$(DEVCLUSTER_ROOT).log");
+        }
     }
 
     private static void ifMissing(ObjectNode object, String key, String value) {

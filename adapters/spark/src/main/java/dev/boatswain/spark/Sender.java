@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -41,6 +40,7 @@ final class Sender implements AutoCloseable {
     // All of these belong to the thread.
     private final Map<String, ObjectNode> profiles = new TreeMap<>();
     private final TreeSet<String> unsentProfiles = new TreeSet<>();
+    private final TreeSet<String> refused = new TreeSet<>();
     private Map<String, Integer> totals = new TreeMap<>();
     private boolean totalsUnsent;
     private final TreeSet<Long> kills = new TreeSet<>();
@@ -66,7 +66,7 @@ final class Sender implements AutoCloseable {
     /** Adds a profile, unless one of this name was added before. */
     void profile(String name, ObjectNode body) {
         change(() -> {
-            if (profiles.putIfAbsent(name, body) == null) {
+            if (!refused.contains(name) && profiles.putIfAbsent(name, body) == null) {
                 unsentProfiles.add(name);
             }
         });
@@ -75,9 +75,9 @@ final class Sender implements AutoCloseable {
     /** How many executors of each profile are wanted from now on; none of a profile that is missing. */
     void totals(Map<String, Integer> newest) {
         change(() -> {
-            Map<String, Integer> wanted = new HashMap<>(newest);
-            profiles.keySet().forEach(name -> wanted.putIfAbsent(name, 0));
-            wanted.replaceAll((name, count) -> Math.min(count, HIGHEST_TARGET));
+            Map<String, Integer> wanted = new TreeMap<>();
+            // Without a profile that was refused: boatswain takes all targets or none.
+            profiles.keySet().forEach(name -> wanted.put(name, Math.min(newest.getOrDefault(name, 0), HIGHEST_TARGET)));
             if (!wanted.equals(totals)) {
                 totals = wanted;
                 totalsUnsent = true;
@@ -165,6 +165,7 @@ final class Sender implements AutoCloseable {
         if (!unsentProfiles.isEmpty()) {
             String name = unsentProfiles.first();
             if (!accepted("PUT", "/v1/profiles/" + name, profiles.get(name))) {
+                refused.add(name);
                 profiles.remove(name);
                 totals.remove(name);
             }
