@@ -6,12 +6,14 @@ import os
 import pathlib
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.request
 
 BOATSWAIN = os.environ.get("BOATSWAIN", "boatswain")
 WAIT = 90
+FRUGAL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TEXT = ["the quick brown fox", "jumps over the lazy dog"] * 500
 COUNTS = {"the": 1000, "quick": 500, "brown": 500, "fox": 500, "jumps": 500, "over": 500, "lazy": 500, "dog": 500}
 
@@ -38,12 +40,21 @@ def free_port():
         return one.getsockname()[1]
 
 
+def reachable(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
 class Boatswain:
     """A driver on an embedded cluster, in its process or apart, that can be killed and started again."""
 
-    def __init__(self, directory, apart=False, settings=()):
+    def __init__(self, directory, apart=False, tls=False):
         self.directory = pathlib.Path(directory)
         self.address = f"127.0.0.1:{free_port()}"
+        self.tls = None
         self.token = self.directory / "token"
         self.processes = []
         config = [
@@ -51,19 +62,43 @@ class Boatswain:
             'allocation.scale_down = "pending-only"',
             f'api = {{ listen = "{self.address}", token_file = "{self.token}" }}',
             f'backend = {{ listen = "127.0.0.1:{free_port()}", registration = "optional", auth = "derived", key_file = "{self.directory}/key" }}',
-            'log.level = "info"',
-            *settings,
         ]
         if apart:
-            kubeconfig = self.directory / "kubeconfig"
-            cluster = ["dev-cluster", "--listen", f"127.0.0.1:{free_port()}", "--token-file", f"{directory}/cluster-token"]
-            self.start("cluster", *cluster, "--kubeconfig", str(kubeconfig), "--state-dir", f"{directory}/state")
-            until("the cluster is there", kubeconfig.exists)
-            config.append(f'cluster.kubeconfig = "{kubeconfig}"')
+            self.start_cluster()
+            config.append(f'cluster.kubeconfig = "{self.directory}/kubeconfig"')
         else:
             config += ['cluster.mode = "embedded"', f'embedded.state_dir = "{directory}/state"']
+        if tls:
+            config.append('tls = { generate = true, names = ["127.0.0.1"] }')
         (self.directory / "boatswain.toml").write_text("\n".join(config) + "\n")
-        self.run()
+        self.driver = self.start_driver()
+        if tls:
+            self.trust()
+        until("boatswain answers", self.answers)
+
+    def start_cluster(self):
+        port = free_port()
+        arguments = ["--listen", f"127.0.0.1:{port}", "--token-file", f"{self.directory}/cluster-token"]
+        arguments += ["--kubeconfig", f"{self.directory}/kubeconfig", "--state-dir", f"{self.directory}/state"]
+        self.start("cluster", "dev-cluster", *arguments)
+        self.cluster = f"127.0.0.1:{port}"
+        until("the cluster is there", lambda: reachable(port) and (self.directory / "kubeconfig").exists())
+
+    def trust(self):
+        """Gets the CA that the driver has made."""
+        url = f"http://{self.cluster}/api/v1/namespaces/default/configmaps/boatswain-executor"
+        token = (self.directory / "cluster-token").read_text().split()[0]
+
+        def authority():
+            try:
+                request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return json.load(answer)["data"].get("ca.crt")
+            except OSError:
+                return None
+
+        (self.directory / "ca.crt").write_text(until("the driver's CA is there", authority))
+        self.tls = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
 
     def start(self, name, *arguments):
         with (self.directory / f"{name}.log").open("ab") as log:
@@ -71,8 +106,11 @@ class Boatswain:
         self.processes.append(started)
         return started
 
+    def start_driver(self):
+        return self.start("boatswain", "run", "--config", str(self.directory / "boatswain.toml"))
+
     def run(self):
-        self.driver = self.start("boatswain", "run", "--config", str(self.directory / "boatswain.toml"))
+        self.driver = self.start_driver()
         until("boatswain answers", self.answers)
 
     def kill(self):
@@ -86,10 +124,11 @@ class Boatswain:
             return None
 
     def call(self, method, path, body=None):
-        request = urllib.request.Request(f"http://{self.address}{path}", method=method)
+        scheme = "https" if self.tls else "http"
+        request = urllib.request.Request(f"{scheme}://{self.address}{path}", method=method)
         request.add_header("Authorization", f"Bearer {self.token.read_text().split()[0]}")
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(request, data, timeout=10) as answer:
+        with urllib.request.urlopen(request, data, timeout=10, context=self.tls) as answer:
             return json.load(answer)
 
     def executors(self):
@@ -106,6 +145,19 @@ class Boatswain:
 
 
 @contextlib.contextmanager
+def cluster(directory):
+    """The embedded cluster alone; yields its URL, and KUBECONFIG leads to it."""
+    started = Boatswain.__new__(Boatswain)
+    started.directory, started.processes = pathlib.Path(directory), []
+    try:
+        started.start_cluster()
+        os.environ["KUBECONFIG"] = f"{directory}/kubeconfig"
+        yield f"https://{started.cluster}"
+    finally:
+        started.close()
+
+
+@contextlib.contextmanager
 def boatswain(directory, **settings):
     started = Boatswain(directory, **settings)
     try:
@@ -115,13 +167,13 @@ def boatswain(directory, **settings):
 
 
 @contextlib.contextmanager
-def spark(jar, directory, master, *, on=None, **settings):
-    """A Spark session; `settings` are spark.* with `_` for `.`, or a dict `conf`."""
+def spark(jar, directory, master, *, on=None, conf=()):
+    """A Spark context with further settings in `conf`; `on` is the boatswain whose token it needs."""
     from pyspark.sql import SparkSession
 
     events = pathlib.Path(directory) / "events"
     events.mkdir(exist_ok=True)
-    conf = {
+    settings = {
         "spark.jars": str(jar),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "512m",
@@ -132,12 +184,15 @@ def spark(jar, directory, master, *, on=None, **settings):
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
         "spark.boatswain.binary": BOATSWAIN,
+        # JVMs that start with little work: a dozen of them share two cores.
+        "spark.driver.extraJavaOptions": f"{FRUGAL} -Djava.io.tmpdir={directory}",
+        "spark.executor.extraJavaOptions": FRUGAL,
     }
     if on:
-        conf["spark.boatswain.tokenFile"] = str(on.token)
-    conf.update(settings.pop("conf", {}))
+        settings["spark.boatswain.tokenFile"] = str(on.token)
+    settings.update(conf)
     builder = SparkSession.builder.appName("Word count").master(master)
-    for key, value in conf.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     try:
@@ -173,7 +228,7 @@ def executor_pids(sc):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if words[0].endswith("/java") and sc.applicationId in words and "--executor-id" in words:
+        if os.path.basename(words[0]) == "java" and sc.applicationId in words and "--executor-id" in words:
             found[int(words[words.index("--executor-id") + 1])] = int(entry.name)
     return found
 

@@ -3,6 +3,7 @@
     python3 scenarios.py NAME JAR DIRECTORY
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,6 +15,7 @@ from harness import (
     BOATSWAIN,
     COUNTS,
     boatswain,
+    cluster,
     equal,
     events_of,
     executor_pids,
@@ -79,6 +81,9 @@ def local_with_kills(jar, directory):
     gone = {number: reason for number, reason in removed(directory).items() if number in killed}
     equal(sorted(gone), killed)
     assert all("Exited" in reason and "SIGKILL" in reason for reason in gone.values()), gone
+    log = (directory / "log").read_text(errors="replace")
+    equal(log.count("ERROR"), len(killed))
+    assert "Exception" not in log, "the driver's log has an exception"
     until("no executor is left", lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids.values()), 10)
 
 
@@ -142,7 +147,6 @@ def dynamic(jar, directory):
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
         "spark.storage.decommission.rddBlocks.enabled": "true",
         "spark.storage.decommission.replicationReattemptInterval": "1s",
-        "spark.executor.memory": "384m",
     }
     with boatswain(directory) as driver:
         with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
@@ -159,17 +163,64 @@ def dynamic(jar, directory):
 
 @scenario
 def profiles(jar, directory):
-    """A stage with a ResourceProfile of its own gets executors of another size."""
+    """A stage with a ResourceProfile of its own gets executors of another size; all calls are HTTPS."""
     from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
 
-    conf = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
-    with boatswain(directory) as driver:
-        with spark(jar, directory, f"local-cluster+boatswain://{driver.address}", on=driver, conf=conf) as sc:
-            size = ExecutorResourceRequests().cores(2).memory("400m")
+    conf = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.maxExecutors": "2",
+        "spark.boatswain.caFile": f"{directory}/ca.crt",
+    }
+    with boatswain(directory, apart=True, tls=True) as driver:
+        with spark(jar, directory, f"local-cluster+boatswain+https://{driver.address}", on=driver, conf=conf) as sc:
+            size = ExecutorResourceRequests().cores(2).memory("600m")
             profile = ResourceProfileBuilder().require(size).require(TaskResourceRequests().cpus(2)).build
             equal(sc.parallelize(range(8), 4).withResources(profile).map(lambda x: x * 2).sum(), 56)
             names = {executor["profile"].rsplit("-", 1)[1] for executor in driver.executors()}
             assert str(profile.id) in names, names
+
+
+@scenario
+def own_backend(jar, directory):
+    """Spark's own Kubernetes backend, in client mode, on the embedded cluster: a client that nobody here wrote."""
+    with cluster(directory) as server:
+        (directory / "pod.yaml").write_text(json.dumps(POD))
+        conf = {
+            "spark.executor.instances": "2",
+            "spark.kubernetes.executor.podTemplateFile": str(directory / "pod.yaml"),
+            "spark.kubernetes.container.image": "none",
+            "spark.executorEnv.SPARK_HOME": os.environ["SPARK_HOME"],
+            "spark.kubernetes.executor.podNamePrefix": "own",
+            "spark.kubernetes.executor.deleteOnTermination": "false",
+        }
+        with spark(jar, directory, f"k8s://{server}", conf=conf) as sc:
+            until("two are registered", lambda: registered(sc) == 2)
+            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
+            pids = executor_pids(sc)
+            kill_executors(sc, [1])
+            until("it is replaced", lambda: len(set(executor_pids(sc)) - set(pids)) == 1 and registered(sc) == 2)
+            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
+
+
+# What the entrypoint of Spark's image does with "executor".
+POD = {
+    "spec": {
+        "containers": [
+            {
+                "name": "executor",
+                "command": [
+                    "/bin/sh",
+                    "-c",
+                    "env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p' > options; exec java @options -Xmx$SPARK_EXECUTOR_MEMORY"
+                    ' -cp "$SPARK_HOME/jars/*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend'
+                    ' --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES"'
+                    ' --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP"'
+                    ' --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"',
+                ],
+            }
+        ]
+    }
+}
 
 
 @scenario

@@ -88,7 +88,9 @@ final class ExecutorProfile {
     private static List<String> start(Application app, Settings settings, boolean hasImage) {
         StringBuilder script = new StringBuilder();
         if (!hasImage) {
+            // What a killed executor leaves behind goes with its pod's directory.
             script.append("export SPARK_LOCAL_DIRS=\"${SPARK_LOCAL_DIRS:-$PWD/spark-local}\"; ");
+            script.append("set -- \"-Djava.io.tmpdir=$PWD\" \"$@\"; ");
         }
         if (settings.java().isEmpty() && hasImage) {
             script.append("java=\"${JAVA_HOME:+$JAVA_HOME/bin/}java\"; ");
