@@ -252,9 +252,11 @@ def events_of(directory, name):
 
 
 def removed(directory):
-    """Why executors were removed, by id."""
+    """Why executors were removed, by id; each only once."""
     events = events_of(directory, "SparkListenerExecutorRemoved")
-    return {int(event["Executor ID"]): event["Removed Reason"] for event in events}
+    reasons = {int(event["Executor ID"]): event["Removed Reason"] for event in events}
+    equal(len(reasons), len(events))
+    return reasons
 
 
 def equal(found, wanted):

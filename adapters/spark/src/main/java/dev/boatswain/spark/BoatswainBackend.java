@@ -182,23 +182,30 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             String id = found.get();
             if (executorsPendingDecommission().contains(id)) {
-                removeExecutor(id, new ExecutorDecommission(Option.empty(), "it has finished and exited"));
+                lost(id, new ExecutorDecommission(Option.empty(), "it has finished and exited"));
             } else if (disableExecutor(id)) {
                 timer.schedule(() -> giveUp(id), settings.lossReasonTimeout().toMillis(), TimeUnit.MILLISECONDS);
             }
         }
     }
 
+    /** Also one whose end came just before it was registered, and therefore was not reported to Spark. */
     private void giveUp(String id) {
-        if (!ended.contains(id) && !stopping) {
-            lost(id, Losses.unknown("its connection was lost, and boatswain has not said why for "
+        if (isRegistered(id) && !stopping) {
+            ended.add(id);
+            removeExecutor(id, Losses.unknown("its connection was lost, and boatswain has not said why for "
                     + settings.lossReasonTimeout().toSeconds() + " s"));
             sender.kill(numbers(List.of(id)));
         }
     }
 
+    private boolean isRegistered(String id) {
+        return getExecutorResourceProfileId(id) != ResourceProfile.UNKNOWN_RESOURCE_PROFILE_ID();
+    }
+
+    /** Spark would report a second removal too: an executor that has finished draining tells Spark itself. */
     private void lost(String id, ExecutorLossReason reason) {
-        if (ended.add(id)) {
+        if (ended.add(id) && isRegistered(id)) {
             removeExecutor(id, reason);
         }
         leaving.remove(id);
