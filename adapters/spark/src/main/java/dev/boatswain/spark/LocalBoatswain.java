@@ -40,6 +40,8 @@ final class LocalBoatswain {
 
     /** Fails with IllegalStateException, whose message has the last lines of boatswain's log. */
     static LocalBoatswain start(Settings settings) {
+        Path binary = program(settings.binary()).orElseThrow(() -> new IllegalStateException("there is no program "
+                + settings.binary() + "; set " + Settings.PREFIX + "binary to the path of boatswain, or add it to PATH"));
         try {
             Path directory = settings.localDir().isPresent()
                     ? Files.createDirectories(settings.localDir().get())
@@ -47,8 +49,8 @@ final class LocalBoatswain {
             Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwx------"));
             Path config = directory.resolve("boatswain.toml");
             Files.writeString(config, configuration(settings, directory));
-            List<String> command = new ArrayList<>(List.of(settings.binary(), "run", "--config", config.toString()));
-            Optional<Path> setsid = onPath("setsid");
+            List<String> command = new ArrayList<>(List.of(binary.toString(), "run", "--config", config.toString()));
+            Optional<Path> setsid = program("setsid");
             // Ctrl-C in a shell stops a job of Spark's, not the executors.
             setsid.ifPresent(path -> command.add(0, path.toString()));
             Process process = new ProcessBuilder(command)
@@ -58,8 +60,7 @@ final class LocalBoatswain {
                     .start();
             return new LocalBoatswain(process, directory, settings.localDir().isEmpty());
         } catch (IOException e) {
-            throw new IllegalStateException("boatswain (" + settings.binary() + ") could not be started: " + e.getMessage()
-                    + "; set " + Settings.PREFIX + "binary to its path, or add it to PATH", e);
+            throw new IllegalStateException("boatswain could not be started: " + e.getMessage(), e);
         }
     }
 
@@ -148,7 +149,11 @@ final class LocalBoatswain {
         }
     }
 
-    private static Optional<Path> onPath(String program) {
+    /** A path, or a name that is looked for in PATH. */
+    private static Optional<Path> program(String program) {
+        if (program.contains("/")) {
+            return Optional.of(Path.of(program).toAbsolutePath()).filter(Files::isExecutable);
+        }
         return Stream.of(Optional.ofNullable(System.getenv("PATH")).orElse("").split(File.pathSeparator))
                 .map(folder -> Path.of(folder, program))
                 .filter(Files::isExecutable)
