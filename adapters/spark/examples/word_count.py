@@ -3,6 +3,7 @@
     spark-submit --master spark+boatswain://local … word_count.py FILE…
 """
 
+import re
 import sys
 import time
 
@@ -19,8 +20,8 @@ def slowly(lines):
 
 session = SparkSession.builder.appName("Word count").getOrCreate()
 lines = [line for name in sys.argv[1:] for line in open(name, encoding="utf-8")]
-words = session.sparkContext.parallelize(lines, 64).mapPartitions(slowly).flatMap(str.split)
-counts = words.map(lambda word: (word.lower(), 1)).reduceByKey(lambda one, other: one + other, 8)
+words = session.sparkContext.parallelize(lines, 64).mapPartitions(slowly).flatMap(lambda line: re.findall("[a-z]+", line.lower()))
+counts = words.map(lambda word: (word, 1)).reduceByKey(lambda one, other: one + other, 8)
 for word, count in counts.takeOrdered(10, key=lambda pair: (-pair[1], pair[0])):
     print(f"{count:6} {word}")
 session.stop()

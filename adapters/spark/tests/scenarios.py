@@ -207,6 +207,33 @@ def own_backend(jar, directory):
             equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
 
 
+@scenario
+def ends(jar, directory):
+    """A SparkContext fails at once if boatswain refuses it, and with its jobs if boatswain ends the application."""
+    with boatswain(directory) as driver:
+        master = f"spark+boatswain://{driver.address}"
+        (directory / "wrong").write_text("not-the-token\n")
+        try:
+            with spark(jar, directory, master, conf={"spark.boatswain.tokenFile": str(directory / "wrong")}):
+                raise AssertionError("the wrong token was taken")
+        except Exception as error:
+            assert "refused PUT /v1/profiles/" in str(error) and "the token is the one in" in str(error), error
+        say("the wrong token is refused")
+        try:
+            with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "1"}) as sc:
+                until("one is registered", lambda: registered(sc) == 1)
+
+                def end():
+                    until("the job runs", lambda: tasks_done(sc, 1))
+                    driver.call("POST", "/v1/application/end", {"exit_code": 3})
+
+                during(end, word_count(sc, 64, 1).collect)
+                raise AssertionError("the job did not fail")
+        except Exception as error:
+            assert "boatswain has ended the application, with exit code 3" in str(error), error
+        say("the job has failed")
+
+
 # What the entrypoint of Spark's image does with "executor".
 POD = {
     "spec": {
