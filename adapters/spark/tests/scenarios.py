@@ -81,6 +81,8 @@ def local_with_kills(jar, directory):
     gone = {number: reason for number, reason in removed(directory).items() if number in killed}
     equal(sorted(gone), killed)
     assert all("Exited" in reason and "SIGKILL" in reason for reason in gone.values()), gone
+    added = events_of(directory, "SparkListenerExecutorAdded")
+    assert all(event["Executor Info"]["Log Urls"]["stderr"].endswith("/executor.log") for event in added), added
     log = (directory / "log").read_text(errors="replace")
     equal(log.count("ERROR"), len(killed))
     assert "Exception" not in log, "the driver's log has an exception"
@@ -89,9 +91,13 @@ def local_with_kills(jar, directory):
 
 @scenario
 def restart_and_drain(jar, directory):
-    """boatswain is killed and started again in the middle of a job; then an operator drains and kills executors."""
+    """boatswain is killed and started again in the middle of jobs; an operator drains and kills executors."""
     with boatswain(directory, apart=True) as driver:
-        conf = {"spark.executor.instances": "4", "spark.decommission.enabled": "true"}
+        conf = {
+            "spark.executor.instances": "4",
+            "spark.decommission.enabled": "true",
+            "spark.boatswain.lossReason.timeout": "4s",
+        }
         with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
             until("four are registered", lambda: registered(sc) == 4)
             before = executor_pids(sc)
@@ -124,10 +130,20 @@ def restart_and_drain(jar, directory):
 
             equal(dict(during(lose_while_away, word_count(sc, 32, 0.5).collect)), COUNTS)
             until("it is replaced", lambda: registered(sc) == 4)
+
+            def lose_without_reason():
+                until("a job runs without boatswain", lambda: tasks_done(sc, 2))
+                kill_executors(sc, [4])
+
+            driver.kill()
+            equal(dict(during(lose_without_reason, word_count(sc, 32, 0.5).collect)), COUNTS)
+            driver.run()
+            until("it is replaced, too", lambda: registered(sc) == 4)
         reasons = removed(directory)
         assert "decommissioned by an operator" in reasons[1], reasons
         assert "killed by an operator" in reasons[2], reasons
         assert 3 in reasons, reasons
+        assert "its connection was lost" in reasons[4], reasons
         ends = [event["Task End Reason"] for event in events_of(directory, "SparkListenerTaskEnd")]
         # A kill by an operator is no fault of the tasks that ran there.
         failures = [end for end in ends if end.get("Exit Caused By App") and end["Executor ID"] in "12"]
@@ -187,7 +203,7 @@ def profiles(jar, directory):
 
 @scenario
 def own_backend(jar, directory):
-    """Spark's own Kubernetes backend, in client mode, on the embedded cluster: a client that nobody here wrote."""
+    """Spark's own Kubernetes backend, in client mode, on the embedded cluster."""
     with cluster(directory) as server:
         (directory / "pod.yaml").write_text(json.dumps(POD))
         conf = {

@@ -42,7 +42,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements EventReader.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(BoatswainBackend.class);
-    private static final Duration LAST_WORDS = Duration.ofSeconds(5);
+    private static final Duration LAST_REQUESTS = Duration.ofSeconds(5);
     private static final double REGISTERED_RATIO = 0.8;
 
     private final TaskSchedulerImpl scheduler;
@@ -57,7 +57,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private final Set<String> leaving = ConcurrentHashMap.newKeySet();
     /** Ids of our executors that live, as far as the events say. Only the reader's thread changes it, until stop(). */
     private final Set<Long> living = ConcurrentHashMap.newKeySet();
-    /** Who was registered before the reader connected. Belongs to the reader's thread. */
+    /** The executors that were registered before the reader connected. Belongs to the reader's thread. */
     private List<String> registeredBefore = List.of();
 
     private Optional<LocalBoatswain> local = Optional.empty();
@@ -109,7 +109,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         if (sender != null) {
             // Before the executors stop: boatswain would replace them.
             sender.totals(Map.of());
-            sender.awaitSent(LAST_WORDS);
+            sender.awaitSent(LAST_REQUESTS);
         }
         super.stop();
         if (events != null) {
@@ -117,7 +117,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
         if (sender != null) {
             sender.kill(List.copyOf(living));
-            sender.awaitSent(LAST_WORDS);
+            sender.awaitSent(LAST_REQUESTS);
             sender.close();
         }
         timer.shutdownNow();
@@ -275,7 +275,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
     }
 
-    /** An executor that is to terminate, not by Spark's wish: it gets no new tasks, and its blocks move. */
+    /** An executor that is to terminate, and not because Spark asked: it gets no new tasks, and its blocks move. */
     private void drain(long number, String why) {
         String id = String.valueOf(number);
         leaving.add(id);

@@ -30,7 +30,7 @@ final class Losses {
         return history.path("now").isObject() ? null : unknown("boatswain does not know how it ended");
     }
 
-    /** An end without a reason: not the application's fault, as far as anyone knows. */
+    /** An end without a known reason does not count as a failure of tasks. */
     static ExecutorLossReason unknown(String message) {
         return new ExecutorProcessLost(message, Option.empty(), false);
     }

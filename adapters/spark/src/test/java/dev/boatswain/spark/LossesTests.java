@@ -19,7 +19,7 @@ final class LossesTests {
                 new ExecutorExited(-1, false, "Evicted: disk is full"));
     }
 
-    static void anExitWithZeroIsNobodysFault() throws JsonProcessingException {
+    static void anExitWithZeroIsNoFailure() throws JsonProcessingException {
         Check.equal(
                 Losses.of(json("{'reason': 'Exited', 'exit_code': 0, 'by_application': true, 'why': 'ended'}")),
                 new ExecutorExited(0, false, "Exited: ended"));
