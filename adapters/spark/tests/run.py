@@ -77,7 +77,7 @@ def run(name, jar):
             print(f"--- {file.name}, its end", *file.read_text(errors="replace").splitlines()[-SHOWN:], sep="\n")
         print(f"--- all of it is in {directory}", flush=True)
     else:
-        shutil.rmtree(directory, ignore_errors=True) if not os.environ.get("KEEP") else None
+        shutil.rmtree(directory, ignore_errors=True)
     return wrong
 
 

@@ -98,13 +98,10 @@ final class Api {
     }
 
     private HttpURLConnection sent(String method, String path, JsonNode body, Duration silence, String last)
-            throws IOException {
+            throws IOException, ApiException {
         HttpURLConnection connection = (HttpURLConnection) new URL(base + path).openConnection();
         if (connection instanceof HttpsURLConnection && caFile.isPresent()) {
-            if (sockets == null) {
-                sockets = Certificates.trusting(caFile.get());
-            }
-            ((HttpsURLConnection) connection).setSSLSocketFactory(sockets);
+            ((HttpsURLConnection) connection).setSSLSocketFactory(authorities());
         }
         connection.setConnectTimeout((int) CONNECT.toMillis());
         connection.setReadTimeout((int) silence.toMillis());
@@ -124,12 +121,32 @@ final class Api {
         return connection;
     }
 
-    private String token() throws IOException {
-        if (token == null) {
-            token = firstToken(Files.readString(tokenFile)).orElseThrow(() -> new IOException(
-                    tokenFile + " has no token that may change anything"));
+    private String token() throws ApiException {
+        try {
+            String known = token;
+            if (known == null) {
+                known = firstToken(Files.readString(tokenFile))
+                        .orElseThrow(() -> new IOException("it has no token that may change anything"));
+                token = known;
+            }
+            return known;
+        } catch (IOException e) {
+            throw ApiException.unusable("the token file " + tokenFile, e);
         }
-        return token;
+    }
+
+    private SSLSocketFactory authorities() throws ApiException {
+        Path file = caFile.orElseThrow();
+        try {
+            SSLSocketFactory known = sockets;
+            if (known == null) {
+                known = Certificates.trusting(file);
+                sockets = known;
+            }
+            return known;
+        } catch (IOException e) {
+            throw ApiException.unusable("the CA file " + file, e);
+        }
     }
 
     /** The first token of a token file that may do everything: a line without {@code read} behind it. */

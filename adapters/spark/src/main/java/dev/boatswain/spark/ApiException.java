@@ -11,6 +11,11 @@ final class ApiException extends Exception {
         this.status = status;
     }
 
+    /** A file without which boatswain cannot be asked; as 401, it may be replaced while Spark runs. */
+    static ApiException unusable(String file, Exception cause) {
+        return new ApiException(401, file + " cannot be used: " + cause, cause);
+    }
+
     int status() {
         return status;
     }

@@ -181,7 +181,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
                 return;
             }
             String id = found.get();
-            if (executorsPendingDecommission().contains(id)) {
+            boolean draining;
+            synchronized (BoatswainBackend.this) {
+                draining = executorsPendingDecommission().contains(id);
+            }
+            if (draining) {
                 lost(id, new ExecutorDecommission(Option.empty(), "it has finished and exited"));
             } else if (disableExecutor(id)) {
                 timer.schedule(() -> giveUp(id), settings.lossReasonTimeout().toMillis(), TimeUnit.MILLISECONDS);

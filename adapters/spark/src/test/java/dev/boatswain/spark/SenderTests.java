@@ -114,6 +114,15 @@ final class SenderTests {
         }
     }
 
+    static void namesAFileThatCannotBeUsed() throws IOException {
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE)) {
+            Files.writeString(boatswain.tokenFile, "only-this read\n");
+            Check.fails("has no token that may change anything", () -> new Opening(boatswain.api(), LONG).profile("a", body()));
+            Files.delete(boatswain.tokenFile);
+            Check.fails("the token file " + boatswain.tokenFile, () -> new Opening(boatswain.api(), LONG).profile("a", body()));
+        }
+    }
+
     static void doesNotWaitForEverWithoutAnAnswer() throws IOException {
         try (FakeBoatswain boatswain = new FakeBoatswain(request -> new FakeBoatswain.Answer(503, "{}"));
                 Sender sender = sender(boatswain)) {
