@@ -51,7 +51,7 @@ def reachable(port):
 class Boatswain:
     """A driver on an embedded cluster, in its process or apart, that can be killed and started again."""
 
-    def __init__(self, directory, apart=False, tls=False):
+    def __init__(self, directory, apart=False, tls=False, settings=()):
         self.directory = pathlib.Path(directory)
         self.address = f"127.0.0.1:{free_port()}"
         self.tls = None
@@ -68,6 +68,7 @@ class Boatswain:
             config.append(f'cluster.kubeconfig = "{self.directory}/kubeconfig"')
         else:
             config += ['cluster.mode = "embedded"', f'embedded.state_dir = "{directory}/state"']
+        config += settings
         if tls:
             config.append('tls = { generate = true, names = ["127.0.0.1"] }')
         (self.directory / "boatswain.toml").write_text("\n".join(config) + "\n")
@@ -179,6 +180,7 @@ def spark(jar, directory, master, *, on=None, conf=()):
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{events}",
         "spark.eventLog.rolling.enabled": "false",
