@@ -21,9 +21,9 @@ LIMIT_BY_NAME = 1800
 SHOWN = 60
 
 
-def kill_group(process):
-    """Ends a scenario with all that it started, also if it left its process group (boatswain does, by setsid)."""
-    for pid in marked(process.mark):
+def kill_all(mark):
+    """Ends all that a scenario started, also what left its process group (boatswain does, by setsid)."""
+    for pid in marked(mark):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -31,7 +31,7 @@ def kill_group(process):
 
 
 def marked(mark):
-    """The processes that inherited the environment of one scenario."""
+    """The processes of one scenario."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -45,9 +45,10 @@ def marked(mark):
 def run(name, jar):
     """Returns what is wrong, or None."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix=f"spark-{name}-"))
-    mark = f"BOATSWAIN_SPARK_TEST={directory}"
+    # In the environment of all that it starts; executors have it as the root of their files.
+    mark = str(directory)
     log = directory / "log"
-    environment = dict(os.environ, BOATSWAIN_SPARK_TEST=str(directory), SPARK_LOCAL_DIRS=str(directory), TMPDIR=str(directory))
+    environment = dict(os.environ, BOATSWAIN_SPARK_TEST=mark, SPARK_LOCAL_DIRS=str(directory), TMPDIR=str(directory))
     limit = LIMIT if name in scenarios.ALL else LIMIT_BY_NAME
     began = time.monotonic()
     with log.open("wb") as output:
@@ -58,7 +59,6 @@ def run(name, jar):
             stderr=subprocess.STDOUT,
             env=environment,
         )
-        process.mark = mark
         try:
             code = process.wait(limit)
             wrong = None if code == 0 else f"exit code {code}"
@@ -69,7 +69,7 @@ def run(name, jar):
             until = time.monotonic() + 5
             while (left := marked(mark)) and time.monotonic() < until:
                 time.sleep(0.1)
-            kill_group(process)
+            kill_all(mark)
             process.wait()
     if wrong is None and left:
         wrong = f"{len(left)} processes were left behind"
@@ -84,6 +84,8 @@ def run(name, jar):
 
 
 def main():
+    # What was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     jar = pathlib.Path(sys.argv[1])
     wanted = sys.argv[2:] or list(scenarios.ALL)
     for name in wanted:

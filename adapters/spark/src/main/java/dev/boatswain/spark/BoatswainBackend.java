@@ -121,7 +121,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             sender.close();
         }
         timer.shutdownNow();
-        local.ifPresent(started -> started.stop(api));
+        local.ifPresent(started -> started.stop(Optional.ofNullable(api)));
     }
 
     @Override

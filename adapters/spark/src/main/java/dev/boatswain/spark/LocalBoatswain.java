@@ -115,10 +115,15 @@ final class LocalBoatswain {
         });
     }
 
-    void stop(Api api) {
+    /** @param api empty if it never listened */
+    void stop(Optional<Api> api) {
         stopping = true;
         try {
-            api.call("POST", "/v1/application/end", Api.JSON.createObjectNode());
+            if (api.isPresent()) {
+                api.get().call("POST", "/v1/application/end", Api.JSON.createObjectNode());
+            } else {
+                process.destroy();
+            }
         } catch (ApiException e) {
             process.destroy();
         }
