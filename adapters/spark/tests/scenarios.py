@@ -1,0 +1,342 @@
+"""Real Spark jobs on a real boatswain; run.py runs each in a process of its own.
+
+    python3 scenarios.py NAME JAR DIRECTORY
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import sql
+from harness import (
+    BOATSWAIN,
+    COUNTS,
+    boatswain,
+    cluster,
+    equal,
+    events_of,
+    executor_pids,
+    kill_executors,
+    registered,
+    removed,
+    say,
+    spark,
+    until,
+    word_count,
+)
+
+ALL = {}
+# Too slow for each change: run only if they are named.
+BY_NAME = {}
+
+
+def scenario(function):
+    ALL[function.__name__] = function
+    return function
+
+
+def during(action, job):
+    """Runs the job in this thread and the action in another one; fails if either does."""
+    failed = []
+
+    def act():
+        try:
+            action()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    result = job()
+    thread.join(60)
+    assert not thread.is_alive(), "the action is not done"
+    if failed:
+        raise failed[0]
+    return result
+
+
+def tasks_done(sc, least):
+    """Whether this many tasks of the stages that run have finished."""
+    tracker = sc.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return sum(info.numCompletedTasks for info in infos if info) >= least
+
+
+@scenario
+def local_with_kills(jar, directory):
+    """Eight executors of a boatswain that the adapter starts; three of them are killed in the middle of a job."""
+    killed = [2, 4, 7]
+    with spark(jar, directory, "spark+boatswain://local", conf={"spark.executor.instances": "8"}) as sc:
+        until("eight are registered", lambda: registered(sc) == 8)
+
+        def kill():
+            until("the job runs", lambda: tasks_done(sc, 6))
+            kill_executors(sc, killed)
+
+        equal(dict(during(kill, word_count(sc, 64, 0.5).collect)), COUNTS)
+        until("three are replaced", lambda: registered(sc) == 8)
+        equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
+        pids = executor_pids(sc)
+    gone = {number: reason for number, reason in removed(directory).items() if number in killed}
+    equal(sorted(gone), killed)
+    assert all("Exited" in reason and "SIGKILL" in reason for reason in gone.values()), gone
+    added = events_of(directory, "SparkListenerExecutorAdded")
+    assert all(event["Executor Info"]["Log Urls"]["stderr"].endswith("/executor.log") for event in added), added
+    log = (directory / "log").read_text(errors="replace")
+    equal(log.count("Lost executor"), len(killed))
+    # Spark's network code may report broken connections.
+    assert "dev.boatswain" not in log and "ERROR Boatswain" not in log, "the adapter has logged an error"
+    until("no executor is left", lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids.values()), 10)
+
+
+@scenario
+def restart_and_drain(jar, directory):
+    """boatswain is killed and started again in the middle of jobs; an operator drains and kills executors."""
+    with boatswain(directory, apart=True) as driver:
+        conf = {
+            "spark.executor.instances": "4",
+            "spark.decommission.enabled": "true",
+            "spark.boatswain.lossReason.timeout": "4s",
+        }
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            until("four are registered", lambda: registered(sc) == 4)
+            before = executor_pids(sc)
+
+            def restart():
+                until("the job runs", lambda: tasks_done(sc, 4))
+                driver.kill()
+                say("boatswain is killed")
+                time.sleep(3)
+                driver.run()
+
+            equal(dict(during(restart, word_count(sc, 48, 0.6).collect)), COUNTS)
+            equal(executor_pids(sc), before)
+            equal(removed(directory), {})
+
+            def drain():
+                until("the next job runs", lambda: tasks_done(sc, 2))
+                driver.call("POST", "/v1/executors/decommission", {"executors": [1], "by": "an operator"})
+                driver.call("POST", "/v1/executors/kill", {"executors": [2], "replace": True, "force": True, "by": "an operator"})
+
+            equal(dict(during(drain, word_count(sc, 32, 0.5).collect)), COUNTS)
+            until("both are replaced", lambda: registered(sc) == 4 and not {1, 2} & set(executor_pids(sc)))
+
+            def lose_while_away():
+                until("the last job runs", lambda: tasks_done(sc, 2))
+                driver.kill()
+                kill_executors(sc, [3])
+                time.sleep(2)
+                driver.run()
+
+            equal(dict(during(lose_while_away, word_count(sc, 32, 0.5).collect)), COUNTS)
+            until("it is replaced", lambda: registered(sc) == 4)
+
+            def lose_without_reason():
+                until("a job runs without boatswain", lambda: tasks_done(sc, 2))
+                kill_executors(sc, [4])
+
+            driver.kill()
+            equal(dict(during(lose_without_reason, word_count(sc, 32, 0.5).collect)), COUNTS)
+            driver.run()
+            until("it is replaced, too", lambda: registered(sc) == 4)
+        reasons = removed(directory)
+        assert "decommissioned by an operator" in reasons[1], reasons
+        assert "killed by an operator" in reasons[2], reasons
+        assert 3 in reasons, reasons
+        assert "its connection was lost" in reasons[4], reasons
+        ends = [event["Task End Reason"] for event in events_of(directory, "SparkListenerTaskEnd")]
+        # A kill by an operator is no fault of the tasks that ran there.
+        failures = [end for end in ends if end.get("Exit Caused By App") and end["Executor ID"] in "12"]
+        equal(failures, [])
+        until("boatswain has none left", lambda: not driver.executors(), 20)
+
+
+@scenario
+def dynamic(jar, directory):
+    """Dynamic allocation to twelve and down to one, whose shuffle data the eleven others have moved to it."""
+    conf = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.maxExecutors": "12",
+        "spark.dynamicAllocation.executorIdleTimeout": "4s",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.storage.decommission.replicationReattemptInterval": "1s",
+    }
+    with boatswain(directory) as driver:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            counts = word_count(sc, 96, 1.0)
+            equal(dict(during(lambda: until("there are twelve", lambda: registered(sc) == 12), counts.collect)), COUNTS)
+            until("one is left", lambda: registered(sc) == 1 and len(driver.executors()) == 1, 120)
+            tasks = len(events_of(directory, "SparkListenerTaskEnd"))
+            equal(dict(counts.collect()), COUNTS)
+        # Only the result stage's tasks have run again.
+        equal(len(events_of(directory, "SparkListenerTaskEnd")) - tasks, 4)
+        fetches = [event for event in events_of(directory, "SparkListenerTaskEnd") if event["Task End Reason"]["Reason"] != "Success"]
+        equal(fetches, [])
+        gone = removed(directory)
+        equal(len(gone), 11)
+        assert all("spark scale down" in reason for reason in gone.values()), gone
+
+
+@scenario
+def profiles(jar, directory):
+    """A stage with a ResourceProfile of its own gets executors of another size; all calls are HTTPS."""
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
+
+    conf = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.maxExecutors": "2",
+        "spark.boatswain.caFile": f"{directory}/ca.crt",
+    }
+    with boatswain(directory, apart=True, tls=True) as driver:
+        with spark(jar, directory, f"local-cluster+boatswain+https://{driver.address}", on=driver, conf=conf) as sc:
+            size = ExecutorResourceRequests().cores(2).memory("600m")
+            profile = ResourceProfileBuilder().require(size).require(TaskResourceRequests().cpus(2)).build
+            equal(sc.parallelize(range(8), 4).withResources(profile).map(lambda x: x * 2).sum(), 56)
+            names = {executor["profile"].rsplit("-", 1)[1] for executor in driver.executors()}
+            assert str(profile.id) in names, names
+
+
+@scenario
+def own_backend(jar, directory):
+    """Spark's own Kubernetes backend, in client mode, on the embedded cluster."""
+    with cluster(directory) as server:
+        (directory / "pod.yaml").write_text(json.dumps(POD))
+        conf = {
+            "spark.executor.instances": "2",
+            "spark.kubernetes.executor.podTemplateFile": str(directory / "pod.yaml"),
+            "spark.kubernetes.container.image": "none",
+            "spark.executorEnv.SPARK_HOME": os.environ["SPARK_HOME"],
+            "spark.kubernetes.executor.podNamePrefix": "own",
+            "spark.kubernetes.executor.deleteOnTermination": "false",
+        }
+        with spark(jar, directory, f"k8s://{server}", conf=conf) as sc:
+            until("two are registered", lambda: registered(sc) == 2)
+            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
+            pids = executor_pids(sc)
+            kill_executors(sc, [1])
+            until("it is replaced", lambda: len(set(executor_pids(sc)) - set(pids)) == 1 and registered(sc) == 2)
+            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
+
+
+@scenario
+def ends(jar, directory):
+    """A SparkContext fails at once if boatswain refuses it, and with its jobs if boatswain ends the application."""
+    with boatswain(directory) as driver:
+        master = f"spark+boatswain://{driver.address}"
+        (directory / "wrong").write_text("not-the-token\n")
+        try:
+            with spark(jar, directory, master, conf={"spark.boatswain.tokenFile": str(directory / "wrong")}):
+                raise AssertionError("the wrong token was taken")
+        except Exception as error:
+            assert "refused PUT /v1/profiles/" in str(error) and "the token is the one in" in str(error), error
+        say("the wrong token is refused")
+        try:
+            with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "1"}) as sc:
+                until("one is registered", lambda: registered(sc) == 1)
+
+                def end():
+                    until("the job runs", lambda: tasks_done(sc, 1))
+                    driver.call("POST", "/v1/application/end", {"exit_code": 3})
+
+                during(end, word_count(sc, 64, 1).collect)
+                raise AssertionError("the job did not fail")
+        except Exception as error:
+            assert "boatswain has ended the application, with exit code 3" in str(error), error
+        say("the job has failed")
+
+
+# What the entrypoint of Spark's image does with "executor".
+POD = {
+    "spec": {
+        "containers": [
+            {
+                "name": "executor",
+                "command": [
+                    "/bin/sh",
+                    "-c",
+                    "env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p' > options; exec java @options -Xmx$SPARK_EXECUTOR_MEMORY"
+                    ' -cp "$SPARK_HOME/jars/*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend'
+                    ' --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES"'
+                    ' --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP"'
+                    ' --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"',
+                ],
+            }
+        ]
+    }
+}
+
+
+@scenario
+def killed_jvm(jar, directory):
+    """The local boatswain ends by itself, with its executors, after the JVM was killed."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import harness\n"
+        "with harness.spark(sys.argv[2], sys.argv[3], 'local[1]', conf={'spark.master': 'spark+boatswain://local',"
+        " 'spark.executor.instances': '1', 'spark.boatswain.local.ttl': '3s', 'spark.boatswain.callEvery': '1s'}) as sc:\n"
+        "    harness.until('one is registered', lambda: harness.registered(sc) == 1)\n"
+        "    pid = sc._jvm.java.lang.ProcessHandle.current().pid()\n"
+        "    import os; os.kill(pid, 9); os._exit(0)\n"
+    )
+    here = str(pathlib.Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", program, here, str(jar), str(directory)], check=True, timeout=120)
+
+    def left():
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if str(directory).encode() in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
+                    found.append(entry.name)
+            except (OSError, ValueError):
+                continue
+        return found
+
+    until("nothing is left", lambda: not left(), 40)
+
+
+def sql_with_a_killer(jar, directory):
+    """Twenty runs of four queries while executors are killed at random: all results equal those of an undisturbed run."""
+    settings = ["failures = { max = 10000, stable_after = \"1s\", backoff_max = \"1s\" }"]
+    conf = {
+        "spark.executor.instances": "4",
+        "spark.task.maxFailures": "100",
+        "spark.stage.maxConsecutiveAttempts": "100",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    seed = int(os.environ.get("SEED", "1"))
+    with boatswain(directory, settings=settings) as driver:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            session = sql.session(sc)
+            wanted = sql.run(session)
+            killed = []
+            stopped = threading.Event()
+            killer = threading.Thread(target=sql.kill_at_random, args=(sc, random.Random(seed), stopped, killed), daemon=True)
+            killer.start()
+            for number in range(1, 21):
+                before = len(killed)
+                equal(sql.run(session), wanted)
+                say(f"run {number}: equal, {len(killed) - before} killed meanwhile")
+            stopped.set()
+            killer.join(30)
+            assert len(killed) >= 10, f"only {len(killed)} were killed"
+
+
+BY_NAME["sql_with_a_killer"] = sql_with_a_killer
+
+
+if __name__ == "__main__":
+    name, jar, directory = sys.argv[1:]
+    chosen = (ALL | BY_NAME)[name]
+    say(chosen.__doc__, f"({BOATSWAIN})")
+    chosen(pathlib.Path(jar), pathlib.Path(directory))
+    say("done")
