@@ -1,11 +1,13 @@
-//! Drivers in pods of a Deployment, of a StatefulSet or of none, as a kubelet runs them (spec O-66).
+//! Drivers in pods of a Deployment, of a StatefulSet, of a Job or of none, as a kubelet runs them (spec O-66).
 //!
 //! Pods are drained, rolled over and ended by the kubelet; their controller is scaled to 0, deleted and made again;
 //! wires are interrupted and drivers killed. What a driver does after a signal has to agree with what was true of its
 //! controller at that time: handed over, no executor has ended; ended, none is left; let go, none is left and the record
 //! is open. In the end one driver keeps as many executors as were wanted last.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod truth;
+
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use boatswain::clock::Clock;
 use boatswain::config::Config;
 use boatswain::exit::Exit;
 use boatswain::planted::Planted;
-use devcluster::{DevCluster, NodeKind, Options, SimulatedNode, State};
+use devcluster::{DevCluster, Key, NodeKind, Options, Resource, SimulatedNode, State};
 use http::{Method, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -30,6 +32,7 @@ use crate::lease::wire::{Wire, Wires};
 use crate::objects::NAMESPACE;
 use crate::runs::{run_world, run_worlds};
 use crate::trace::trace_line;
+use truth::{Signal, Truth, agrees, controller_of, executors, is_over, running_pods};
 
 const SEEDS: u64 = 30;
 
@@ -47,42 +50,30 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The kubelet's pause before it restarts a container.
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 
-/// After the last fault: the poll, adoption, retries, and the deletion of what does not belong there.
-const CONVERGES_WITHIN: Duration = Duration::from_secs(300);
+/// After the last fault: the longest backoff of a Job, the poll, adoption, retries, and the deletion of what does not
+/// belong there.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(900);
+
+const NEVER: Duration = Duration::from_secs(1_000_000);
 
 /// What keeps the driver's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Deployment,
     StatefulSet,
+    /// Its kubelet restarts the driver in its pod, unless it exits with 0.
+    Job,
     Nothing,
-}
-
-/// What a signal means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Truth {
-    HandOver,
-    End,
-    LetGo,
 }
 
 /// A driver in its pod.
 struct Placed {
     pod: String,
     uid: String,
+    /// The uid of the controller; `None` without one, or if it was gone when the driver started.
+    owner: Option<String>,
     since: Instant,
     signal: Option<Signal>,
-}
-
-/// A signal that a driver got, and what was true since.
-struct Signal {
-    at: Instant,
-    /// What it may have learned.
-    truths: BTreeSet<Truth>,
-    /// The executors that were there.
-    executors: BTreeSet<String>,
-    /// Whether its wire was interrupted at any time, or another driver lived.
-    excused: bool,
 }
 
 struct World {
@@ -116,9 +107,10 @@ impl World {
             format!("profiles.default.executors={wanted}"),
             format!("allocation.max_rate={}", rng.random_range(2..20)),
         ];
-        let owner = match rng.random_range(0..5) {
+        let owner = match rng.random_range(0..7) {
             0..2 => Owner::Deployment,
             2..4 => Owner::StatefulSet,
+            4..6 => Owner::Job,
             _ => Owner::Nothing,
         };
         let stop_delay = Duration::from_millis(rng.random_range(100..20_000));
@@ -161,11 +153,12 @@ impl World {
 
     fn sets(&self) -> Option<String> {
         let kind = match self.owner {
-            Owner::Deployment => "deployments",
-            Owner::StatefulSet => "statefulsets",
+            Owner::Deployment => "apps/v1/namespaces/default/deployments",
+            Owner::StatefulSet => "apps/v1/namespaces/default/statefulsets",
+            Owner::Job => "batch/v1/namespaces/default/jobs",
             Owner::Nothing => return None,
         };
-        Some(format!("/apis/apps/v1/namespaces/{NAMESPACE}/{kind}"))
+        Some(format!("/apis/{kind}"))
     }
 
     /// Makes the controller or the bare pod, or scales the controller to 1.
@@ -179,6 +172,9 @@ impl World {
             let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
             return self.ask(Method::POST, &pods, pod).await;
         };
+        if self.owner == Owner::Job {
+            return self.repair_job(&sets, &labels, &spec).await;
+        }
         let set = json!({
             "metadata": {"name": "driver"},
             "spec": {
@@ -192,43 +188,63 @@ impl World {
             .await;
     }
 
-    /// What a signal means to a driver in this pod now.
-    fn truth(&self, state: &State, pod: &str, uid: &str) -> Truth {
-        let kind = match self.owner {
-            Owner::Deployment => devcluster::Resource::Deployments,
-            Owner::StatefulSet => devcluster::Resource::StatefulSets,
-            Owner::Nothing => {
-                let pod = state.pod(NAMESPACE, pod);
-                let stays = |pod: &&Value| {
-                    pod["metadata"]["uid"] == uid && pod["metadata"]["deletionTimestamp"].is_null()
-                };
-                return match pod.filter(stays) {
-                    // The kubelet restarts it.
-                    Some(_) => Truth::HandOver,
-                    None => Truth::End,
-                };
-            }
-        };
-        let set = state.get(&devcluster::Key::new(kind, NAMESPACE, "driver"));
-        match set.map(|set| set.value()) {
-            // Another one of the same name may have been made since.
-            Some(set) if !self.keeps(state, pod, uid, set) => Truth::End,
-            Some(set) if !set["metadata"]["deletionTimestamp"].is_null() => Truth::End,
-            Some(set) if set["spec"]["replicas"] == 0 => Truth::LetGo,
-            Some(_) => Truth::HandOver,
-            None => Truth::End,
+    /// Makes the Job, or resumes it. One that is over is deleted first, and made again when its dependents are gone.
+    async fn repair_job(&mut self, jobs: &str, labels: &Value, spec: &Value) {
+        let path = format!("{jobs}/driver");
+        let state = self.cluster.state().await;
+        if self.controller(&state).is_some_and(|job| is_over(&job)) {
+            let options = json!({"propagationPolicy": "Background"});
+            self.ask(Method::DELETE, &path, options).await;
+            self.repair = Some(Instant::now() + Duration::from_secs(5));
+            return;
         }
+        let mut spec = spec.clone();
+        spec["restartPolicy"] = "OnFailure".into();
+        let template = json!({"metadata": {"labels": labels}, "spec": spec});
+        let job = json!({
+            "metadata": {"name": "driver"},
+            "spec": {"backoffLimit": 1_000, "template": template},
+        });
+        self.ask(Method::POST, jobs, job).await;
+        let resumed = json!({"spec": {"suspend": false}});
+        self.ask(Method::PATCH, &path, resumed).await;
     }
 
-    /// Whether this controller is the one that has made the pod.
-    fn keeps(&self, state: &State, pod: &str, uid: &str, set: &Value) -> bool {
-        let made = |object: &Value| object["metadata"]["creationTimestamp"].clone();
-        match state
-            .pod(NAMESPACE, pod)
-            .filter(|pod| pod["metadata"]["uid"] == uid)
-        {
-            Some(pod) => made(set).as_str() <= made(pod).as_str(),
-            None => true,
+    fn controller(&self, state: &State) -> Option<Value> {
+        let kind = match self.owner {
+            Owner::Deployment => Resource::Deployments,
+            Owner::StatefulSet => Resource::StatefulSets,
+            Owner::Job => Resource::Jobs,
+            Owner::Nothing => return None,
+        };
+        let found = state.get(&Key::new(kind, NAMESPACE, "driver"));
+        found.map(|object| object.value().clone())
+    }
+
+    /// What a signal means to this driver now.
+    fn truth(&self, state: &State, placed: &Placed) -> Truth {
+        if self.owner == Owner::Nothing {
+            let pod = state.pod(NAMESPACE, &placed.pod);
+            let stays = |pod: &&Value| {
+                pod["metadata"]["uid"] == *placed.uid
+                    && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            return match pod.filter(stays) {
+                // The kubelet restarts it.
+                Some(_) => Truth::HandOver,
+                None => Truth::End,
+            };
+        }
+        let owner = self.controller(state);
+        let owner =
+            owner.filter(|owner| owner["metadata"]["uid"].as_str() == placed.owner.as_deref());
+        match owner {
+            None => Truth::End,
+            Some(owner) if !owner["metadata"]["deletionTimestamp"].is_null() => Truth::End,
+            Some(owner) if is_over(&owner) => Truth::End,
+            Some(owner) if owner["spec"]["suspend"] == true => Truth::LetGo,
+            Some(owner) if owner["spec"]["replicas"] == 0 => Truth::LetGo,
+            Some(_) => Truth::HandOver,
         }
     }
 
@@ -237,13 +253,17 @@ impl World {
         let state = self.cluster.state().await;
         let now = Instant::now();
         self.look_at_drivers(&state);
-        self.check_exits(&state)?;
+        for pod in self.check_exits(&state)? {
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
+            let status = json!({"status": {"phase": "Succeeded"}});
+            self.ask(Method::PATCH, &path, status).await;
+        }
         let alive = self.alive();
         for (pod, uid) in running_pods(&state) {
             let has_driver = alive.iter().any(|number| self.placed[number].uid == uid);
             let may_start = self.restarts.get(&uid).is_none_or(|at| *at <= now);
             if !has_driver && may_start {
-                self.start(pod, uid);
+                self.start(&state, pod, uid);
             }
         }
         let over: Vec<_> = (self.interrupted.iter())
@@ -274,7 +294,7 @@ impl World {
             if !stays {
                 self.signal(*number, state);
             }
-            let truth = self.truth(state, &self.placed[number].pod, &self.placed[number].uid);
+            let truth = self.truth(state, &self.placed[number]);
             let interrupted = self.interrupted.contains_key(number);
             let others = alive.len() > 1;
             let signal = self
@@ -290,7 +310,7 @@ impl World {
         }
     }
 
-    fn start(&mut self, pod: String, uid: String) {
+    fn start(&mut self, state: &State, pod: String, uid: String) {
         let mut config = self.config.clone();
         config.driver.pod_name = Some(pod.clone());
         let number = self.drivers.borrow().len() + 1;
@@ -310,6 +330,7 @@ impl World {
         }
         let placed = Placed {
             pod,
+            owner: controller_of(state, &uid),
             uid,
             since: Instant::now(),
             signal: None,
@@ -323,7 +344,7 @@ impl World {
         if placed.signal.is_some() {
             return;
         }
-        let truth = self.truth(state, &placed.pod, &placed.uid);
+        let truth = self.truth(state, placed);
         trace_line!("d{number} gets a signal: {truth:?}");
         let signal = Signal {
             at: Instant::now(),
@@ -336,7 +357,9 @@ impl World {
         self.placed.get_mut(&number).unwrap().signal = Some(signal);
     }
 
-    fn check_exits(&mut self, state: &State) -> Result<(), String> {
+    /// Returns the pods that have succeeded.
+    fn check_exits(&mut self, state: &State) -> Result<Vec<String>, String> {
+        let mut succeeded = Vec::new();
         let exits: Vec<_> = (self.drivers.borrow_mut().iter_mut())
             .filter_map(|driver| Some((driver.number, driver.take_exit()?)))
             .collect();
@@ -348,6 +371,11 @@ impl World {
             if exit == Exit::Bug {
                 return Err(format!("O-12: d{number} has a bug"));
             }
+            if self.owner == Owner::Job && exit.code() == 0 {
+                let never = Instant::now() + NEVER;
+                self.restarts.insert(placed.uid.clone(), never);
+                succeeded.push(placed.pod.clone());
+            }
             match &placed.signal {
                 Some(signal) => agrees(number, exit, signal, state)?,
                 None if exit == Exit::Clean => {
@@ -356,7 +384,7 @@ impl World {
                 None => {}
             }
         }
-        Ok(())
+        Ok(succeeded)
     }
 
     fn alive(&self) -> Vec<usize> {
@@ -413,7 +441,10 @@ impl World {
                 self.drain(number).await;
             }
             (5..7, Some(sets)) => {
-                let patch = json!({"spec": {"replicas": 0}});
+                let patch = match self.owner {
+                    Owner::Job => json!({"spec": {"suspend": true}}),
+                    _ => json!({"spec": {"replicas": 0}}),
+                };
                 self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
                     .await;
                 let after = self.ms(100..90_000);
@@ -428,6 +459,14 @@ impl World {
                 let options = json!({"propagationPolicy": how});
                 self.may_be_anew = true;
                 self.ask(Method::DELETE, &format!("{sets}/driver"), options)
+                    .await;
+                let after = self.ms(100..90_000);
+                self.repair = Some(Instant::now() + after);
+            }
+            (9, Some(sets)) if self.owner == Owner::Job => {
+                let patch = json!({"spec": {"activeDeadlineSeconds": 1}});
+                self.may_be_anew = true;
+                self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
                     .await;
                 let after = self.ms(100..90_000);
                 self.repair = Some(Instant::now() + after);
@@ -495,59 +534,6 @@ impl World {
             return Err(format!("I-4: {running} executors run instead of {wanted}"));
         }
         Ok(())
-    }
-}
-
-/// The names and uids of the driver's pods that run and are not being deleted.
-fn running_pods(state: &State) -> Vec<(String, String)> {
-    let text = |pod: &Value, key: &str| pod["metadata"][key].as_str().unwrap().to_owned();
-    state
-        .pods(NAMESPACE)
-        .filter(|pod| pod["metadata"]["labels"]["app"] == "driver")
-        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-        .filter(|pod| pod["status"]["phase"] == "Running")
-        .map(|pod| (text(pod, "name"), text(pod, "uid")))
-        .collect()
-}
-
-/// The uids of the executors' pods that are not being deleted.
-fn executors(state: &State) -> BTreeSet<String> {
-    state
-        .pods(NAMESPACE)
-        .filter(|pod| pod["metadata"]["labels"]["app"] != "driver")
-        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-        .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
-        .collect()
-}
-
-/// Whether an exit agrees with what was true when the signal came.
-// spec: O-10, O-66, O-67
-fn agrees(number: usize, exit: Exit, signal: &Signal, state: &State) -> Result<(), String> {
-    let mut truths = signal.truths.iter();
-    let (Some(truth), None) = (truths.next(), truths.next()) else {
-        return Ok(());
-    };
-    let left = executors(state);
-    let lost = signal.executors.difference(&left).count();
-    let wrong = match truth {
-        Truth::HandOver => (exit == Exit::Clean || (lost > 0 && !signal.excused))
-            .then(|| format!("{lost} executors were lost")),
-        _ if signal.excused => None,
-        Truth::End => (exit == Exit::Superseded || (exit == Exit::Clean && !left.is_empty()))
-            .then(|| format!("{} executors are left", left.len())),
-        Truth::LetGo => {
-            let mut maps = state.config_maps(NAMESPACE);
-            let record = maps.find(|map| map["metadata"]["name"] == "boatswain-app");
-            let is_closed = record.is_some_and(|record| !record["data"]["finished"].is_null());
-            (exit == Exit::Clean || is_closed || (exit == Exit::Superseded && !left.is_empty()))
-                .then(|| format!("{} executors are left, closed: {is_closed}", left.len()))
-        }
-    };
-    match wrong {
-        Some(what) => Err(format!(
-            "O-66: d{number} exited with {exit:?} where the signal meant {truth:?}: {what}"
-        )),
-        None => Ok(()),
     }
 }
 
