@@ -101,8 +101,14 @@ pub(super) async fn reconcile(store: &Store, backoffs: &mut Backoffs, key: &Key)
         return outcome;
     };
     let mut view = View::new(&state, job, &known.1, now);
+    if ending.is_none() && view.ending.is_some() {
+        // A pod has just ended the Job. Its other pods are deleted before its status says so.
+        backoffs.insert(key.clone(), known);
+        outcome.wait = Some(Duration::ZERO);
+        return outcome;
+    }
     // The pods that were deleted for this reason would otherwise be failures, and another reason.
-    view.ending = ending.or(view.ending);
+    view.ending = ending;
     let (status, releases) = status::next(&view);
     let is_written = match update(job, status) {
         Some(update) => outcome.write(store, update).await,
