@@ -2,7 +2,6 @@ package dev.boatswain.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -148,7 +147,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
 
     @Override
     public Future<Object> doKillExecutors(Seq<String> ids) {
-        sender.kill(numbers(CollectionConverters.asJava(ids)));
+        sender.kill(SparkValues.numbers(CollectionConverters.asJava(ids)));
         return Future$.MODULE$.successful(true);
     }
 
@@ -156,7 +155,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     public Seq<String> decommissionExecutors(
             Tuple2<String, ExecutorDecommissionInfo>[] wanted, boolean adjustTarget, boolean byExecutor) {
         Seq<String> accepted = super.decommissionExecutors(wanted, adjustTarget, byExecutor);
-        sender.decommission(numbers(CollectionConverters.asJava(accepted)));
+        sender.decommission(SparkValues.numbers(CollectionConverters.asJava(accepted)));
         return accepted;
     }
 
@@ -181,11 +180,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
                 return;
             }
             String id = found.get();
-            boolean draining;
-            synchronized (BoatswainBackend.this) {
-                draining = executorsPendingDecommission().contains(id);
-            }
-            if (draining) {
+            if (isDraining(id)) {
                 lost(id, new ExecutorDecommission(Option.empty(), "it has finished and exited"));
             } else if (disableExecutor(id)) {
                 timer.schedule(() -> giveUp(id), settings.lossReasonTimeout().toMillis(), TimeUnit.MILLISECONDS);
@@ -199,8 +194,12 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             ended.add(id);
             removeExecutor(id, Losses.unknown("its connection was lost, and boatswain has not said why for "
                     + settings.lossReasonTimeout().toSeconds() + " s"));
-            sender.kill(numbers(List.of(id)));
+            sender.kill(SparkValues.numbers(List.of(id)));
         }
+    }
+
+    private synchronized boolean isDraining(String id) {
+        return executorsPendingDecommission().contains(id);
     }
 
     private boolean isRegistered(String id) {
@@ -271,7 +270,6 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             case "paused" -> LOG.warn("boatswain requests no executors of {} for now: {}",
                     event.path("profile").asText(), event.path("why").asText());
-            case "unpaused" -> LOG.info("boatswain requests executors of {} again", event.path("profile").asText());
             case "held" -> LOG.warn("boatswain holds the application: jobs wait until it is resumed");
             case "ending" -> fail("boatswain has ended the application, with exit code "
                     + event.path("exit_code").asInt() + "; its log and `boatswain status` say why");
@@ -284,10 +282,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         String id = String.valueOf(number);
         leaving.add(id);
         if (!stopping && isExecutorActive(id)) {
-            ExecutorDecommissionInfo info = new ExecutorDecommissionInfo("boatswain: " + why, Option.empty());
-            @SuppressWarnings({"unchecked", "rawtypes"})
-            Tuple2<String, ExecutorDecommissionInfo>[] one = new Tuple2[] {new Tuple2<>(id, info)};
-            super.decommissionExecutors(one, false, false);
+            super.decommissionExecutors(SparkValues.decommissioning(id, "boatswain: " + why), false, false);
         }
     }
 
@@ -303,11 +298,5 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             sc.stopInNewThread();
         }
-    }
-
-    private static List<Long> numbers(Iterable<String> ids) {
-        List<Long> numbers = new ArrayList<>();
-        ids.forEach(id -> numbers.add(Long.parseLong(id)));
-        return numbers;
     }
 }

@@ -1,10 +1,14 @@
 package dev.boatswain.spark;
 
+import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkConf$;
+import org.apache.spark.scheduler.ExecutorDecommissionInfo;
+import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.jdk.javaapi.OptionConverters;
@@ -26,6 +30,17 @@ final class SparkValues {
             }
         }
         return found;
+    }
+
+    /** One executor to decommission, and why. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    static Tuple2<String, ExecutorDecommissionInfo>[] decommissioning(String id, String why) {
+        return new Tuple2[] {new Tuple2<>(id, new ExecutorDecommissionInfo(why, Option.empty()))};
+    }
+
+    /** Spark's ids as boatswain's. */
+    static List<Long> numbers(Collection<String> ids) {
+        return ids.stream().map(Long::valueOf).toList();
     }
 
     /** The variables of {@code spark.executorEnv.*}. */
