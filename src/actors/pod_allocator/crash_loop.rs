@@ -107,11 +107,7 @@ pub struct Kept {
 impl CrashLoop {
     /// Continues the backoff of an earlier incarnation.
     pub fn resume(kept: Kept, backoff: &Backoff, now: Tick) -> Self {
-        let longest = match planted::is(Planted::BackoffByTheWall) {
-            true => Duration::MAX,
-            false => backoff.max,
-        };
-        let until = now + kept.remaining.min(longest);
+        let until = now + kept.remaining.min(backoff.max);
         Self {
             phase: Phase::BackingOff { since: now, until },
             step: kept.step.max(1),
