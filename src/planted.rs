@@ -121,6 +121,8 @@ faults! {
     UnreadPassedOver,
     /// A driver writes however long ago its lease was renewed (spec O-32).
     LeaseNotChecked,
+    /// A successor waits until the wall-clock time at which a backoff ends, however far that is (spec A-30).
+    BackoffByTheWall,
     /// A pod is an executor by its labels alone, whatever its name (spec E-1).
     NameUnchecked,
     /// A profile in the record is used without a proof (spec O-58).

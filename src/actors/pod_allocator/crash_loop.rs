@@ -107,7 +107,11 @@ pub struct Kept {
 impl CrashLoop {
     /// Continues the backoff of an earlier incarnation.
     pub fn resume(kept: Kept, backoff: &Backoff, now: Tick) -> Self {
-        let until = now + kept.remaining.min(backoff.max);
+        let longest = match planted::is(Planted::BackoffByTheWall) {
+            true => Duration::MAX,
+            false => backoff.max,
+        };
+        let until = now + kept.remaining.min(longest);
         Self {
             phase: Phase::BackingOff { since: now, until },
             step: kept.step.max(1),
