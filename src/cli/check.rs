@@ -1,22 +1,71 @@
-//! `boatswain check`: validates a configuration, and prints its effective values (spec C-4).
+//! `boatswain check`: validates a configuration, and prints its effective values (spec C-4, C-8).
 
-use super::{fail_with, run::ConfigArgs, say};
+use super::{fail, fail_with, run::ConfigArgs, say};
+use crate::config::Config;
 use crate::driver;
 use crate::exit::Exit;
+use crate::manifests::Kind;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Also ask the cluster which of the rights that the driver needs it grants to the credentials of this command;
+    /// nothing is created
+    #[arg(long)]
+    cluster: bool,
+    /// What runs the driver: a Deployment needs one more right
+    #[arg(long, value_enum, default_value_t = Kind::Job, requires = "cluster")]
+    kind: Kind,
 }
 
 /// Prints every mistake, or else the effective values with their origins.
 pub(super) fn check(args: &CheckArgs) -> Exit {
-    match args.config.explain() {
-        Ok((config, effective)) => match driver::shapes(&config) {
-            Ok(shapes) => say(format_args!("{effective}{shapes}")),
-            Err(error) => fail_with(Exit::Configuration, &error),
-        },
+    let (config, effective) = match args.config.explain() {
+        Ok(read) => read,
+        Err(error) => return fail_with(Exit::Configuration, &error),
+    };
+    let printed = match driver::shapes(&config) {
+        Ok(shapes) => say(format_args!("{effective}{shapes}")),
         Err(error) => fail_with(Exit::Configuration, &error),
+    };
+    match printed {
+        Exit::Clean if args.cluster => {
+            actix::System::new().block_on(ask_for_rights(&config, args.kind))
+        }
+        printed => printed,
     }
+}
+
+/// Prints each right, granted or missing.
+async fn ask_for_rights(config: &Config, kind: Kind) -> Exit {
+    let rights = match driver::rights(config, kind).await {
+        Ok(Some(rights)) => rights,
+        Ok(None) => return say("\nRights: the embedded cluster grants all."),
+        Err(error) => return fail_with(Exit::Configuration, &error),
+    };
+    let namespace = rights.namespace.clone();
+    let reviewed = match rights.review().await {
+        Ok(reviewed) => reviewed,
+        Err(error) => return fail_with(error.exit(), &error),
+    };
+    let line = |(right, granted): &(_, bool)| {
+        let answer = if *granted { "granted" } else { "missing" };
+        format!("  {answer}  {right}\n")
+    };
+    let lines: String = reviewed.iter().map(line).collect();
+    let printed = say(format_args!("\nRights in namespace {namespace}:\n{lines}"));
+    let missing = reviewed.iter().filter(|(_, granted)| !granted);
+    let rules: String = missing
+        .map(|(right, _)| format!("\n  - {}", right.rule()))
+        .collect();
+    if rules.is_empty() {
+        return printed;
+    }
+    fail(
+        Exit::Rights,
+        format_args!(
+            "rights are missing in namespace {namespace}; add to the driver's Role:{rules}"
+        ),
+    )
 }

@@ -27,7 +27,7 @@ pub(super) struct ManifestsArgs {
 
 /// Prints the objects as YAML. What the operator has to do first is printed to stderr.
 pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
-    let (config, effective) = match args.config.for_another_process() {
+    let (config, effective) = match args.config.for_a_pod() {
         Ok(read) => read,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };

@@ -5,7 +5,7 @@ use devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 use crate::config::{ClusterMode, Config, EmbeddedNode};
 use crate::exit::Exit;
 use crate::kubernetes::client::Limits;
-use crate::kubernetes::{Access, Clients};
+use crate::kubernetes::{Access, Clients, ConnectError};
 
 pub(super) enum Cluster {
     /// Runs in this process and ends with the driver.
@@ -24,7 +24,7 @@ impl Cluster {
                 let clients = Clients::in_process(cluster.router(), namespace);
                 Ok((Self::Embedded(cluster), clients))
             }
-            ClusterMode::Kubernetes => match access(config).connect(call_limits(config)).await {
+            ClusterMode::Kubernetes => match connect(config).await {
                 Ok(clients) => Ok((Self::Kubernetes, clients)),
                 Err(error) => {
                     tracing::error!(
@@ -43,6 +43,11 @@ impl Cluster {
             cluster.shutdown().await;
         }
     }
+}
+
+/// Clients for the configured real cluster. No request is sent to it.
+pub(super) async fn connect(config: &Config) -> Result<Clients, ConnectError> {
+    access(config).connect(call_limits(config)).await
 }
 
 pub(super) fn call_limits(config: &Config) -> Limits {

@@ -21,6 +21,7 @@ mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reporter;
+pub mod rights;
 mod running;
 mod serving;
 mod settings;
@@ -34,9 +35,10 @@ use rand::rngs::SysRng;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{ClusterMode, Config};
 use crate::exit::Exit;
-use crate::kubernetes::Clients;
+use crate::kubernetes::{Clients, ConnectError};
+use crate::manifests::Kind;
 use crate::server::limits;
 
 pub use dry_run::{DryRunError, dry_run, shapes};
@@ -44,6 +46,7 @@ pub use handle::Handle;
 
 use cluster::Cluster;
 use handle::Command;
+use rights::Rights;
 
 pub struct Environment {
     pub clients: Clients,
@@ -90,9 +93,28 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
         seed,
         holder,
     };
+    if matches!(cluster, Cluster::Kubernetes) {
+        // Beside the start, which must not get slower. The kind is unknown here; the one right that depends on it is
+        // used, and named, before anything else.
+        let rights = Rights::new(&config, environment.clients.clone(), Kind::Job);
+        actix::spawn(rights.report_missing());
+    }
     let exit = drive(config, environment, commands).await;
     cluster.leave().await;
     exit
+}
+
+/// The rights that this configuration needs in its cluster, to be asked for; `None` in the embedded cluster, which
+/// grants all (spec C-8).
+///
+/// # Errors
+/// If the cluster's address or credentials are unknown.
+pub async fn rights(config: &Config, kind: Kind) -> Result<Option<Rights>, ConnectError> {
+    let connected = match config.cluster.mode {
+        ClusterMode::Embedded => return Ok(None),
+        ClusterMode::Kubernetes => cluster::connect(config).await,
+    };
+    connected.map(|clients| Some(Rights::new(config, clients, kind)))
 }
 
 async fn drive(

@@ -1,5 +1,7 @@
 //! The rights of a driver: one table, from a feature that is on to its rules (spec O-51). A new feature is one more line.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::Kind;
@@ -107,6 +109,10 @@ const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'st
 }
 
 impl Rule {
+    fn name(&self, prefix: &str) -> Option<String> {
+        self.suffix.map(|suffix| format!("{prefix}-{suffix}"))
+    }
+
     const fn of_one(self, suffix: &'static str) -> Self {
         Self {
             suffix: Some(suffix),
@@ -162,10 +168,59 @@ pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
     let json = |rule: Rule| {
         let mut json =
             json!({"apiGroups": [rule.group], "resources": [rule.resource], "verbs": rule.verbs});
-        if let Some(suffix) = rule.suffix {
-            json["resourceNames"] = json!([format!("{prefix}-{suffix}")]);
+        if let Some(name) = rule.name(&prefix) {
+            json["resourceNames"] = json!([name]);
         }
         json
     };
     needed(config, kind).map(json).collect()
+}
+
+/// The same one by one, as the API server is asked for them (spec C-8).
+pub fn one_by_one(config: &Config, kind: Kind) -> Vec<Right> {
+    let prefix = config.pod_name_prefix();
+    let of_rule = |rule: Rule| {
+        let name = rule.name(&prefix);
+        rule.verbs.iter().map(move |verb| Right {
+            verb,
+            group: rule.group,
+            resource: rule.resource,
+            name: name.clone(),
+        })
+    };
+    needed(config, kind).flat_map(of_rule).collect()
+}
+
+/// One verb of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Right {
+    pub verb: &'static str,
+    pub group: &'static str,
+    /// With the subresource, as in `statefulsets/scale`.
+    pub resource: &'static str,
+    /// The only object that the right is for.
+    pub name: Option<String>,
+}
+
+impl Right {
+    /// The rule of a Role that grants it, as YAML in one line.
+    pub fn rule(&self) -> String {
+        let names = (self.name.iter())
+            .map(|name| format!(", resourceNames: [{name:?}]"))
+            .collect::<String>();
+        format!(
+            "{{apiGroups: [{:?}], resources: [{:?}]{names}, verbs: [{:?}]}}",
+            self.group, self.resource, self.verb
+        )
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        match &self.name {
+            Some(name) => write!(f, " {name}"),
+            None => Ok(()),
+        }
+    }
 }

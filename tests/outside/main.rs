@@ -28,6 +28,7 @@ mod listeners;
 mod local_run;
 mod ports;
 mod quiet;
+mod rights;
 mod server_faults;
 mod signals;
 mod standby;
