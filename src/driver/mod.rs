@@ -93,13 +93,17 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
         seed,
         holder,
     };
-    if matches!(cluster, Cluster::Kubernetes) {
-        // Beside the start, which must not get slower. The kind is unknown here; the one right that depends on it is
-        // used, and named, before anything else.
+    // Beside the start, which must not get slower. The workload's kind is unknown here; the one right that depends on it
+    // is used, and named, before anything else.
+    let reporting = matches!(cluster, Cluster::Kubernetes).then(|| {
         let rights = Rights::new(&config, environment.clients.clone(), Kind::Job);
-        actix::spawn(rights.report_missing());
-    }
+        actix::spawn(rights.report_missing())
+    });
     let exit = drive(config, environment, commands).await;
+    if let (Exit::Rights, Some(reporting)) = (exit, reporting) {
+        // The first refusal ends the start; all that are missing are to be named.
+        let _ = tokio::time::timeout(rights::LAST_WORDS, reporting).await;
+    }
     cluster.leave().await;
     exit
 }

@@ -20,6 +20,8 @@ use super::succession::label_scheme;
 const AT_ONCE: usize = 4;
 /// The time for all reviews together.
 const LIMIT: Duration = Duration::from_secs(30);
+/// How long a driver that lacks a right waits to name all that are missing.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The rights that a configuration needs, and whom to ask for them.
 pub struct Rights {

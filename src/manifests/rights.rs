@@ -113,6 +113,15 @@ impl Rule {
         self.suffix.map(|suffix| format!("{prefix}-{suffix}"))
     }
 
+    fn to_value(self, prefix: &str) -> Value {
+        let mut rule =
+            json!({"apiGroups": [self.group], "resources": [self.resource], "verbs": self.verbs});
+        if let Some(name) = self.name(prefix) {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule
+    }
+
     const fn of_one(self, suffix: &'static str) -> Self {
         Self {
             suffix: Some(suffix),
@@ -165,15 +174,18 @@ pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
 /// The same as a Role has them.
 pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
     let prefix = config.pod_name_prefix();
-    let json = |rule: Rule| {
-        let mut json =
-            json!({"apiGroups": [rule.group], "resources": [rule.resource], "verbs": rule.verbs});
-        if let Some(name) = rule.name(&prefix) {
-            json["resourceNames"] = json!([name]);
-        }
-        json
-    };
-    needed(config, kind).map(json).collect()
+    needed(config, kind)
+        .map(|rule| rule.to_value(&prefix))
+        .collect()
+}
+
+/// The whole table, whatever is on, for the documentation's test.
+#[cfg(test)]
+pub(super) fn all(prefix: &str) -> Vec<Value> {
+    TABLE
+        .iter()
+        .map(|(_, rule)| rule.to_value(prefix))
+        .collect()
 }
 
 /// The same one by one, as the API server is asked for them (spec C-8).

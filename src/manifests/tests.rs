@@ -93,6 +93,30 @@ fn each_feature_adds_its_rights_and_no_other() {
 
 // spec: O-51
 #[test]
+fn the_documentation_lists_the_rules_of_all_features() {
+    let page = include_str!("../../docs/kubernetes.md");
+    let section = page.split("\n## Rights\n").nth(1).unwrap();
+    let role = section.split("```").nth(1).unwrap();
+    let role: Value = serde_saphyr::from_str(role.strip_prefix("yaml").unwrap()).unwrap();
+    assert_eq!(role["rules"], json!(rights::all("boatswain")));
+}
+
+// spec: C-8
+#[test]
+fn a_right_is_shown_with_the_rule_that_grants_it() {
+    let lease = config(&format!("{PLAIN}[ha]\nlease = true\n"));
+    let rights = rights::one_by_one(&lease, Kind::Job);
+    let right = rights.last().unwrap();
+    assert_eq!(right.to_string(), "update leases boatswain-driver");
+    assert_eq!(
+        right.rule(),
+        "{apiGroups: [\"coordination.k8s.io\"], resources: [\"leases\"], resourceNames: [\"boatswain-driver\"], \
+         verbs: [\"update\"]}"
+    );
+}
+
+// spec: O-51
+#[test]
 fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
     let text = format!(
         "{PLAIN}[shutdown]\ngrace = \"50s\"\n[backend]\nlisten = \"0.0.0.0:7078\"\n\

@@ -12,6 +12,7 @@ use super::api::Grace;
 use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::Driver;
 use super::process::{boatswain, until};
+use super::talking::free_address;
 
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/boatswain";
 
@@ -26,6 +27,8 @@ command = ["sleep", "infinity"]
 interval = "1s"
 [log]
 format = "json"
+[shutdown]
+on_signal = "end"
 "#;
 
 const MANY_FEATURES: &str = r#"
@@ -37,8 +40,7 @@ owner = "application"
 [tls]
 generate = true
 [backend]
-listen = "127.0.0.1:0"
-url = "https://127.0.0.1:7078"
+listen = "ADDRESS"
 service_selector = { driver = "t" }
 "#;
 
@@ -58,6 +60,7 @@ impl Limited {
     fn start(config: &str) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
+        let config = config.replace("ADDRESS", &free_address().replace("127.0.0.1", "0.0.0.0"));
         fs::write(at("config.toml"), config).unwrap();
         let role = printed_role(&at("config.toml"));
         let binding = json!({
@@ -157,7 +160,9 @@ fn lives_on_its_rights(more: &str) {
     driver.signal(Signal::TERM);
     let exit = until("the driver has ended", || driver.exit());
     assert_eq!(exit, 0, "{}", driver.stderr());
-    assert!(cluster.api.pods().is_empty());
+    until("its pods are gone", || {
+        cluster.api.pods().is_empty().then_some(())
+    });
     let refused: Vec<Value> = (cluster.writes().into_iter())
         .filter(|write| write["code"] == 403)
         .collect();
