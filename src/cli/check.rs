@@ -1,5 +1,4 @@
-//! `boatswain check`: validates a configuration, and prints its effective values (spec C-4) and the rights that it needs
-//! (spec C-8).
+//! `boatswain check`: validates a configuration, and prints its effective values (spec C-4, C-8).
 
 use super::{fail, fail_with, run::ConfigArgs, say};
 use crate::config::Config;
@@ -11,11 +10,11 @@ use crate::manifests::Kind;
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Ask the cluster, with this command's own credentials, for each right that the driver needs; exit code 77 if one
-    /// is missing
+    /// Also ask the cluster which of the rights that the driver needs it grants to the credentials of this command;
+    /// nothing is created
     #[arg(long)]
     cluster: bool,
-    /// With --cluster: what is to run the driver
+    /// What runs the driver: a Deployment needs one more right
     #[arg(long, value_enum, default_value_t = Kind::Job, requires = "cluster")]
     kind: Kind,
 }
@@ -26,36 +25,47 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
         Ok(read) => read,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
-    let said = match driver::shapes(&config) {
+    let printed = match driver::shapes(&config) {
         Ok(shapes) => say(format_args!("{effective}{shapes}")),
-        Err(error) => return fail_with(Exit::Configuration, &error),
+        Err(error) => fail_with(Exit::Configuration, &error),
     };
-    match args.cluster {
-        true => check_cluster(&config, args.kind),
-        false => said,
+    match printed {
+        Exit::Clean if args.cluster => {
+            actix::System::new().block_on(ask_for_rights(&config, args.kind))
+        }
+        printed => printed,
     }
 }
 
-fn check_cluster(config: &Config, kind: Kind) -> Exit {
-    let asked = actix::System::new().block_on(driver::ask_cluster(config, kind));
-    let (namespace, rights) = match asked {
-        Ok(asked) => asked,
-        Err(why) => return fail(Exit::Unreachable, why),
+/// Prints each right, granted or missing.
+async fn ask_for_rights(config: &Config, kind: Kind) -> Exit {
+    let rights = match driver::rights(config, kind).await {
+        Ok(Some(rights)) => rights,
+        Ok(None) => return say("\nRights: the embedded cluster grants all."),
+        Err(error) => return fail_with(Exit::Configuration, &error),
     };
-    let mut table = format!("\n# rights in namespace {namespace}\n");
-    for (right, granted) in &rights {
-        let line = match granted {
-            true => format!("# granted  {right}\n"),
-            false => format!(
-                "# MISSING  {right}; the rule that would allow it: {}\n",
-                right.rule()
-            ),
-        };
-        table.push_str(&line);
+    let namespace = rights.namespace.clone();
+    let reviewed = match rights.review().await {
+        Ok(reviewed) => reviewed,
+        Err(error) => return fail_with(error.exit(), &error),
+    };
+    let line = |(right, granted): &(_, bool)| {
+        let answer = if *granted { "granted" } else { "missing" };
+        format!("  {answer}  {right}\n")
+    };
+    let lines: String = reviewed.iter().map(line).collect();
+    let printed = say(format_args!("\nRights in namespace {namespace}:\n{lines}"));
+    let missing = reviewed.iter().filter(|(_, granted)| !granted);
+    let rules: String = missing
+        .map(|(right, _)| format!("\n  - {}", right.rule()))
+        .collect();
+    if rules.is_empty() {
+        return printed;
     }
-    let said = say(table);
-    match rights.iter().all(|(_, granted)| *granted) {
-        true => said,
-        false => Exit::Rights,
-    }
+    fail(
+        Exit::Rights,
+        format_args!(
+            "rights are missing in namespace {namespace}; add to the driver's Role:{rules}"
+        ),
+    )
 }

@@ -23,11 +23,24 @@ pub(super) struct ManifestsArgs {
     /// The driver's image
     #[arg(long)]
     image: String,
+    /// The PriorityClass of the driver's pod
+    #[arg(long, value_name = "NAME")]
+    priority_class: Option<String>,
+    /// Keep the cluster autoscaler and Karpenter from removing the driver's node to save one
+    #[arg(long)]
+    do_not_disrupt: bool,
+    /// Also a NetworkPolicy: sessions from executors only, the other ports from everywhere, and from the driver only
+    /// DNS and the API server (ports 443 and 6443)
+    #[arg(long)]
+    network_policy: bool,
+    /// Also a PodMonitor, by which the Prometheus operator finds the metrics
+    #[arg(long)]
+    pod_monitor: bool,
 }
 
 /// Prints the objects as YAML. What the operator has to do first is printed to stderr.
 pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
-    let (config, effective) = match args.config.for_another_process() {
+    let (config, effective) = match args.config.for_a_pod() {
         Ok(read) => read,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
@@ -56,6 +69,10 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
         namespace: args.namespace.clone(),
         image: args.image.clone(),
         sets: args.config.sets().to_vec(),
+        priority_class: args.priority_class.clone(),
+        do_not_disrupt: args.do_not_disrupt,
+        network_policy: args.network_policy,
+        pod_monitor: args.pod_monitor,
     };
     let objects = match manifests::manifests(&config, &text, &options) {
         Ok(objects) => objects,

@@ -23,9 +23,11 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Like [`Self::explain`], without what the environment of this process overrides.
-    pub(super) fn for_another_process(&self) -> Result<(Config, Effective), ConfigError> {
-        Config::explain(&self.config, [], &self.sets)
+    /// Like [`Self::explain`], with the environment of a driver's pod instead of this process's. The pod's name is not
+    /// known yet, but that it has one.
+    pub(super) fn for_a_pod(&self) -> Result<(Config, Effective), ConfigError> {
+        let name = ("BOATSWAIN__DRIVER__POD_NAME".to_owned(), "pod".to_owned());
+        Config::explain(&self.config, [name], &self.sets)
     }
 
     /// The configuration of the file alone.

@@ -45,6 +45,8 @@ impl Cluster {
     }
 }
 
+/// Clients for the configured real cluster. No request is sent to it.
+///
 /// # Errors
 /// If the cluster's address or credentials are unknown.
 pub(super) async fn connect(config: &Config) -> Result<Clients, ConnectError> {

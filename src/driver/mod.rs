@@ -21,7 +21,7 @@ mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reporter;
-mod rights;
+pub mod rights;
 mod running;
 mod serving;
 mod settings;
@@ -37,17 +37,18 @@ use rand::rngs::SysRng;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{ClusterMode, Config};
 use crate::exit::Exit;
-use crate::kubernetes::Clients;
+use crate::kubernetes::{Clients, ConnectError};
+use crate::manifests::Kind;
 use crate::server::limits;
 
 pub use dry_run::{DryRunError, dry_run, shapes};
 pub use handle::Handle;
-pub use rights::ask_cluster;
 
 use cluster::Cluster;
 use handle::Command;
+use rights::Rights;
 
 pub struct Environment {
     pub clients: Clients,
@@ -94,9 +95,32 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
         seed,
         holder,
     };
+    // Beside the start, which must not get slower. The workload's kind is unknown here; the one right that depends on it
+    // is used, and named, before anything else.
+    let reporting = matches!(cluster, Cluster::Kubernetes).then(|| {
+        let rights = Rights::new(&config, &environment.clients, Kind::Job);
+        actix::spawn(rights.report_missing())
+    });
     let exit = drive(config, environment, commands).await;
+    if let (Exit::Rights, Some(reporting)) = (exit, reporting) {
+        // The first refusal ends the start; all that are missing are to be named.
+        let _ = tokio::time::timeout(rights::LAST_WORDS, reporting).await;
+    }
     cluster.leave().await;
     exit
+}
+
+/// The rights that this configuration needs in its cluster, to be asked for; `None` in the embedded cluster, which
+/// grants all (spec C-8).
+///
+/// # Errors
+/// If the cluster's address or credentials are unknown.
+pub async fn rights(config: &Config, kind: Kind) -> Result<Option<Rights>, ConnectError> {
+    let connected = match config.cluster.mode {
+        ClusterMode::Embedded => return Ok(None),
+        ClusterMode::Kubernetes => cluster::connect(config).await,
+    };
+    connected.map(|clients| Some(Rights::new(config, &clients, kind)))
 }
 
 async fn drive(

@@ -1,94 +1,104 @@
-//! Asks which of the rights that the driver needs are missing (spec C-8).
+//! Asks the API server which rights this driver has (spec C-8).
 
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::task::JoinSet;
 
-use crate::config::{ClusterMode, Config};
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::kubernetes::Kind as FailureKind;
 use crate::kubernetes::rights::Right;
-use crate::kubernetes::{Calls, Failure};
+use crate::kubernetes::{Calls, Clients, Failure};
 use crate::manifests::Kind;
-use crate::manifests::rights::rights;
+use crate::manifests::rights;
 
-use super::cluster;
-use super::owner_chain::OwnerChain;
 use super::succession;
 
-/// The most questions to the API server at a time.
+/// Few, because the start's own requests share the API server's patience with them.
 const AT_ONCE: usize = 4;
+/// The time for all reviews together.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long a driver that lacks a right waits to name all that are missing.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A start asks for this long; then it lets calls find out what is missing.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Each right, and whether it is granted. Asks for the rules first, in one call, and one by one for what they do not
-/// grant, because another authorizer than RBAC need not list what it allows.
-async fn ask(calls: &Calls, rights: Vec<Right>) -> Result<Vec<(Right, bool)>, Failure> {
-    let rules = calls.granted_rules().await?;
-    let ask = |right: Right| {
-        let listed = rules.iter().any(|rule| rule.grants(&right));
-        async move {
-            let granted = listed || calls.has_right(&right).await?;
-            Ok((right, granted))
-        }
-    };
-    let asked = stream::iter(rights).map(ask).buffered(AT_ONCE);
-    asked.try_collect().await
+/// The rights that a configuration needs, and whom to ask for them.
+pub struct Rights {
+    needed: Vec<Right>,
+    calls: Calls,
+    pub namespace: String,
 }
 
-/// Asks beside the other steps of a start, and logs each missing right with the rule that would grant it. What is
-/// returned keeps asking until it is dropped.
-pub(super) fn ask_at_start(
-    config: &Config,
-    calls: Calls,
-    owner_chain: Option<&OwnerChain>,
-) -> JoinSet<()> {
-    let mut asking = JoinSet::new();
-    if config.cluster.mode == ClusterMode::Embedded {
-        return asking;
+/// Why it is unknown which rights the driver has.
+#[derive(Debug, thiserror::Error)]
+pub enum Unknown {
+    #[error("{0}")]
+    Failed(Failure),
+    #[error("the API server did not answer all reviews within 30 s")]
+    Late,
+}
+
+impl Unknown {
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Failed(failure)
+                if matches!(failure.kind, FailureKind::Rights | FailureKind::Credentials) =>
+            {
+                Exit::Rights
+            }
+            _ => Exit::Unreachable,
+        }
     }
-    let kind = match owner_chain {
-        Some(owner_chain) if owner_chain.top.kind == "Deployment" => Kind::Deployment,
-        _ => Kind::Job,
-    };
-    let rights = rights(config, kind);
-    asking.spawn(async move {
-        let namespace = calls.namespace().to_owned();
-        match tokio::time::timeout(LIMIT, ask(&calls, rights)).await {
-            Ok(Ok(asked)) => {
-                for (right, _) in asked.iter().filter(|(_, granted)| !granted) {
-                    let (right, rule) = (right.to_string(), right.rule());
-                    tracing::error!(
-                        right,
-                        namespace,
-                        rule,
-                        "a right is missing: add this rule to the driver's Role"
-                    );
+}
+
+impl Rights {
+    pub(super) fn new(config: &Config, clients: &Clients, kind: Kind) -> Self {
+        let (calls, place) = succession::calls(config, clients);
+        Self {
+            needed: rights::one_by_one(config, kind),
+            calls,
+            namespace: place.namespace,
+        }
+    }
+
+    /// Asks for the rules that apply in one call, and one by one for what these do not grant: a server whose webhook
+    /// authorizes does not list what that allows.
+    ///
+    /// # Errors
+    /// If a review was not answered; the driver may have all rights all the same.
+    pub async fn review(self) -> Result<Vec<(Right, bool)>, Unknown> {
+        let Self { needed, calls, .. } = self;
+        let all = async {
+            let rules = calls.granted_rules().await?;
+            let ask = |right: Right| {
+                let listed = rules.iter().any(|rule| rule.grants(&right));
+                let calls = &calls;
+                async move {
+                    let granted = listed || calls.has_right(&right).await?;
+                    Ok((right, granted))
+                }
+            };
+            let asked = stream::iter(needed).map(ask).buffered(AT_ONCE);
+            asked.try_collect().await
+        };
+        match tokio::time::timeout(LIMIT, all).await {
+            Ok(answered) => answered.map_err(Unknown::Failed),
+            Err(_) => Err(Unknown::Late),
+        }
+    }
+
+    /// Logs which rights are missing. The driver goes on: a call that is refused decides what becomes of it.
+    pub(super) async fn report_missing(self) {
+        let namespace = self.namespace.clone();
+        match self.review().await {
+            Ok(reviewed) => {
+                for (right, _) in reviewed.into_iter().filter(|(_, granted)| !granted) {
+                    let rule = right.rule();
+                    tracing::warn!(%right, namespace, rule, "the driver lacks a right: add the rule to its Role");
                 }
             }
-            Ok(Err(error)) => tracing::debug!(%error, "the rights cannot be asked for"),
-            Err(_) => tracing::debug!("the API server did not say in time which rights there are"),
+            Err(error) => {
+                tracing::debug!(%error, "it is unknown which rights the driver has");
+            }
         }
-    });
-    asking
-}
-
-/// Asks the configured cluster for the rights that a driver of this kind needs there.
-///
-/// # Errors
-/// If the cluster cannot be asked; the reason in words.
-pub async fn ask_cluster(
-    config: &Config,
-    kind: Kind,
-) -> Result<(String, Vec<(Right, bool)>), String> {
-    if config.cluster.mode == ClusterMode::Embedded {
-        return Err("cluster.mode is \"embedded\": there every right is granted".to_owned());
     }
-    let clients = cluster::connect(config)
-        .await
-        .map_err(|error| error.to_string())?;
-    let (calls, _) = succession::calls(config, &clients);
-    let asked = ask(&calls, rights(config, kind)).await;
-    let asked = asked.map_err(|failure| failure.to_string())?;
-    Ok((calls.namespace().to_owned(), asked))
 }

@@ -2,8 +2,6 @@
 
 use std::pin::pin;
 
-use tokio::task::JoinSet;
-
 use crate::exit::Exit;
 
 use super::actors::Actors;
@@ -22,7 +20,6 @@ pub(super) struct Running {
     /// Whether the record is kept at the end, because another driver may start.
     pub(super) keep_record: bool,
     pub(super) _serving: Serving,
-    pub(super) _asking: JoinSet<()>,
 }
 
 impl Running {

@@ -18,7 +18,6 @@ use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
 use super::reporter::{Reporter, Reports};
-use super::rights;
 use super::running::Running;
 use super::serving::Serving;
 use super::signal_cause::Meaning;
@@ -39,7 +38,6 @@ pub(super) async fn start(
     let (calls, _) = succession::calls(&config, &environment.clients);
     let mut early = Early::new(commands, StopRequest::awaited(&config, calls));
     let mut found = early.during(find(&config, &environment)).await?;
-    let asking = rights::ask_at_start(&config, found.calls.clone(), found.owner_chain.as_ref());
     early.stop.know(found.owner_chain.as_ref());
     early.hand_over()?;
     if config.ha.lease {
@@ -71,7 +69,6 @@ pub(super) async fn start(
         early,
         reports,
         _serving: serving,
-        _asking: asking,
     })
 }
 

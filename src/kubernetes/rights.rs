@@ -37,9 +37,6 @@ impl Right {
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
         match &self.name {
             Some(name) => write!(f, " {name}"),
             None => Ok(()),
@@ -182,7 +179,7 @@ mod tests {
     #[test]
     fn a_right_names_the_rule_that_would_grant_it() {
         let right = right("deployments/scale", Some("etl-a"));
-        assert_eq!(right.to_string(), "get deployments/scale.apps etl-a");
+        assert_eq!(right.to_string(), "get deployments/scale etl-a");
         let rule = r#"{apiGroups: ["apps"], resources: ["deployments/scale"], resourceNames: ["etl-a"], verbs: ["get"]}"#;
         assert_eq!(right.rule(), rule);
     }

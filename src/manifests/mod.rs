@@ -1,6 +1,7 @@
 //! The objects that a driver needs in its cluster: its account, its rights, its configuration and its workload (spec
 //! O-51). No input, no output: `(config, options) → objects`.
 
+mod optional;
 pub mod rights;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,11 @@ pub struct Options {
     pub image: String,
     /// Overrides of the configuration, which become arguments of the driver.
     pub sets: Vec<String>,
+    pub priority_class: Option<String>,
+    /// Neither the cluster autoscaler nor Karpenter removes the driver's node to save one.
+    pub do_not_disrupt: bool,
+    pub network_policy: bool,
+    pub pod_monitor: bool,
 }
 
 /// A configuration that cannot run in a pod, and what to do.
@@ -67,6 +73,7 @@ pub fn manifests(config: &Config, text: &str, options: &Options) -> Result<Vec<V
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data.clone()}),
         workload(config, options, &data, &secrets),
     ];
+    objects.extend(optional::objects(config, options)?);
     for object in &mut objects {
         object["metadata"] = json!({"name": name, "labels": {"app.kubernetes.io/name": name}});
         if let Some(namespace) = &namespace {

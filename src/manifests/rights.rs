@@ -121,6 +121,19 @@ const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'st
 }
 
 impl Rule {
+    fn name(&self, prefix: &str) -> Option<String> {
+        self.suffix.map(|suffix| format!("{prefix}-{suffix}"))
+    }
+
+    fn to_value(self, prefix: &str) -> Value {
+        let mut rule =
+            json!({"apiGroups": [self.group], "resources": [self.resource], "verbs": self.verbs});
+        if let Some(name) = self.name(prefix) {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule
+    }
+
     const fn of_one(self, suffix: &'static str) -> Self {
         Self {
             suffix: Some(suffix),
@@ -174,11 +187,28 @@ pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
     on.map(|(_, rule)| *rule)
 }
 
-/// The same, right by right.
-pub fn rights(config: &Config, kind: Kind) -> Vec<Right> {
+/// The same as a Role has them.
+pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
+    let prefix = config.pod_name_prefix();
+    needed(config, kind)
+        .map(|rule| rule.to_value(&prefix))
+        .collect()
+}
+
+/// The whole table, whatever is on, for the documentation's test.
+#[cfg(test)]
+pub(super) fn all(prefix: &str) -> Vec<Value> {
+    TABLE
+        .iter()
+        .map(|(_, rule)| rule.to_value(prefix))
+        .collect()
+}
+
+/// The same one by one, as the API server is asked for them (spec C-8).
+pub fn one_by_one(config: &Config, kind: Kind) -> Vec<Right> {
     let prefix = config.pod_name_prefix();
     let of_rule = |rule: Rule| {
-        let name = rule.suffix.map(|suffix| format!("{prefix}-{suffix}"));
+        let name = rule.name(&prefix);
         rule.verbs.iter().map(move |verb| Right {
             verb,
             group: rule.group,
@@ -187,18 +217,4 @@ pub fn rights(config: &Config, kind: Kind) -> Vec<Right> {
         })
     };
     needed(config, kind).flat_map(of_rule).collect()
-}
-
-/// The same as a Role has them.
-pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
-    let prefix = config.pod_name_prefix();
-    let json = |rule: Rule| {
-        let mut json =
-            json!({"apiGroups": [rule.group], "resources": [rule.resource], "verbs": rule.verbs});
-        if let Some(suffix) = rule.suffix {
-            json["resourceNames"] = json!([format!("{prefix}-{suffix}")]);
-        }
-        json
-    };
-    needed(config, kind).map(json).collect()
 }

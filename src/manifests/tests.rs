@@ -1,6 +1,8 @@
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +18,10 @@ fn options(kind: Kind) -> Options {
         namespace: None,
         image: "boatswain:1".to_owned(),
         sets: Vec::new(),
+        priority_class: None,
+        do_not_disrupt: false,
+        network_policy: false,
+        pod_monitor: false,
     }
 }
 
@@ -102,6 +108,30 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
     let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
     assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+}
+
+// spec: O-51
+#[test]
+fn the_documentation_lists_the_rules_of_all_features() {
+    let page = include_str!("../../docs/kubernetes.md");
+    let section = page.split("\n## Rights\n").nth(1).unwrap();
+    let role = section.split("```").nth(1).unwrap();
+    let role: Value = serde_saphyr::from_str(role.strip_prefix("yaml").unwrap()).unwrap();
+    assert_eq!(role["rules"], json!(rights::all("boatswain")));
+}
+
+// spec: C-8
+#[test]
+fn a_right_is_shown_with_the_rule_that_grants_it() {
+    let lease = config(&format!("{PLAIN}[ha]\nlease = true\n"));
+    let rights = rights::one_by_one(&lease, Kind::Job);
+    let right = rights.last().unwrap();
+    assert_eq!(right.to_string(), "update leases boatswain-driver");
+    assert_eq!(
+        right.rule(),
+        "{apiGroups: [\"coordination.k8s.io\"], resources: [\"leases\"], resourceNames: [\"boatswain-driver\"], \
+         verbs: [\"update\"]}"
+    );
 }
 
 // spec: O-51
@@ -214,4 +244,87 @@ fn a_configuration_that_cannot_run_in_a_pod_is_refused() {
     };
     let text = format!("{PLAIN}[cluster]\nnamespace = \"a\"\n");
     assert!(refused(&text, &elsewhere).contains("leave one of them out"));
+}
+
+const LISTENING: &str = "[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nurl = \"http://driver:7078\"\n\
+    [metrics]\nlisten = \"0.0.0.0:9090\"\n[probes]\nlisten = \"127.0.0.1:8086\"\n";
+
+// spec: O-74
+#[test]
+fn only_executors_reach_the_sessions_and_no_loopback_port_is_opened() {
+    let text = format!("{PLAIN}{LISTENING}");
+    let with = Options {
+        network_policy: true,
+        pod_monitor: true,
+        ..options(Kind::Deployment)
+    };
+    let objects = manifests(&config(&text), &text, &with).unwrap();
+    let policy = &objects[5];
+    is_typed::<NetworkPolicy>(policy);
+    let executors = json!([{"podSelector": {"matchLabels": {"boatswain.dev/role": "executor"}}}]);
+    assert_eq!(
+        policy["spec"]["ingress"],
+        json!([
+            {"from": executors, "ports": [{"protocol": "TCP", "port": 7078}]},
+            {"ports": [{"protocol": "TCP", "port": 9090}]},
+        ])
+    );
+    assert_eq!(
+        policy["spec"]["podSelector"],
+        objects[4]["spec"]["selector"]
+    );
+    let monitor = &objects[6];
+    assert_eq!(monitor["kind"], "PodMonitor");
+    let port = &objects[4]["spec"]["template"]["spec"]["containers"][0]["ports"][0];
+    assert_eq!(
+        monitor["spec"]["podMetricsEndpoints"][0]["port"],
+        port["name"]
+    );
+}
+
+// spec: O-74
+#[test]
+fn a_pod_monitor_without_metrics_or_with_tokens_is_refused() {
+    let with = Options {
+        pod_monitor: true,
+        ..options(Kind::Job)
+    };
+    assert!(refused(PLAIN, &with).contains("needs metrics.listen"));
+    let tokens = "[metrics]\nlisten = \"0.0.0.0:9090\"\ntoken_file = \"/etc/s/metrics\"\n";
+    assert!(refused(&format!("{PLAIN}{tokens}"), &with).contains("by hand"));
+}
+
+// spec: O-74
+#[test]
+fn only_drivers_that_stand_by_have_a_disruption_budget() {
+    let lease = format!("{PLAIN}[ha]\nlease = true\n");
+    let objects = printed(&lease, Kind::Deployment);
+    is_typed::<PodDisruptionBudget>(&objects[5]);
+    assert_eq!(objects[5]["spec"]["maxUnavailable"], 1);
+    assert_eq!(
+        objects[5]["spec"]["selector"],
+        objects[4]["spec"]["selector"]
+    );
+    assert_eq!(printed(&lease, Kind::Job).len(), 5);
+    assert_eq!(printed(PLAIN, Kind::Deployment).len(), 5);
+}
+
+// spec: O-74
+#[test]
+fn the_pod_has_the_priority_and_the_protection_that_are_asked_for() {
+    let with = Options {
+        priority_class: Some("high".to_owned()),
+        do_not_disrupt: true,
+        ..options(Kind::Job)
+    };
+    let objects = manifests(&config(PLAIN), PLAIN, &with).unwrap();
+    is_typed::<Job>(&objects[4]);
+    let pod = &objects[4]["spec"]["template"];
+    assert_eq!(pod["spec"]["priorityClassName"], "high");
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!(
+        annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"],
+        "false"
+    );
+    assert_eq!(annotations["karpenter.sh/do-not-disrupt"], "true");
 }

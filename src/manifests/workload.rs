@@ -86,17 +86,22 @@ fn unfit_path(key: &str, path: &Path) -> Unfit {
     ))
 }
 
+/// The labels of the driver's pod: those by which its Service finds it too.
+pub(super) fn labels(config: &Config, options: &Options) -> BTreeMap<String, String> {
+    let mut labels = config.backend.sessions.service_selector.clone();
+    labels
+        .entry("app.kubernetes.io/name".to_owned())
+        .or_insert_with(|| options.name.clone());
+    labels
+}
+
 pub(super) fn workload(
     config: &Config,
     options: &Options,
     data: &Value,
     secrets: &[Secret],
 ) -> Value {
-    // The labels of the driver's pod: those by which its Service finds it too.
-    let mut labels = config.backend.sessions.service_selector.clone();
-    labels
-        .entry("app.kubernetes.io/name".to_owned())
-        .or_insert_with(|| options.name.clone());
+    let labels = labels(config, options);
     let template = pod(config, options, &labels, data, secrets);
     let selector = json!({"matchLabels": labels});
     // The second one stands by.
@@ -215,11 +220,13 @@ fn pod(
                 "volumeMounts": mounts,
     });
     observe(config, &mut container);
-    json!({
-        "metadata": {
-            "labels": labels,
-            "annotations": {"checksum/config": URL_SAFE_NO_PAD.encode(checksum)},
-        },
+    let mut annotations = json!({"checksum/config": URL_SAFE_NO_PAD.encode(checksum)});
+    if options.do_not_disrupt {
+        annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false".into();
+        annotations["karpenter.sh/do-not-disrupt"] = "true".into();
+    }
+    let mut pod = json!({
+        "metadata": {"labels": labels, "annotations": annotations},
         "spec": {
             "serviceAccountName": options.name,
             "restartPolicy": restart,
@@ -228,5 +235,9 @@ fn pod(
             "containers": [container],
             "volumes": volumes,
         },
-    })
+    });
+    if let Some(class) = &options.priority_class {
+        pod["spec"]["priorityClassName"] = class.as_str().into();
+    }
+    pod
 }

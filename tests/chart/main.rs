@@ -279,10 +279,6 @@ fn options_of_the_chart_add_a_budget_a_policy_and_a_monitor() {
     assert_eq!(pod["metadata"]["annotations"].as_object().unwrap().len(), 2);
     for (wrong, why) in [
         (
-            json!({"podDisruptionBudget": {"enabled": true}}),
-            "would block drains",
-        ),
-        (
             json!({"metrics": {"podMonitor": {"enabled": true}}}),
             "config.metrics.listen",
         ),

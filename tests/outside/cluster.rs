@@ -18,8 +18,6 @@ use super::process::{PATIENCE, Program, boatswain, until};
 /// and long enough for several polls.
 const QUIET: Duration = Duration::from_millis(6_500);
 
-const NO_RIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/outside/no-rights.yaml");
-
 /// Names the kubeconfig of a cluster to use instead of the tests' own.
 const GIVEN: &str = "BOATSWAIN_TEST_KUBECONFIG";
 
@@ -88,14 +86,6 @@ impl Cluster {
             kubeconfig,
             directory,
             server: None,
-        }
-    }
-
-    /// The same, where each client has only the rights that were granted to it.
-    pub fn with_authorization() -> Self {
-        match std::env::var_os(GIVEN) {
-            Some(_) => Self::any(),
-            None => Self::with(&["--node", "simulated", "--rbac", NO_RIGHTS]),
         }
     }
 

@@ -27,6 +27,7 @@ mod hostile_answers;
 mod hostile_pods;
 mod listeners;
 mod local_run;
+mod manifests;
 mod ports;
 mod quiet;
 mod rights;

@@ -1,178 +1,255 @@
-//! Tests from outside with a driver that has the rights that `boatswain manifests` prints, and no other.
+//! Tests that the rights which `boatswain manifests` prints are enough, and that each missing one is named.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::api::Grace;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::Driver;
 use super::process::{boatswain, until};
+use super::talking::free_address;
 
-const CONFIG: &str =
-    "app.name = \"t\"\nprofiles.default = { image = \"registry.example/none:1\" }\n";
+const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/boatswain";
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces";
+const PROFILE: &str = r#"
+[app]
+name = "t"
+[profiles.default]
+executors = 2
+image = "registry.example/none:1"
+command = ["sleep", "infinity"]
+[poll]
+interval = "1s"
+[log]
+format = "json"
+[shutdown]
+on_signal = "end"
+"#;
 
-/// A cluster in which the service account `driver` has the rights that are printed.
-struct Granted {
+const MANY_FEATURES: &str = r#"
+[[profiles.default.claims]]
+name = "work"
+mount_path = "/work"
+size = "1Gi"
+owner = "application"
+[tls]
+generate = true
+[backend]
+listen = "ADDRESS"
+service_selector = { driver = "t" }
+"#;
+
+const LEASE: &str = "[ha]\nlease = true\n";
+
+/// A cluster that enforces RBAC, and a driver in it that has the printed Role and nothing else.
+struct Limited {
     cluster: Cluster,
     config: PathBuf,
-    /// Of the service account.
     kubeconfig: PathBuf,
     role: Value,
+    _directory: tempfile::TempDir,
 }
 
-impl Granted {
-    fn new() -> Self {
-        let cluster = Cluster::with_authorization();
-        let config = cluster.directory.path().join("t.toml");
-        std::fs::write(&config, CONFIG).unwrap();
-        let namespace = cluster.api.namespace.clone();
-        let mut command = boatswain();
-        command.args([
-            "manifests",
-            "--name",
-            "driver",
-            "--image",
-            "registry.example/b:1",
-        ]);
-        command
-            .args(["--namespace", &namespace, "--config"])
-            .arg(&config);
-        let printed = command.output().unwrap();
-        assert!(printed.status.success(), "{printed:?}");
-        let printed = String::from_utf8(printed.stdout).unwrap();
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
-        let of_kind = |kind: &str| {
-            objects
-                .iter()
-                .find(|object| object["kind"] == kind)
-                .unwrap()
-        };
-        let create = |path: String, kind: &str| {
-            cluster
-                .api
-                .call("POST", &path, Some(of_kind(kind)))
-                .unwrap();
-        };
-        let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
-        create(accounts.clone(), "ServiceAccount");
-        create(format!("{RBAC}/{namespace}/roles"), "Role");
-        create(format!("{RBAC}/{namespace}/rolebindings"), "RoleBinding");
-        let token = format!("{accounts}/driver/token");
-        let answer = cluster
-            .api
-            .call("POST", &token, Some(&json!({"spec": {}})))
-            .unwrap();
-        let original = std::fs::read_to_string(&cluster.kubeconfig).unwrap();
-        let mut parsed: Value = serde_saphyr::from_str(&original).unwrap();
-        for user in parsed["users"].as_array_mut().unwrap() {
-            user["user"] = json!({"token": answer["status"]["token"]});
-        }
-        let kubeconfig = cluster.directory.path().join("kubeconfig-of-driver");
-        std::fs::write(&kubeconfig, parsed.to_string()).unwrap();
-        Self {
-            role: of_kind("Role").clone(),
-            cluster,
-            config,
+impl Limited {
+    /// `None` if the environment names a cluster.
+    fn start(config: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let config = config.replace("ADDRESS", &free_address().replace("127.0.0.1", "0.0.0.0"));
+        fs::write(at("config.toml"), config).unwrap();
+        let role = printed_role(&at("config.toml"));
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "boatswain", "namespace": "default"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "boatswain"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "driver"}],
+        });
+        fs::write(at("roles"), format!("{role}\n---\n{binding}\n")).unwrap();
+        fs::write(at("users"), "of-the-driver,driver,1\n").unwrap();
+        fs::set_permissions(at("users"), fs::Permissions::from_mode(0o600)).unwrap();
+        let (users, roles) = (at("users"), at("roles"));
+        let cluster = Cluster::own_with(&[
+            "--node",
+            "simulated",
+            "--token-auth-file",
+            users.to_str().unwrap(),
+            "--rbac",
+            roles.to_str().unwrap(),
+        ])?;
+        let kubeconfig = at("kubeconfig");
+        kubeconfig_with(
+            &cluster.kubeconfig,
+            &cluster.token(),
+            "of-the-driver",
+            &kubeconfig,
+        );
+        Some(Self {
+            config: at("config.toml"),
             kubeconfig,
-        }
+            cluster,
+            role,
+            _directory: directory,
+        })
     }
 
-    /// Leaves out the rule with this number.
-    fn without_rule(&self, number: usize) {
+    fn command(&self, command: &str) -> Command {
+        let mut program = boatswain();
+        program
+            .args([command, "--config"])
+            .arg(&self.config)
+            .env("KUBECONFIG", &self.kubeconfig);
+        program
+    }
+
+    fn drive(&self) -> Driver {
+        Driver::run(&mut self.command("run"), &[], &self.cluster.file("driver"))
+    }
+
+    fn check(&self) -> Output {
+        self.command("check").arg("--cluster").output().unwrap()
+    }
+
+    fn set_rules(&self, rules: &[Value]) {
         let mut role = self.role.clone();
-        role["rules"].as_array_mut().unwrap().remove(number);
-        let path = format!("{RBAC}/{}/roles/driver", self.cluster.api.namespace);
-        self.cluster.api.call("PUT", &path, Some(&role)).unwrap();
+        role["rules"] = rules.into();
+        self.cluster.api.call("PUT", ROLE, Some(&role)).unwrap();
     }
+}
 
-    /// The exit code of `check --cluster`, and the rights that it calls missing, as `verb resource`.
-    fn check(&self) -> (Option<i32>, BTreeSet<String>) {
-        let mut command = boatswain();
-        command
-            .args(["check", "--cluster", "--config"])
-            .arg(&self.config);
-        let kubeconfig = format!("cluster.kubeconfig={}", self.kubeconfig.display());
-        let namespace = format!("cluster.namespace={}", self.cluster.api.namespace);
-        let checked = (command.args(["--set", &kubeconfig, "--set", &namespace]))
-            .output()
-            .unwrap();
-        let said = String::from_utf8(checked.stdout).unwrap();
-        let missing = said
-            .lines()
-            .filter_map(|line| line.strip_prefix("# MISSING  "));
-        let missing = missing.filter_map(|line| Some(line.split_once(';')?.0.to_owned()));
-        (checked.status.code(), missing.collect())
-    }
+/// The Role of the manifests, in the default namespace.
+fn printed_role(config: &Path) -> Value {
+    let mut command = boatswain();
+    command.args(["manifests", "--image", "boatswain:1", "--config"]);
+    let printed = command.arg(config).output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let mut role = objects
+        .into_iter()
+        .find(|object| object["kind"] == "Role")
+        .unwrap();
+    role["metadata"]["namespace"] = "default".into();
+    role
+}
 
-    /// The rights of a rule, as `check` writes them.
-    fn rights(&self, number: usize) -> BTreeSet<String> {
-        let rule = &self.role["rules"][number];
-        let words = |key: &str| {
-            let words = rule[key].as_array().unwrap().clone();
-            words
-                .into_iter()
-                .map(|word| word.as_str().unwrap().to_owned())
-        };
-        let resource = words("resources").next().unwrap();
-        words("verbs")
-            .map(|verb| format!("{verb} {resource}"))
-            .collect()
-    }
+fn rules(role: &Value) -> Vec<Value> {
+    role["rules"].as_array().unwrap().clone()
+}
+
+/// The driver brings its executors up, replaces one and ends, without a refusal.
+fn lives_on_its_rights(more: &str) {
+    let Some(limited) = Limited::start(&format!("{PROFILE}{more}")) else {
+        return;
+    };
+    let mut driver = limited.drive();
+    let cluster = &limited.cluster;
+    let before = cluster.converges(2);
+    let pod = cluster.api.pods()[0].name.clone();
+    cluster.api.delete_pod(&pod, Grace::Own);
+    until("its replacement runs", || {
+        let pods = cluster.api.try_pods().ok()?;
+        let new = pods.iter().any(|pod| !before.contains(&pod.uid));
+        (new && pods.len() == 2).then_some(())
+    });
+    cluster.settles(2);
+    driver.signal(Signal::TERM);
+    let exit = until("the driver has ended", || driver.exit());
+    assert_eq!(exit, 0, "{}", driver.stderr());
+    until("its pods are gone", || {
+        cluster.api.pods().is_empty().then_some(())
+    });
+    let refused: Vec<Value> = (cluster.writes().into_iter())
+        .filter(|write| write["code"] == 403)
+        .collect();
+    assert_eq!(refused, [Value::Null; 0]);
+    let log = driver.stderr();
+    assert!(
+        !log.contains("forbidden") && !log.contains("lacks a right"),
+        "{log}"
+    );
 }
 
 // spec: O-51, C-8
 #[test]
-fn a_driver_with_the_printed_rights_lacks_none() {
-    let granted = Granted::new();
-    assert_eq!(granted.check(), (Some(0), BTreeSet::new()));
-    let cluster = &granted.cluster;
-    let sets = ["shutdown.on_signal=end"];
-    let mut driver = Driver::start_with(cluster, &granted.kubeconfig, 3, &sets);
-    cluster.converges(3);
-    cluster.api.delete_pod("t-exec-2", Grace::Force);
-    driver.end_of(2);
-    cluster.converges(3);
-    driver.signal(Signal::TERM);
-    until("the driver has ended", || {
-        driver.exit().map(|code| assert_eq!(code, 0))
-    });
-    until("nothing is left", || {
-        cluster.api.pods().is_empty().then_some(())
-    });
-    let log = driver.log();
-    assert_eq!(log.at("ERROR"), [&Value::Null; 0]);
-    assert_eq!(
-        log.count("a right is missing: add this rule to the driver's Role"),
-        0
-    );
+fn a_driver_lives_on_the_rights_that_the_manifests_print() {
+    lives_on_its_rights("");
+}
+
+// spec: O-51
+#[test]
+fn the_printed_rights_are_enough_for_claims_service_and_certificates() {
+    lives_on_its_rights(MANY_FEATURES);
+}
+
+// spec: O-51
+#[test]
+fn the_printed_rights_are_enough_for_the_lease() {
+    lives_on_its_rights(LEASE);
+}
+
+// spec: O-51
+#[test]
+fn the_printed_rights_are_enough_where_a_stateful_set_makes_the_pods() {
+    lives_on_its_rights("[allocation]\nstrategy = \"statefulset\"\n");
+}
+
+// spec: O-51
+#[test]
+fn the_printed_rights_are_enough_where_a_deployment_makes_the_pods() {
+    lives_on_its_rights("[allocation]\nstrategy = \"deployment\"\n");
 }
 
 // spec: C-8
 #[test]
-fn each_right_that_is_missing_is_named_before_it_is_needed() {
-    let granted = Granted::new();
-    let rules = granted.role["rules"].as_array().unwrap().len();
-    assert!(rules >= 3, "{}", granted.role);
-    for number in 0..rules {
-        granted.without_rule(number);
-        assert_eq!(granted.check(), (Some(77), granted.rights(number)));
+fn each_missing_right_is_named_by_check_and_at_the_start() {
+    names_each_missing_right(MANY_FEATURES);
+}
+
+// spec: C-8
+#[test]
+fn a_missing_right_on_the_lease_is_named_too() {
+    names_each_missing_right(LEASE);
+}
+
+fn names_each_missing_right(more: &str) {
+    let Some(limited) = Limited::start(&format!("{PROFILE}{more}")) else {
+        return;
+    };
+    let all = rules(&limited.role);
+    let complete = limited.check();
+    assert_eq!(complete.status.code(), Some(0), "{complete:?}");
+    for (n, taken) in all.iter().enumerate() {
+        let mut rest = all.clone();
+        rest.remove(n);
+        limited.set_rules(&rest);
+
+        let output = limited.check();
+        assert_eq!(output.status.code(), Some(77), "{output:?}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let missing: Vec<&str> = (stdout.lines())
+            .filter_map(|line| line.trim().strip_prefix("missing  "))
+            .collect();
+        let resource = taken["resources"][0].as_str().unwrap();
+        let name = taken["resourceNames"][0].as_str();
+        let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+        let expected: Vec<String> = (taken["verbs"].as_array().unwrap().iter())
+            .map(|verb| format!("{} {resource}{name}", verb.as_str().unwrap()))
+            .collect();
+        assert_eq!(missing, expected, "{stdout}");
+
+        let mut driver = limited.drive();
+        let group = taken["apiGroups"][0].as_str().unwrap();
+        let rule = format!("{{apiGroups: [{group:?}], resources: [{resource:?}]");
+        // Either all that is missing, or what ended the start first.
+        let escaped = rule.replace('"', "\\\"");
+        until("the start names the missing rule", || {
+            driver.stderr().contains(&escaped).then_some(())
+        });
+        driver.kill();
     }
-    // The last rule is about Kubernetes Events: without it everything else works.
-    assert_eq!(
-        granted.rights(rules - 1),
-        BTreeSet::from(["create events".into(), "patch events".into()])
-    );
-    let mut driver = Driver::start_with(&granted.cluster, &granted.kubeconfig, 1, &[]);
-    let line = driver.says("a right is missing: add this rule to the driver's Role");
-    assert_eq!(line["right"], "create events");
-    assert_eq!(
-        line["rule"],
-        "{apiGroups: [\"\"], resources: [\"events\"], verbs: [\"create\"]}"
-    );
-    granted.cluster.converges(1);
 }
