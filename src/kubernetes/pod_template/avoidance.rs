@@ -9,15 +9,17 @@ use crate::model::failures::Avoid;
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
         let required = affinity(spec, "requiredDuringSchedulingIgnoredDuringExecution");
-        // Terms are alternatives, so each of them must exclude the nodes.
-        let terms = &mut required["nodeSelectorTerms"];
-        if terms.as_array().is_none_or(Vec::is_empty) {
-            *terms = json!([{}]);
-        }
-        for term in terms.as_array_mut().into_iter().flatten() {
-            for node in &avoid.never {
-                append(&mut term["matchFields"], is_not(node));
+        let excluded: Vec<Value> = avoid.never.iter().map(|node| is_not(node)).collect();
+        match required["nodeSelectorTerms"].as_array_mut() {
+            // Terms are alternatives, so each of them must exclude the nodes.
+            Some(terms) if !terms.is_empty() => {
+                for term in terms.iter_mut().filter(|term| matches_anything(term)) {
+                    for exclusion in &excluded {
+                        append(&mut term["matchFields"], exclusion.clone());
+                    }
+                }
             }
+            _ => required["nodeSelectorTerms"] = json!([{"matchFields": excluded}]),
         }
     }
     if !avoid.rather_not.is_empty() {
@@ -35,6 +37,13 @@ fn affinity<'a>(spec: &'a mut Value, strength: &str) -> &'a mut Value {
 /// The API server accepts one name in each requirement. All requirements of a term must be met.
 fn is_not(node: &str) -> Value {
     json!({"key": "metadata.name", "operator": "NotIn", "values": [node]})
+}
+
+/// A term without requirements matches no node. With one it would match almost all.
+fn matches_anything(term: &Value) -> bool {
+    ["matchExpressions", "matchFields"]
+        .iter()
+        .any(|key| term[key].as_array().is_some_and(|list| !list.is_empty()))
 }
 
 fn append(list: &mut Value, item: Value) {
@@ -97,13 +106,8 @@ mod tests {
         let pod = spec(&["n"], &["m"], own);
         let node = &pod["affinity"]["nodeAffinity"];
         let terms = &node["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-        for (term, its_own) in
-            terms
-                .as_array()
-                .unwrap()
-                .iter()
-                .zip([zone("a"), zone("b"), json!({})])
-        {
+        assert_eq!(terms[2], json!({"matchFields": []}), "it matches nothing");
+        for (term, its_own) in terms.as_array().unwrap().iter().zip([zone("a"), zone("b")]) {
             assert_eq!(term["matchFields"], json!([is_not("n")]));
             assert_eq!(
                 term.get("matchExpressions"),

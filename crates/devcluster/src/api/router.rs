@@ -62,8 +62,7 @@ pub(crate) fn router(api: Api) -> Router {
 
 async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let is_write = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let origin = is_write.then(|| origin(&parts));
+    let origin = is_write(&parts).then(|| origin(&parts));
     let mut reached_store = false;
     let answer = match api.admit(&parts) {
         Ok(user) => {
@@ -82,6 +81,18 @@ async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
         api.store.refused(origin, response.status().as_u16()).await;
     }
     response
+}
+
+/// Whether a request asks for a write. Reviews are created, but not stored.
+fn is_write(parts: &Parts) -> bool {
+    let reviews = [
+        "/apis/authorization.k8s.io/",
+        "/apis/authentication.k8s.io/",
+    ];
+    let is_review = reviews
+        .iter()
+        .any(|group| parts.uri.path().starts_with(group));
+    !is_review && !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// Reads the rest of a refused request, so that the client can use the connection again.

@@ -44,9 +44,12 @@ async fn cut_watches_end_and_can_be_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_writes_are_counted_and_reads_are_not() {
+async fn client_writes_are_counted_and_reads_and_reviews_are_not() {
     let cluster = cluster();
     create(&cluster, "a").await;
+    let review = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(post(&cluster, reviews, &review).await.0, 201);
     post(&cluster, &pods(""), &pod("a")).await;
     post(&cluster, &pods(""), &json!([])).await;
     get(&cluster, &pods("")).await;
