@@ -67,6 +67,14 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
             );
             Exit::Superseded
         }
+        FatalReport::Over(DriverIsOver(Over::Outdated { later })) => {
+            tracing::warn!(
+                incarnation = later,
+                "pods of a later driver are there, and its application record was lost: this driver ends, executors \
+                 stay, and the next driver adopts them"
+            );
+            Exit::Superseded
+        }
         FatalReport::Over(DriverIsOver(Over::Finished(code))) => {
             tracing::warn!(code, "another driver has ended the application");
             Exit::Finished(code)

@@ -11,7 +11,7 @@ use super::claims::PodClaim;
 use super::clock::Tick;
 use super::entries::Entries;
 use super::executor::{Class, Entry};
-use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
+use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 use super::intervals::IdSet;
 use super::reason::LossReason;
 use super::version::ResourceVersion;
@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub full_list: Option<FullList>,
     /// The uid of the application record, while it is known to exist in this epoch (spec K-2).
     pub record: Option<PodUid>,
+    /// The highest incarnation above this driver's that a pod bears (spec W-7).
+    pub later: Option<Incarnation>,
     /// How often a list showed a change that the watch should have shown (spec P-4).
     pub drifts: u64,
     /// The changes since the previous snapshot (spec S-2).

@@ -105,6 +105,8 @@ pub struct Checks {
     revived: BTreeSet<ExecutorId>,
     /// When each driver sent the last write of the record that succeeded.
     record_sent: BTreeMap<usize, Instant>,
+    /// The driver that wrote the record last.
+    record_writer: Option<usize>,
     /// The assignment of ids to pods, if sets make the pods.
     assigned: Option<sets::AssignedIds>,
 }
@@ -287,8 +289,12 @@ impl Checks {
             self.recorded_late
                 .extend(ids(text(&write.sent, "/data/reported")));
         }
+        let before = self.record_writer.replace(write.driver);
         let view = self.drivers.entry(write.driver).or_default();
-        if view.incarnation == Some(incarnation) {
+        // A driver that has begun raises it only to that of a lost record, before it ends (W-7).
+        let raises_own = before == Some(write.driver) && view.incarnation < Some(incarnation);
+        let has_begun = view.last.is_some() || (view.incarnation.is_some() && raises_own);
+        if view.incarnation == Some(incarnation) || has_begun {
             return;
         }
         // Incarnations only rise within an application.

@@ -235,7 +235,6 @@ impl World {
         }
         let pods: Vec<&Value> = (state.pods(NAMESPACE))
             .filter(|pod| is_executor(pod, &app, of_sets))
-            .filter(|pod| !self.is_of_future_incarnation(pod, &ledger))
             .collect();
         if !of_sets {
             check_owners(&pods, record)?;
@@ -286,14 +285,6 @@ impl World {
             ledger.ended.interval_count(),
             ledger.entries.len()
         ))
-    }
-
-    /// Whether a pod's labels name a future incarnation, and no driver has adopted it.
-    fn is_of_future_incarnation(&self, pod: &Value, ledger: &Snapshot) -> bool {
-        let uid = text(pod, "/metadata/uid");
-        let adopted = (ledger.entries.values())
-            .any(|entry| entry.uid().is_some_and(|bound| bound.as_str() == uid));
-        self.checks.excuses.future_incarnation.contains(uid) && !adopted
     }
 
     fn check_targets(&self, ledger: &Snapshot) -> Verdict {

@@ -108,6 +108,8 @@ impl World {
                     || checks.was_history_replaced_since(since)
                     || checks.has_outdated_incarnation(number)
                     || checks.was_incarnation_raised_since(since)
+                    || checks.has_lost_a_later_incarnation(number)
+                    || !checks.excuses.future_incarnation.is_empty()
             }
             Exit::Child(_) => false,
             Exit::Unreachable => match stop_requested {

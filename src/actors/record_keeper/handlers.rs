@@ -51,6 +51,9 @@ impl Handler<Round> for RecordKeeper {
         if self.latest.record.is_none() && before.record.is_some() {
             self.keeping.check();
         }
+        if let Some(later) = self.latest.later {
+            self.keeping.meet_later(later);
+        }
         self.keep_targets(batch.latest());
         let changed = batch.changed_executors();
         if !changed.is_empty() {

@@ -15,7 +15,7 @@ use crate::kubernetes::{Failure, Kind};
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
+use crate::model::{Epoch, ExecutorId, IdSet, Incarnation, PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
@@ -74,12 +74,19 @@ pub enum Over {
     Superseded { by: u64 },
     /// Another driver has ended the application, with this exit code.
     Finished(u8),
+    /// Pods bear this later incarnation, and the record that knew it was lost. The record has it
+    /// again, so that the next driver adopts them (spec W-7).
+    Outdated { later: u64 },
     /// The record belongs to another application, or is unreadable for this version of the program.
     Foreign(String),
 }
 
 #[derive(Debug)]
 pub struct Keeping {
+    /// This driver's.
+    incarnation: Incarnation,
+    /// A later one that pods bear.
+    later: Option<Incarnation>,
     wanted: Record,
     written: Option<Record>,
     place: RecordPlace,
@@ -150,6 +157,8 @@ impl Keeping {
     /// `record`: as the start has written it.
     pub fn new(record: Record, place: RecordPlace, uid: PodUid, version: ResourceVersion) -> Self {
         Self {
+            incarnation: record.incarnation,
+            later: None,
             written: Some(record.clone()),
             wanted: record,
             place,
@@ -256,6 +265,14 @@ impl Keeping {
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.must_read = true;
+    }
+
+    /// Processes that pods bear a later incarnation. The record shows whether its driver is current.
+    pub fn meet_later(&mut self, incarnation: Incarnation) {
+        if self.later < Some(incarnation) && incarnation > self.incarnation {
+            self.later = Some(incarnation);
+            self.must_read = true;
+        }
     }
 
     /// Schedules a read: the watch has ended or shown an unexpected line.
@@ -374,7 +391,7 @@ impl Keeping {
                 self.written = sent;
                 self.settle();
                 self.map = Some((map.uid, map.version));
-                self.confirm()
+                self.outdated().unwrap_or_else(|| self.confirm())
             }
             Answer::Deleted => self.deleted(),
         };
@@ -417,11 +434,28 @@ impl Keeping {
         if self.written.is_none() {
             return Vec::new();
         }
+        if let Some(effects) = self.outdated() {
+            return effects;
+        }
         if self.written.as_ref() != Some(&self.wanted) {
             self.write.by(now);
         }
         self.settle();
         self.confirm()
+    }
+
+    /// Whether pods bear a later incarnation than the record, which this driver holds: the record of
+    /// their driver was lost. Nothing tells them from pods that are requested late, so this driver
+    /// raises the record's incarnation to theirs and ends, and the next one adopts them.
+    fn outdated(&mut self) -> Option<Vec<Effect>> {
+        let later = self.later.filter(|_| self.goal == Goal::Keep)?;
+        if self.wanted.incarnation < later {
+            self.wanted.incarnation = later;
+            self.write = Write::Now;
+            return Some(Vec::new());
+        }
+        self.goal = Goal::Leave;
+        Some(vec![Effect::Over(Over::Outdated { later: later.0 })])
     }
 
     /// Cancels the scheduled write if everything is written.
@@ -451,7 +485,8 @@ impl Keeping {
         effects
     }
 
-    fn over(&self, map: &ConfigMap) -> Option<Over> {
+    /// Why this driver is over, if the record that was read says so (spec W-7).
+    pub fn over(&self, map: &ConfigMap) -> Option<Over> {
         match Record::read_own(map, &self.wanted.app_id) {
             Ok(record) if self.is_of_another(&record) => Some(match record.finished {
                 Some(code) => Over::Finished(code),
@@ -477,8 +512,9 @@ impl Keeping {
         if (record.origin.as_ref().zip(self.wanted.origin.as_ref())).is_some_and(|(a, b)| a != b) {
             return true;
         }
-        match record.incarnation.cmp(&self.wanted.incarnation) {
-            Ordering::Greater => true,
+        match record.incarnation.cmp(&self.incarnation) {
+            // This driver may have raised it.
+            Ordering::Greater => self.later.is_none() || theirs.is_none() || theirs != ours,
             Ordering::Equal => theirs.is_some() && theirs != ours,
             Ordering::Less => false,
         }

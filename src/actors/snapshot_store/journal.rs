@@ -40,6 +40,11 @@ impl Journal {
                 uid = pod.uid.as_str(),
                 "a younger driver asked for this pod: left alone, and the application record is read again"
             ),
+            Note::OfOtherRecord(pod) => tracing::warn!(
+                pod = &*pod.name,
+                uid = pod.uid.as_str(),
+                "another application record owns this pod: the application record is read again before it is judged"
+            ),
             Note::Unreadable(part) => {
                 self.unreadable += 1;
                 let (pod, error) = (part.name.as_deref().unwrap_or("?"), &part.error);

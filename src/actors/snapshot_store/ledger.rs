@@ -4,6 +4,7 @@
 mod adoption;
 mod drift;
 mod lists;
+mod other_drivers;
 mod outcome;
 mod requests;
 mod sets;
@@ -28,6 +29,7 @@ use crate::planted::{self, Planted};
 
 pub use self::drift::Contradiction;
 use self::drift::Drift;
+use self::other_drivers::Records;
 pub use self::outcome::{Applied, ListOutcome, ListVerdict, Note};
 use super::table::{self, At, EntryNews};
 
@@ -91,6 +93,7 @@ pub struct Ledger {
     /// (spec E-9).
     gone: BTreeMap<ExecutorId, u64>,
     unrecognised: BTreeSet<PodUid>,
+    records: Records,
     /// Differences between polls and the watch (spec P-4).
     drift: Drift,
 }
@@ -139,6 +142,8 @@ impl Ledger {
             })
             .collect();
         let ended = inheritance.ended.clone();
+        let mut records = Records::default();
+        records.held(&record);
         Self {
             identity,
             inheritance,
@@ -154,6 +159,7 @@ impl Ledger {
             tombstones: BTreeMap::new(),
             gone: BTreeMap::new(),
             unrecognised: BTreeSet::new(),
+            records,
             drift: Drift::default(),
         }
     }
@@ -252,6 +258,7 @@ impl Ledger {
             News::RecordSeen { uid, epoch } => {
                 let current = epoch == self.current.epoch;
                 if current && self.current.record.as_ref() != Some(&uid) {
+                    self.records.held(&uid);
                     self.current.record = Some(uid);
                     draft.other = true;
                 }

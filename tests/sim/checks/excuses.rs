@@ -73,6 +73,16 @@ impl Checks {
         })
     }
 
+    /// Whether another driver has a higher incarnation, and the record that knew it was deleted, by an edit or because
+    /// the application had ended.
+    pub fn has_lost_a_later_incarnation(&self, driver: usize) -> bool {
+        let own = self.incarnation(driver);
+        (self.drivers.values())
+            .filter(|its| its.incarnation > own)
+            .filter_map(|its| its.began)
+            .any(|at| self.was_record_deleted_since(at) || self.was_application_ended_since(at))
+    }
+
     pub fn incarnation(&self, driver: usize) -> Option<u64> {
         self.drivers.get(&driver)?.incarnation
     }

@@ -129,6 +129,40 @@ fn the_same_incarnation_from_another_start_ends_this_driver() {
     );
 }
 
+// spec: W-7, I-12
+#[test]
+fn a_driver_whose_record_lost_a_later_incarnation_writes_it_there_and_ends() {
+    let held = |incarnation, holder: &str| Record {
+        holder: Some(holder.into()),
+        ..record(incarnation)
+    };
+    let mut own = Keeping::new(held(3, "own"), place(), "u1".into(), 10.into());
+    own.meet_later(Incarnation(5));
+    assert_eq!(own.next(at(0)), Some(Op::Get));
+    let read = Answer::Got(Some(map(&held(3, "own"), "u1", 10)));
+    assert_eq!(own.answered(read, at(0)), [], "nothing may be requested");
+    let Some(Op::Replace(raised)) = own.next(at(0)) else {
+        panic!("the record's incarnation is raised");
+    };
+    assert_eq!(raised["metadata"]["resourceVersion"], "10");
+    // The answer is lost. Only a read shows that the write was committed.
+    own.answered(broken(Kind::TimedOut), at(1));
+    assert_eq!(own.seen(&map(&held(5, "own"), "u1", 11)), []);
+    assert_eq!(own.next(at(2)), Some(Op::Get));
+    let read = Answer::Got(Some(map(&held(5, "own"), "u1", 11)));
+    let over = Effect::Over(Over::Outdated { later: 5 });
+    assert!(own.answered(read, at(2)).contains(&over));
+    assert_eq!(own.next(at(99)), None);
+
+    // A driver of the later incarnation is there after all.
+    let mut older = Keeping::new(held(3, "own"), place(), "u1".into(), 10.into());
+    older.meet_later(Incarnation(5));
+    older.next(at(0));
+    let theirs = Answer::Got(Some(map(&held(5, "theirs"), "u1", 10)));
+    let over = Effect::Over(Over::Superseded { by: 5 });
+    assert_eq!(older.answered(theirs, at(0)), [over]);
+}
+
 // spec: W-7, I-10, I-12
 #[test]
 fn a_record_that_another_start_created_again_ends_this_driver_whatever_its_incarnation() {

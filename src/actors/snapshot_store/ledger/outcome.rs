@@ -28,6 +28,8 @@ pub enum Note {
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.
     Younger(Arc<Pod>),
+    /// A record that this driver never held owns the pod (spec W-7).
+    OfOtherRecord(Arc<Pod>),
     Unreadable(Unreadable),
     NewEpoch {
         epoch: Epoch,

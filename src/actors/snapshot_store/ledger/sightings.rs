@@ -28,7 +28,8 @@ impl Ledger {
         let entry = self.current.entry(*id)?;
         let unbound = matches!(entry.state, State::Sent(_) | State::Unknown(_));
         let asked_for_it = entry.incarnation == self.identity.incarnation
-            && *incarnation == Some(self.identity.incarnation);
+            && *incarnation == Some(self.identity.incarnation)
+            && !self.is_of_other_record(pod);
         (unbound && asked_for_it).then(|| Arc::clone(entry))
     }
 
@@ -86,7 +87,11 @@ impl Ledger {
             PodIdentity::Executor {
                 incarnation: Some(other),
                 ..
-            } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
+            } if *other > self.identity.incarnation && !self.is_of_other_record(pod) => {
+                self.meet_younger(pod, *other, draft);
+            }
+            PodIdentity::Executor { .. }
+                if may_be_orphan && self.must_read_record_before(pod, draft) => {}
             PodIdentity::Executor { .. }
                 if may_be_orphan && planted::is(Planted::EndedResurrected) =>
             {
@@ -109,17 +114,6 @@ impl Ledger {
             draft
                 .notes
                 .push(Note::Unrecognised(Arc::clone(pod), Arc::clone(why)));
-        }
-    }
-
-    /// A later incarnation requested the pod, so this driver leaves it alone, and requests nothing
-    /// until the record shows which driver is current (spec W-7, I-10).
-    fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
-        self.drop_orphan(&pod.uid, draft);
-        let room = self.unrecognised.len() < MAX_REMEMBERED_UNRECOGNISED;
-        if room && self.unrecognised.insert(pod.uid.clone()) {
-            draft.notes.push(Note::Younger(Arc::clone(pod)));
-            draft.other |= self.current.record.take().is_some();
         }
     }
 

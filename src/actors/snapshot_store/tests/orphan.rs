@@ -222,6 +222,59 @@ fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_reco
     assert!(store.snapshot().record.is_some(), "it is asked about once");
 }
 
+// spec: W-7
+#[test]
+fn a_later_incarnation_is_told_to_the_record_keeper_if_it_is_plausible() {
+    let mut store = Store::new();
+    let mut younger = |uid: &str, lead: u64| {
+        let mut pod = pod(7, uid, 40);
+        pod.identity = PodIdentity::Executor {
+            id: id(7),
+            profile: None,
+            incarnation: Some(Incarnation(INCARNATION.0 + lead)),
+        };
+        store.seen(pod);
+        store.snapshot().later.map(|later| later.0 - INCARNATION.0)
+    };
+    assert_eq!(younger("made up", 1_001), None);
+    assert_eq!(younger("a", 3), Some(3));
+    assert_eq!(younger("b", 2), Some(3), "the highest counts");
+}
+
+// spec: W-7, E-1, E-3, I-12
+#[test]
+fn a_pod_of_a_record_that_this_driver_never_held_is_judged_after_the_record_was_read_again() {
+    let mut store = Store::new();
+    let theirs = |uid: &str| Pod {
+        owner: Some("their record".into()),
+        ..running(7, uid, 40)
+    };
+    let none = Vec::<String>::new();
+    store.seen(theirs("a"));
+    assert_eq!(
+        (store.orphans(), store.snapshot().record),
+        (none.clone(), None)
+    );
+    store.list(50, vec![theirs("a")]);
+    assert_eq!(store.orphans(), none, "the record is still unknown");
+    let epoch = store.snapshot().epoch;
+    let uid = "record".into();
+    store.tell(News::RecordSeen { uid, epoch });
+    store.list(60, vec![theirs("a")]);
+    assert_eq!(store.orphans(), ["a"], "this driver is current");
+    store.list(70, vec![theirs("a"), theirs("b")]);
+    assert_eq!(store.orphans(), ["a", "b"], "it is asked about once");
+    assert!(store.snapshot().record.is_some());
+
+    let mut requested = Store::new();
+    requested.request(1);
+    requested.seen(Pod {
+        owner: Some("their record".into()),
+        ..pod(1, "theirs", 40)
+    });
+    assert_eq!(requested.state(1), "Sent", "its name alone binds nothing");
+}
+
 // spec: E-3, I-9, I-10
 #[test]
 fn a_later_incarnations_pod_is_no_orphan_to_a_driver_that_has_not_read_the_new_record() {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::actors::pod_allocator::claims::making::Ensured;
-use crate::model::PodState;
 use crate::model::pod::{ContainerState, Scheduling};
+use crate::model::{LossClass, PodState};
 
 /// Executor 1 has an unscheduled pod.
 fn with_a_pod() -> Driver {
