@@ -18,7 +18,7 @@ use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, LossClass, Now, ProfileName, Snapshot, State, Tick,
+    Batch, Ending, Entry, ExecutorId, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
 
 use super::claims::Claims;
@@ -218,11 +218,11 @@ impl Allocation {
     ) {
         let latest = batch.latest();
         for Ending { entry, reason } in batch.ends() {
-            self.stops_counting(entry, reason.class, now);
+            self.stops_counting(entry, reason, latest, now);
         }
         for entry in changed.iter().filter_map(|id| latest.entry(*id)) {
             if !entry.class().is_live() {
-                self.stops_counting(entry, reason_of(entry).class, now);
+                self.stops_counting(entry, &reason_of(entry), latest, now);
             } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
                 && entry.class() == Class::Running
             {
@@ -242,8 +242,11 @@ impl Allocation {
 
     /// An executor that no longer counts is replaced at once, so it must be judged before its report: a pod that is
     /// deleted before it ran may stay Terminating for long or forever.
-    fn stops_counting(&mut self, entry: &Entry, class: LossClass, now: Tick) {
-        let early = ended_early(entry, class, now, self.settings.stable_after);
+    fn stops_counting(&mut self, entry: &Entry, reason: &LossReason, latest: &Snapshot, now: Tick) {
+        let early = ended_early(entry, reason.class, now, self.settings.stable_after);
+        // An engine that lowers the target and ends executors itself makes no crash loop.
+        let is_replaced = latest.counts(&entry.profile).live() < latest.target(&entry.profile);
+        let early = early && (is_replaced || reason.exit_code != Some(0));
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
         looping.ended(entry.id, early, &self.settings.crash_backoff, now);
     }

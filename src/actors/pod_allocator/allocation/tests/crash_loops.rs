@@ -406,3 +406,26 @@ fn a_profile_is_refilled_at_once_where_most_live_and_slowly_where_most_die() {
         assert!(second.unwrap_or(0) <= whole.unwrap_or(0), "{name}");
     }
 }
+
+// spec: A-30
+#[test]
+fn executors_that_an_engine_ends_after_it_lowered_the_target_are_no_crash_loop() {
+    for (code, backs_off) in [(0, false), (1, true)] {
+        let mut settings = settings();
+        settings.victims.pending_only = true;
+        let mut driver = Driver::with(settings, Scenario::new(&[("default", 6)]));
+        driver.fill();
+        driver.scenario.want("default", 2);
+        driver.live(5_000, |_| ());
+        for n in 1..=4 {
+            driver.scenario.exits(n, code);
+        }
+        driver.round();
+        driver.live(500, Driver::bury);
+        assert_eq!(driver.live_of("default"), 2, "boatswain chose none");
+        driver.scenario.want("default", 6);
+        driver.live(500, |driver| driver.answer_all(|_, _| Reply::Created));
+        let whole = driver.live_of("default") == 6;
+        assert_eq!(whole, !backs_off, "exit code {code}");
+    }
+}
