@@ -1,5 +1,7 @@
 //! The phases of a start: prepare, find and take over the application, create the actors, serve.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -25,6 +27,9 @@ use super::stop_request::StopRequest;
 use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
+
+/// A start that takes longer after it took over reads the record again (spec O-31).
+const SLOW_START: Duration = Duration::from_secs(1);
 
 /// # Errors
 /// Returns the exit code of a driver that does not run. The reason is logged.
@@ -218,6 +223,7 @@ async fn take_over(
 ) -> Result<(Application, Option<Authorities>), Exit> {
     let taken_over = async {
         let mut application = succession::take_over_application(found, config, environment).await?;
+        let taken_at = Instant::now();
         let (authorities, secret) = match config.tls.generate {
             true => Some(authority::ensure(config, environment, &application).await?),
             false => None,
@@ -229,6 +235,9 @@ async fn take_over(
         let content = content.as_ref();
         succession::ensure_owned_resources(config, environment, &mut application, content, secret)
             .await?;
+        if taken_at.elapsed() >= SLOW_START {
+            succession::read_again(config, environment, &application).await?;
+        }
         Ok((application, authorities))
     };
     taken_over.await.map_err(exit_of)

@@ -16,6 +16,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use crate::actors::record_keeper::keeping::{Keeping, Over};
 use crate::config::{Config, Where};
 use crate::exit::Exit;
 use crate::kubernetes::calls::ConfigMap;
@@ -223,6 +224,37 @@ pub async fn ensure_owned_resources(
     }
     application.owned_resources = wanted;
     Ok(())
+}
+
+/// Reads the record again after a slow start: the watch on the record begins later, and shows only
+/// what changes from then on (spec O-31).
+///
+/// # Errors
+/// If another driver has taken over, or the cluster stays unreachable or refuses the call.
+pub async fn read_again(
+    config: &Config,
+    environment: &Environment,
+    application: &Application,
+) -> Result<(), StartError> {
+    let retries = Retries::since(Instant::now(), config, environment);
+    // The record keeper creates a lost record again (spec K-2).
+    let Some(map) = record::read(&application.calls, &retries, &application.place).await? else {
+        return Ok(());
+    };
+    let keeping = Keeping::new(
+        application.record.clone(),
+        application.place.clone(),
+        application.uid.clone(),
+        application.version.clone(),
+    );
+    match keeping.over(&map) {
+        Some(Over::Superseded { by }) => Err(StartError::new(
+            Exit::Superseded,
+            format!("another driver, incarnation {by}, has taken over while this one started"),
+        )),
+        // The record keeper reads the record, too, and ends the driver in order.
+        _ => Ok(()),
+    }
 }
 
 /// Adds the profiles that were added while an earlier driver ran (spec B-26), if they are proven to
