@@ -142,6 +142,7 @@ fn bounds(config: &Config, notes: &mut Notes) {
         for (key, found) in [
             ("executors", profile.executors),
             ("min_executors", profile.min_executors),
+            ("min_available", profile.min_available.unwrap_or(0)),
         ] {
             let mut keys = [of(key), of("max_executors")];
             if found > most {

@@ -65,6 +65,22 @@ impl<T: TryFrom<i128> + PartialOrd + Display> Kind for Whole<T> {
     }
 }
 
+/// Another kind, with more about what is allowed.
+pub(super) struct Explained<K>(pub K, pub &'static str);
+
+impl<K: Kind> Kind for Explained<K> {
+    type Out = K::Out;
+    fn read(&self, value: &Value) -> Option<K::Out> {
+        self.0.read(value)
+    }
+    fn allowed(&self) -> String {
+        format!("{}; {}", self.0.allowed(), self.1)
+    }
+    fn show(&self, value: &K::Out) -> String {
+        self.0.show(value)
+    }
+}
+
 /// A number with up to three decimal places, in thousandths.
 pub(super) struct Thousandths(pub RangeInclusive<u32>);
 

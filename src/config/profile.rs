@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use super::claims::Claim;
 use super::declare::{choice, section};
-use super::kinds::{Amount, PATH, Text, Thousandths, Whole, one_of, seconds};
+use super::kinds::{Amount, Explained, PATH, Text, Thousandths, Whole, one_of, seconds};
 use super::names::{
     NameRule, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
@@ -60,6 +60,9 @@ section! {
         pub max_executors: u32 = value(Whole(0..=MOST_EXECUTORS)) or MOST_EXECUTORS;
         /// The most pending executors of the profile. `None`: no limit (spec A-4).
         pub max_pending: Option<u32> = option(Whole(1..=u32::MAX));
+        /// The least number of executors that evictions leave, by a PodDisruptionBudget. `None`: none
+        /// is made (spec K-12).
+        pub min_available: Option<u32> = option(MIN_AVAILABLE);
         /// Labels of the pods, in addition to boatswain's own.
         pub labels: BTreeMap<String, String> = table(LABEL_KEY, LABEL_VALUE);
         /// Annotations of the pods, in addition to boatswain's own.
@@ -119,6 +122,11 @@ section! {
         pub termination_grace: Duration = value(seconds(secs(1)..=DAY)) or secs(30);
     }
 }
+
+const MIN_AVAILABLE: Explained<Whole<u32>> = Explained(
+    Whole(1..=MOST_EXECUTORS),
+    "no percentage, which Kubernetes takes only for pods of its own controllers",
+);
 
 pub(super) const IMAGE: Text = Text {
     rule: |image| {

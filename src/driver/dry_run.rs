@@ -15,8 +15,9 @@ use super::settings::{least, mark_gangs};
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
-use crate::actors::pod_groups::{self, Todo};
+use crate::actors::profile_objects::{self, Place, Todo};
 use crate::config::{Auth, ClusterMode, Config, Gang};
+use crate::kubernetes::calls::ProfileObject;
 use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
@@ -121,8 +122,17 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     let owned = owned_resources::all(config, &place, &common.app_id, content.as_ref());
     documents.extend(owned.into_iter().map(|owned_resource| owned_resource.json));
     if config.scheduling.gang == Gang::Volcano {
-        documents.extend(pod_groups(common, &least(&config.profiles)));
+        let least = least(&config.profiles);
+        documents.extend(profile_objects(ProfileObject::PodGroup, common, least));
     }
+    let least = (config.profiles.iter())
+        .filter_map(|(name, profile)| {
+            let least = profile.min_available?.min(profile.executors);
+            Some((name.clone(), least))
+        })
+        .collect();
+    let budgets = profile_objects(ProfileObject::DisruptionBudget, common, least);
+    documents.extend(budgets);
     documents.extend(match provisioners::set_kind(config.allocation.strategy) {
         Some(kind) => sets(config, &templates, kind)?,
         None => pods(config, &templates, succession.first_id)?,
@@ -192,17 +202,24 @@ fn claims(
     claims.into_iter().flatten().map(json).collect()
 }
 
-/// The PodGroups for Volcano, one per profile with a gang.
-fn pod_groups<'a>(
-    common: &'a Common,
-    least: &'a BTreeMap<ProfileName, u32>,
-) -> impl Iterator<Item = Value> + 'a {
-    let gangs = least.iter().filter(|(_, least)| **least > 0);
-    gangs.filter_map(|(profile, least)| {
-        match pod_groups::todo(&common.prefix, profile, *least, &common.record_uid, None) {
-            Todo::Create(mut group) => {
-                group["metadata"]["namespace"] = common.namespace.as_str().into();
-                Some(group)
+/// One object per profile with a number.
+fn profile_objects(
+    object: ProfileObject,
+    common: &Common,
+    numbers: BTreeMap<ProfileName, u32>,
+) -> impl Iterator<Item = Value> {
+    let place = Place {
+        prefix: common.prefix.clone(),
+        app_id: common.app_id.clone(),
+        labels: common.labels,
+    };
+    let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
+    numbers.filter_map(move |(profile, number)| {
+        let record = &common.record_uid;
+        match profile_objects::todo(object, &place, &profile, number, record, None) {
+            Todo::Create(mut json) => {
+                json["metadata"]["namespace"] = common.namespace.as_str().into();
+                Some(json)
             }
             Todo::Nothing | Todo::Patch(_) => None,
         }

@@ -87,6 +87,7 @@ pub(super) fn understood(
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,
+        min_available: profile.min_available,
         spec: profile_spec::spec(profile),
     })
 }
@@ -255,6 +256,15 @@ pub(super) fn least(
 ) -> BTreeMap<ProfileName, u32> {
     (profiles.iter())
         .map(|(name, profile)| (name.clone(), profile.min_executors))
+        .collect()
+}
+
+/// The number of executors that evictions leave (spec K-12).
+pub(super) fn min_available(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, u32> {
+    (profiles.iter())
+        .filter_map(|(name, profile)| Some((name.clone(), profile.min_available?)))
         .collect()
 }
 

@@ -109,6 +109,14 @@ const TABLE: &[(IsOn, Rule)] = &[
             &["create", "get", "patch"],
         ),
     ),
+    (
+        has_budgets,
+        rule(
+            "policy",
+            "poddisruptionbudgets",
+            &["create", "get", "patch"],
+        ),
+    ),
 ];
 
 const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
@@ -175,6 +183,11 @@ fn stateful_sets(config: &Config, _: Kind) -> bool {
 
 fn deployments(config: &Config, _: Kind) -> bool {
     config.allocation.strategy == Strategy::Deployment
+}
+
+fn has_budgets(config: &Config, _: Kind) -> bool {
+    let mut profiles = config.profiles.values();
+    profiles.any(|profile| profile.min_available.is_some())
 }
 
 fn volcano(config: &Config, _: Kind) -> bool {

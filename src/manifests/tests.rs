@@ -108,6 +108,11 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
     let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
     assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+    let budget = format!("{PLAIN}min_available = 1\n");
+    assert_eq!(
+        resources(&budget, Kind::Job),
+        with(&["poddisruptionbudgets"])
+    );
 }
 
 // spec: O-51

@@ -138,6 +138,7 @@ fn configurations() -> Vec<(&'static str, Value)> {
     certificate["ha"] = json!({"lease": true});
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
     gang["profiles"]["default"]["min_executors"] = json!(2);
+    gang["profiles"]["default"]["min_available"] = json!(1);
     vec![
         ("job", plain()),
         ("deployment", with("ha", json!({"lease": true}))),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod disruption_budgets;
 mod drains;
 mod kubernetes_events;
 mod lease;
@@ -9,6 +10,7 @@ mod outage;
 mod server;
 mod session;
 mod sets;
+mod slow_start;
 mod stopping;
 mod two_pods;
 

@@ -58,6 +58,8 @@ pub struct AddedProfile {
     pub spec: ProfileSpec,
     /// The most executors that may be live and not running yet; `None`: no limit (spec A-4).
     pub max_pending: Option<u32>,
+    /// The number of executors that evictions leave; `None`: no PodDisruptionBudget (spec K-12).
+    pub min_available: Option<u32>,
 }
 
 /// The limits of one profile's executors.

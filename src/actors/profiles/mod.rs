@@ -35,6 +35,8 @@ pub struct Understood {
     pub spec: ProfileSpec,
     /// The most executors that may be live and not running yet (spec A-4).
     pub max_pending: Option<u32>,
+    /// The number of executors that evictions leave (spec K-12).
+    pub min_available: Option<u32>,
 }
 
 /// Parses a description.
@@ -100,6 +102,7 @@ impl Profiles {
             bounds,
             mut spec,
             max_pending,
+            min_available,
         } = (self.read)(name, described).map_err(RefusedProfile::Mistakes)?;
         let mut gangs = self.gangs.clone();
         if let Some(gangs) = &mut gangs {
@@ -113,6 +116,7 @@ impl Profiles {
             bounds,
             spec,
             max_pending,
+            min_available,
         };
         Ok(Some((added, gangs)))
     }

@@ -58,6 +58,7 @@ fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) 
                 },
                 spec: ProfileSpec::default(),
                 max_pending: None,
+                min_available: None,
             })
         }),
         prove: Box::new(|name, _| Some(format!("proof of {name}"))),

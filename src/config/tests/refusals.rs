@@ -386,6 +386,7 @@ fn nobody_can_want_more_executors_than_there_may_be() {
         ("max_executors = 1", "max_executors"),
         ("max_executors = 4\nexecutors = 5", "executors"),
         ("max_executors = 4\nmin_executors = 5", "min_executors"),
+        ("max_executors = 4\nmin_available = 5", "min_available"),
     ] {
         let error = with_profile(text).unwrap_err();
         assert_eq!(keys(&error), [format!("profiles.default.{key}")], "{error}");

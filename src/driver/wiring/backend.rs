@@ -120,7 +120,8 @@ pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
         links.registry.clone().recipient(),
         links.autoscaler.clone().recipient(),
     ];
-    recipients.extend(links.group_keeper.clone().map(|one| one.recipient()));
+    recipients.extend(links.pod_groups.clone().map(|one| one.recipient()));
+    recipients.push(links.disruption_budgets.clone().recipient());
     recipients.push(links.commands.clone().recipient());
     Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(place, name, described)),

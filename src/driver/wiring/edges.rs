@@ -1,13 +1,14 @@
-//! The actors that write to the cluster (application record, Kubernetes Events, PodGroups), and the
+//! The actors that write to the cluster (application record, Kubernetes Events, objects of profiles), and the
 //! routes of executors' sessions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
 
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
-use crate::actors::pod_groups::GroupKeeper;
+use crate::actors::profile_objects::{Place, ProfileObjects};
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
@@ -15,6 +16,8 @@ use crate::config::AccountRight;
 use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
+use crate::kubernetes::calls::ProfileObject;
+use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
 use crate::server::api::tokens::Right;
 use crate::server::limits::Limits;
@@ -56,14 +59,31 @@ pub(super) fn event_recorder(
     EventRecorder::new(events, links.calls.clone(), basis.clock)
 }
 
-pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
-    GroupKeeper::new(
-        links.calls.clone(),
-        basis.application.prefix.clone(),
-        settings::least(&basis.config.profiles),
-        links.store.clone(),
-        links.event_recorder.clone().map(|one| one.recipient()),
-    )
+pub(super) fn pod_groups(basis: &Basis<'_>, links: &Links) -> ProfileObjects {
+    let least = settings::least(&basis.config.profiles);
+    profile_objects(ProfileObject::PodGroup, least, basis, links)
+}
+
+pub(super) fn disruption_budgets(basis: &Basis<'_>, links: &Links) -> ProfileObjects {
+    let least = settings::min_available(&basis.config.profiles);
+    profile_objects(ProfileObject::DisruptionBudget, least, basis, links)
+}
+
+fn profile_objects(
+    object: ProfileObject,
+    least: BTreeMap<ProfileName, u32>,
+    basis: &Basis<'_>,
+    links: &Links,
+) -> ProfileObjects {
+    let application = basis.application;
+    let place = Place {
+        prefix: application.prefix.clone(),
+        app_id: application.record.app_id.clone(),
+        labels: application.labels,
+    };
+    let event_recorder = links.event_recorder.clone().map(|one| one.recipient());
+    let (calls, store) = (links.calls.clone(), links.store.clone());
+    ProfileObjects::new(object, calls, place, least, store, event_recorder)
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the

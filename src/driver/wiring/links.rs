@@ -15,7 +15,7 @@ use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::metrics::Meter;
 use crate::actors::pod_allocator::PodAllocator;
-use crate::actors::pod_groups::GroupKeeper;
+use crate::actors::profile_objects::ProfileObjects;
 use crate::actors::profiles::Profiles;
 use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
@@ -44,7 +44,8 @@ pub(super) struct Contexts {
     pub(super) autoscaler: Context<Autoscaler>,
     pub(super) profiles: Context<Profiles>,
     /// `None` unless Volcano schedules the executors.
-    pub(super) group_keeper: Option<Context<GroupKeeper>>,
+    pub(super) pod_groups: Option<Context<ProfileObjects>>,
+    pub(super) disruption_budgets: Context<ProfileObjects>,
     pub(super) lifecycle: Context<LifecycleManager>,
     /// `None` outside a pod.
     pub(super) event_recorder: Option<Context<EventRecorder>>,
@@ -68,7 +69,8 @@ pub(super) struct Links {
     pub(super) commands: Addr<Commands>,
     pub(super) autoscaler: Addr<Autoscaler>,
     pub(super) profiles: Addr<Profiles>,
-    pub(super) group_keeper: Option<Addr<GroupKeeper>>,
+    pub(super) pod_groups: Option<Addr<ProfileObjects>>,
+    pub(super) disruption_budgets: Addr<ProfileObjects>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) event_recorder: Option<Addr<EventRecorder>>,
     pub(super) provisioner: Provisioner,
@@ -92,7 +94,8 @@ impl Contexts {
             commands: Context::new(),
             autoscaler: Context::new(),
             profiles: Context::new(),
-            group_keeper: (basis.config.scheduling.gang == Gang::Volcano).then(Context::new),
+            disruption_budgets: Context::new(),
+            pod_groups: (basis.config.scheduling.gang == Gang::Volcano).then(Context::new),
             lifecycle: Context::new(),
             event_recorder: basis
                 .application
@@ -126,7 +129,8 @@ impl Contexts {
             commands: self.commands.address(),
             autoscaler: self.autoscaler.address(),
             profiles: self.profiles.address(),
-            group_keeper: self.group_keeper.as_ref().map(Context::address),
+            pod_groups: self.pod_groups.as_ref().map(Context::address),
+            disruption_budgets: self.disruption_budgets.address(),
             lifecycle: self.lifecycle.address(),
             event_recorder: self.event_recorder.as_ref().map(Context::address),
             provisioner: match &self.provisioner {

@@ -90,9 +90,11 @@ pub(super) fn wire(
     {
         context.run(edges::event_recorder(&basis, &links, owner_chain));
     }
-    if let Some(context) = contexts.group_keeper {
-        context.run(edges::group_keeper(&basis, &links));
+    if let Some(context) = contexts.pod_groups {
+        context.run(edges::pod_groups(&basis, &links));
     }
+    let budgets = edges::disruption_budgets(&basis, &links);
+    contexts.disruption_budgets.run(budgets);
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);

@@ -46,7 +46,8 @@ pub(super) fn reachability(
         links.provisioner.server_is_back.clone(),
     ];
     callers.extend(links.watch.clone().map(|one| one.recipient()));
-    callers.extend(links.group_keeper.clone().map(|one| one.recipient()));
+    callers.extend(links.pod_groups.clone().map(|one| one.recipient()));
+    callers.push(links.disruption_budgets.clone().recipient());
     Reachability::new(reachability::Wiring {
         calls: links.calls.clone(),
         prefix: basis.application.prefix.clone(),

@@ -68,7 +68,8 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     }));
     let (calls, mut created) = cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
-    let keeper = GroupKeeper::new(calls, "t".to_owned(), least, store, None).start();
+    let object = ProfileObject::PodGroup;
+    let keeper = ProfileObjects::new(object, calls, place("t"), least, store, None).start();
     assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
     tokio::time::sleep(Duration::from_secs(10)).await;
     let added = AddedProfile {
@@ -83,6 +84,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
         },
         spec: ProfileSpec::default(),
         max_pending: None,
+        min_available: None,
     };
     let known = keeper.send(ProfileAdded(Arc::new(added))).await.unwrap();
     assert_eq!(known, Ok(()));
@@ -96,23 +98,83 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     assert_eq!(large, Some((json!("t-large"), json!(2))));
 }
 
+fn place(prefix: &str) -> Place {
+    Place {
+        prefix: prefix.to_owned(),
+        app_id: "etl-1".into(),
+        labels: LabelScheme::Boatswain,
+    }
+}
+
+fn seen(number: Option<u32>, owner: &str) -> Option<ObjectSeen> {
+    let owner = Some(owner.to_owned());
+    Some(ObjectSeen { number, owner })
+}
+
 // spec: A-82
 #[test]
 fn a_pod_group_is_created_corrected_and_left_alone() {
     let (profile, record) = ("default".into(), PodUid::from("r1"));
-    let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
-    let seen = |least, owner: &str| {
-        let owner = Some(owner.to_owned());
-        Some(PodGroupSeen { least, owner })
+    let todo = |seen: Option<ObjectSeen>| {
+        let object = ProfileObject::PodGroup;
+        todo(object, &place("etl"), &profile, 4, &record, seen.as_ref())
     };
-    assert_eq!(todo(seen(4, "r1")), Todo::Nothing);
+    assert_eq!(todo(seen(Some(4), "r1")), Todo::Nothing);
     let Todo::Create(group) = todo(None) else {
         panic!("it is missing");
     };
     assert_eq!(group["metadata"]["name"], "etl-default");
-    assert_eq!(group["spec"]["minMember"], 4);
+    assert_eq!(group["spec"], json!({"minMember": 4}));
     assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "r1");
-    for wrong in [seen(3, "r1"), seen(4, "r0")] {
+    for wrong in [seen(Some(3), "r1"), seen(None, "r1"), seen(Some(4), "r0")] {
         assert!(matches!(todo(wrong), Todo::Patch(_)));
     }
+}
+
+// spec: K-12
+#[test]
+fn a_disruption_budget_selects_the_executors_of_its_profile() {
+    let (profile, record) = ("large".into(), PodUid::from("r1"));
+    let object = ProfileObject::DisruptionBudget;
+    let Todo::Create(budget) = todo(object, &place("etl"), &profile, 4, &record, None) else {
+        panic!("it is missing");
+    };
+    assert_eq!(budget["apiVersion"], "policy/v1");
+    assert_eq!(
+        budget["spec"],
+        json!({
+            "minAvailable": 4,
+            "selector": {"matchLabels": {
+                "boatswain.dev/app-id": "etl-1",
+                "boatswain.dev/role": "executor",
+                "boatswain.dev/profile": "large",
+            }},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        })
+    );
+    let percentage = seen(None, "r1");
+    let corrected = todo(
+        object,
+        &place("etl"),
+        &profile,
+        4,
+        &record,
+        percentage.as_ref(),
+    );
+    let Todo::Patch(patch) = corrected else {
+        panic!("somebody has written a percentage");
+    };
+    assert_eq!(patch["spec"], json!({"minAvailable": 4}));
+}
+
+// spec: K-12
+#[test]
+fn a_disruption_budget_never_forbids_more_than_the_target() {
+    let number = |least: u32, target: u32| {
+        let ledger = Scenario::new(&[("default", target)]).ledger;
+        let least = BTreeMap::from([("default".into(), least)]);
+        let object = ProfileObject::DisruptionBudget;
+        numbers(object, &least, ledger.current())[&ProfileName::from("default")]
+    };
+    assert_eq!([number(3, 10), number(3, 2), number(3, 0)], [3, 2, 0]);
 }

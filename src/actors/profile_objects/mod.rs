@@ -1,0 +1,337 @@
+//! ProfileObjects: maintains the objects of which each profile has one, with a number of pods: the
+//! PodGroups that Volcano reads (spec A-82), or the executors' PodDisruptionBudgets, whose number
+//! follows the target (spec K-10).
+//!
+//! It checks them periodically and when a profile is added, creates missing ones and corrects others.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle,
+    WrapFuture,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::actors::event_recorder::RecordEvent;
+use crate::actors::event_recorder::events::Note;
+use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::messages::LookNow;
+use crate::kubernetes::calls::{ObjectSeen, ProfileObject, ServerIsBack};
+use crate::kubernetes::labels::EXECUTOR_ROLE;
+use crate::kubernetes::pod_template::gangs::group_name;
+use crate::kubernetes::pod_template::{TemplateError, owner_reference};
+use crate::kubernetes::{Calls, Failure, Kind, LabelScheme};
+use crate::model::{AppId, PodUid, ProfileName, Snapshot};
+use boatswain_agent::backoff::Backoff;
+
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+
+/// The interval between comparisons of the targets with what was written.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// The interval between checks for the application record.
+const WAIT: Duration = Duration::from_secs(1);
+
+const TRIES: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(60),
+};
+
+/// What the objects say about the application.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub prefix: String,
+    pub app_id: AppId,
+    pub labels: LabelScheme,
+}
+
+pub struct ProfileObjects {
+    object: ProfileObject,
+    calls: Calls,
+    place: Place,
+    /// By profile. A profile with 0 has no object.
+    least: Numbers,
+    store: Addr<SnapshotStore>,
+    event_recorder: Option<Recipient<RecordEvent>>,
+    failures: u32,
+    /// What the last check has found or written.
+    correct: Option<Correct>,
+    /// The look that is under way, or the timer of the next one.
+    look: Option<SpawnHandle>,
+}
+
+type Numbers = BTreeMap<ProfileName, u32>;
+
+#[derive(Debug, Clone)]
+struct Correct {
+    record: PodUid,
+    numbers: Numbers,
+    checked_at: Instant,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Todo {
+    Nothing,
+    Create(Value),
+    /// Apply this merge patch.
+    Patch(Value),
+}
+
+pub fn todo(
+    object: ProfileObject,
+    place: &Place,
+    profile: &ProfileName,
+    number: u32,
+    record: &PodUid,
+    seen: Option<&ObjectSeen>,
+) -> Todo {
+    let owners = json!([owner_reference(&place.prefix, record)]);
+    let mut spec = json!({object.number(): number});
+    let owner = seen.and_then(|seen| seen.owner.as_deref());
+    if seen.is_some_and(|seen| seen.number == Some(number)) && owner == Some(record.as_str()) {
+        return Todo::Nothing;
+    }
+    if seen.is_some() {
+        return Todo::Patch(json!({"metadata": {"ownerReferences": owners}, "spec": spec}));
+    }
+    let keys = place.labels.keys();
+    if object == ProfileObject::DisruptionBudget {
+        spec["selector"] = json!({"matchLabels": {
+            keys.app_id: place.app_id.as_str(),
+            keys.role: EXECUTOR_ROLE,
+            keys.profile: profile.as_str(),
+        }});
+        // A pod that is not Ready does no work that an eviction would lose.
+        spec["unhealthyPodEvictionPolicy"] = json!("AlwaysAllow");
+    }
+    Todo::Create(json!({
+        "apiVersion": format!("{}/{}", object.group(), object.version()),
+        "kind": object.kind(),
+        "metadata": {
+            "name": group_name(&place.prefix, profile),
+            "labels": {keys.app_id: place.app_id.as_str()},
+            "ownerReferences": owners,
+        },
+        "spec": spec,
+    }))
+}
+
+/// A budget above the target would forbid every eviction.
+fn numbers(object: ProfileObject, least: &Numbers, snapshot: &Snapshot) -> Numbers {
+    let number = |profile, least: u32| match object {
+        ProfileObject::PodGroup => least,
+        ProfileObject::DisruptionBudget => least.min(snapshot.target(profile)),
+    };
+    (least.iter())
+        .map(|(profile, least)| (profile.clone(), number(profile, *least)))
+        .collect()
+}
+
+enum Looked {
+    /// All objects are correct.
+    Correct(Correct),
+    /// The application record does not exist at the moment.
+    TooEarly,
+    /// The cluster does not have this kind.
+    NotInstalled,
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct LookAgain;
+
+impl ProfileObjects {
+    /// `least`: the least number of executors by profile. A profile with 0 gets no object.
+    pub fn new(
+        object: ProfileObject,
+        calls: Calls,
+        place: Place,
+        mut least: Numbers,
+        store: Addr<SnapshotStore>,
+        event_recorder: Option<Recipient<RecordEvent>>,
+    ) -> Self {
+        least.retain(|_, least| *least > 0);
+        Self {
+            object,
+            calls,
+            place,
+            least,
+            store,
+            event_recorder,
+            failures: 0,
+            correct: None,
+            look: None,
+        }
+    }
+
+    fn looked(&mut self, looked: Result<Looked, Failure>, ctx: &mut Context<Self>) {
+        let pause = match looked {
+            Ok(Looked::Correct(correct)) => {
+                if std::mem::take(&mut self.failures) > 0 {
+                    tracing::info!("recovered: every {} is correct", self.object.kind());
+                }
+                self.correct = Some(correct);
+                match self.object {
+                    ProfileObject::PodGroup => LOOK_EVERY,
+                    ProfileObject::DisruptionBudget => FOLLOW_EVERY,
+                }
+            }
+            Ok(Looked::TooEarly) => WAIT,
+            Ok(Looked::NotInstalled) => self.failed(
+                "the cluster does not have the kind PodGroup of scheduling.volcano.sh",
+                "install Volcano (volcano.sh), or set scheduling.gang to another word",
+            ),
+            Err(failure) => {
+                let hint = match failure.kind {
+                    Kind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
+                    _ => "it is tried again",
+                };
+                self.failed(&failure.explained(), hint)
+            }
+        };
+        self.look = Some(ctx.notify_later(LookAgain, pause));
+    }
+
+    /// Logs the first failure, and returns the delay until the next check.
+    fn failed(&mut self, error: &str, hint: &str) -> Duration {
+        self.correct = None;
+        self.failures += 1;
+        if self.failures == 1 {
+            let (reason, what) = match self.object {
+                ProfileObject::PodGroup => (
+                    "PodGroupMissing",
+                    "the PodGroups for Volcano are out of date, and executors may stay pending",
+                ),
+                ProfileObject::DisruptionBudget => (
+                    "DisruptionBudgetMissing",
+                    "the executors' PodDisruptionBudgets are out of date: drains may evict too many executors, or none",
+                ),
+            };
+            tracing::warn!(error, hint, "degraded: {what}");
+            if let Some(event_recorder) = &self.event_recorder {
+                event_recorder.do_send(RecordEvent(Note {
+                    reason,
+                    about: self.place.prefix.clone(),
+                    text: format!("Degraded: {what}: {error}: {hint}"),
+                    warning: true,
+                }));
+            }
+        }
+        TRIES.delay(self.failures)
+    }
+}
+
+/// Creates or corrects each object. Nothing is read where the last check found everything as it is
+/// wanted now, a short time ago.
+async fn look(
+    object: ProfileObject,
+    calls: Calls,
+    place: Place,
+    least: Numbers,
+    snapshot: Option<Snapshot>,
+    last: Option<Correct>,
+) -> Result<Looked, Failure> {
+    // The record owns the objects, so they wait for it (spec K-2).
+    let snapshot = snapshot.filter(|snapshot| snapshot.adopted);
+    let Some((snapshot, record)) =
+        snapshot.and_then(|all| all.record.clone().map(|uid| (all, uid)))
+    else {
+        return Ok(Looked::TooEarly);
+    };
+    let numbers = numbers(object, &least, &snapshot);
+    let same = |last: &Correct| last.record == record && last.numbers == numbers;
+    if let Some(last) = last.filter(same)
+        && last.checked_at.elapsed() < LOOK_EVERY
+    {
+        return Ok(Looked::Correct(last));
+    }
+    if object == ProfileObject::PodGroup && !calls.serves(object).await? {
+        return Ok(Looked::NotInstalled);
+    }
+    for (profile, number) in &numbers {
+        let name = group_name(&place.prefix, profile);
+        let seen = calls.get_profile_object(object, &name).await?;
+        match todo(object, &place, profile, *number, &record, seen.as_ref()) {
+            Todo::Nothing => {}
+            Todo::Create(json) => calls.create_profile_object(object, &json).await?,
+            Todo::Patch(patch) => calls.patch_profile_object(object, &name, &patch).await?,
+        }
+    }
+    Ok(Looked::Correct(Correct {
+        record,
+        numbers,
+        checked_at: Instant::now(),
+    }))
+}
+
+impl Actor for ProfileObjects {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if !self.least.is_empty() {
+            ctx.notify(LookAgain);
+        }
+    }
+}
+
+impl Handler<LookAgain> for ProfileObjects {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
+        // A check in flight may not know the newest profile. This one replaces it.
+        if let Some(look) = self.look.take() {
+            ctx.cancel_future(look);
+        }
+        let (object, calls, store) = (self.object, self.calls.clone(), self.store.clone());
+        let (place, least) = (self.place.clone(), self.least.clone());
+        let last = self.correct.clone();
+        let checked = async move {
+            let snapshot = store.send(LookNow).await.ok();
+            let snapshot = snapshot.map(|now| now.0);
+            look(object, calls, place, least, snapshot, last).await
+        };
+        let checked = checked.into_actor(self).map(|looked, this, ctx| {
+            this.looked(looked, ctx);
+        });
+        self.look = Some(ctx.spawn(checked));
+    }
+}
+
+impl Handler<ServerIsBack> for ProfileObjects {
+    type Result = ();
+
+    /// The end of an outage ends the backoff (spec W-8).
+    fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
+        if self.failures > 0 {
+            // The first failure is reported already.
+            self.failures = 1;
+            ctx.notify(LookAgain);
+        }
+    }
+}
+
+impl Handler<ProfileAdded> for ProfileObjects {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(
+        &mut self,
+        ProfileAdded(added): ProfileAdded,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let least = match self.object {
+            ProfileObject::PodGroup => added.bounds.least,
+            ProfileObject::DisruptionBudget => added.min_available.unwrap_or(0),
+        };
+        if least > 0 {
+            self.least.insert(added.name.clone(), least);
+            ctx.notify(LookAgain);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
