@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod clean;
 mod convert;
 mod credentials;
 mod ctl;
@@ -65,6 +66,8 @@ enum Command {
     Resume(ask::ResumeArgs),
     /// End the application, or only its driver
     Stop(ask::StopArgs),
+    /// List what an application left behind whose driver is gone for good, and delete it
+    Clean(clean::CleanArgs),
     /// Print a shell completion script
     Completions(generate::CompletionsArgs),
     /// Write manual pages
@@ -92,6 +95,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Hold(args) => ask::hold(&args),
             Command::Resume(args) => ask::resume(&args),
             Command::Stop(args) => ask::stop(&args),
+            Command::Clean(args) => clean::clean(&args),
             Command::Completions(args) => generate::completions(&args, Cli::command()),
             Command::Man(args) => generate::man(&args, Cli::command()),
             Command::DevCluster(args) => serve(*args),

@@ -2,10 +2,12 @@
 //!
 //! - [`start`]: starts a driver in the configured cluster.
 //! - [`start_in`]: starts it in a given environment: the simulator's or a test's.
+//! - [`clean`]: deletes what an application left behind.
 //! - [`dry_run`]: shows the objects that a first start would create, without a cluster.
 
 mod actors;
 mod certificates;
+pub mod clean;
 mod cluster;
 mod dry_run;
 mod early;

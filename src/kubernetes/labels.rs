@@ -17,6 +17,9 @@ pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
 /// The value of the role label of a set that makes executors (spec A-80).
 pub const SET_ROLE: &str = "executor-set";
 
+/// The label with the start of the driver that requested the pod. Spark has no such key, so both schemes use this one.
+pub const INCARNATION: &str = "boatswain.dev/incarnation";
+
 pub const EXECUTOR_ROLE: &str = "executor";
 
 /// The value of the inactive label of a kept pod whose executor has ended (spec L-2).
@@ -39,7 +42,7 @@ pub struct Keys {
     pub role: &'static str,
     pub executor_id: &'static str,
     pub profile: &'static str,
-    /// The start of the driver that requested the pod. Spark has no such key, so both schemes use boatswain's.
+    /// [`INCARNATION`].
     pub incarnation: &'static str,
     /// On kept pods whose executor has ended.
     pub inactive: &'static str,
@@ -53,7 +56,7 @@ impl LabelScheme {
                 role: "boatswain.dev/role",
                 executor_id: "boatswain.dev/executor-id",
                 profile: "boatswain.dev/profile",
-                incarnation: "boatswain.dev/incarnation",
+                incarnation: INCARNATION,
                 inactive: "boatswain.dev/inactive",
             },
             LabelScheme::Spark => Keys {
@@ -61,7 +64,7 @@ impl LabelScheme {
                 role: "spark-role",
                 executor_id: "spark-exec-id",
                 profile: "spark-exec-resourceprofile-id",
-                incarnation: "boatswain.dev/incarnation",
+                incarnation: INCARNATION,
                 inactive: "spark-exec-inactive",
             },
         }

@@ -11,6 +11,7 @@ pub mod draining;
 mod explained;
 pub mod gate;
 pub mod labels;
+pub mod leftovers;
 pub mod names;
 pub mod owned_resources;
 pub mod pod_template;

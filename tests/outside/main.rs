@@ -19,6 +19,7 @@ mod driver;
 mod process;
 
 mod asking;
+mod clean;
 mod credentials;
 mod examples;
 mod executors;

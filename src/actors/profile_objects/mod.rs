@@ -248,7 +248,7 @@ async fn look(
     {
         return Ok(Looked::Correct(last));
     }
-    if object == ProfileObject::PodGroup && !calls.serves(object).await? {
+    if object == ProfileObject::PodGroup && !calls.serves(object.group()).await? {
         return Ok(Looked::NotInstalled);
     }
     for (profile, number) in &numbers {

@@ -8,6 +8,7 @@ mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod leases;
+mod leftovers;
 mod lines;
 mod made;
 mod openid;

@@ -67,7 +67,7 @@ pub struct ObjectSeen {
 impl Calls {
     /// Whether the cluster serves the API group. Without it, requests for its objects get a 404
     /// that contains no `Status`.
-    pub async fn serves(&self, object: ProfileObject) -> Result<bool, Failure> {
+    pub async fn serves(&self, api_group: &str) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Groups {
             groups: Vec<Group>,
@@ -89,7 +89,7 @@ impl Calls {
         let groups: Result<Groups, _> = serde_json::from_slice(&body);
         let groups = groups.map_err(|error| garbage(&place, &error.to_string()))?;
         let mut names = groups.groups.iter().map(|group| &group.name);
-        Ok(names.any(|name| name == object.group()))
+        Ok(names.any(|name| name == api_group))
     }
 
     /// Gets an object; `None` if the API server reports that it does not exist. Any other 404 is an

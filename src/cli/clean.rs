@@ -1,0 +1,178 @@
+//! `boatswain clean`: lists and deletes what an application left behind (spec O-33).
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::runtime::Runtime;
+
+use super::{complain, fail, fail_with, say};
+use crate::driver::clean::{self, Alive, Cleaner, Found, Outcome, Place, exit_of};
+use crate::exit::Exit;
+
+#[derive(Debug, Args)]
+pub(super) struct CleanArgs {
+    /// Id of the application, as in the label boatswain.dev/app-id or spark-app-selector
+    #[arg(long, value_name = "ID", value_parser = clean::app_id)]
+    app: String,
+    /// Namespace of the executors [default: that of the kubeconfig's context]
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Delete without asking; without it, and without a terminal to ask on, nothing is deleted
+    #[arg(long, short)]
+    yes: bool,
+    /// Delete although a driver lives, or may live
+    #[arg(long)]
+    force: bool,
+    /// How long the deletion may take
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+}
+
+pub(super) fn clean(args: &CleanArgs) -> Exit {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => look_and_delete(args, &runtime),
+        Err(error) => fail_with(Exit::Bug, &error),
+    }
+}
+
+fn look_and_delete(args: &CleanArgs, runtime: &Runtime) -> Exit {
+    let place = Place {
+        app_id: args.app.clone(),
+        namespace: args.namespace.clone(),
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
+    let cleaner = match runtime.block_on(Cleaner::connect(place)) {
+        Ok(cleaner) => cleaner,
+        Err(error) => {
+            let fix = "look at --kubeconfig and --context";
+            return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
+        }
+    };
+    let found = match runtime.block_on(cleaner.look()) {
+        Ok(found) => found,
+        Err(failure) => return fail(exit_of(&failure), failure.explained()),
+    };
+    let shown = show(&args.app, cleaner.namespace(), &found);
+    if shown != Exit::Clean || found.leftovers.iter().all(|one| one.deleting) {
+        return match found.unseen.is_empty() {
+            true => shown,
+            false => Exit::Rights,
+        };
+    }
+    if !args.yes && !io::stdin().is_terminal() {
+        complain("nothing was deleted; to delete this, add --yes");
+        return shown;
+    }
+    if let Err(exit) = is_orphaned(args, runtime, &cleaner, &found) {
+        return exit;
+    }
+    if !args.yes && !confirmed() {
+        return fail(Exit::Refused, "nothing was deleted");
+    }
+    let outcome = runtime.block_on(cleaner.delete(found, args.timeout));
+    report(&outcome);
+    outcome.exit()
+}
+
+/// Prints what was found, and what could not be looked for.
+fn show(app: &str, namespace: &str, found: &Found) -> Exit {
+    for unseen in &found.unseen {
+        complain(format_args!(
+            "not looked for: {}: {}",
+            unseen.resource, unseen.why
+        ));
+    }
+    if found.leftovers.is_empty() {
+        return say(format_args!(
+            "nothing of application {app} was found in namespace {namespace}"
+        ));
+    }
+    let line = |(state, one): (&str, String)| format!("\n  {one}{state}");
+    let lines = found.leftovers.iter().map(|one| {
+        let state = if one.deleting { "  (terminating)" } else { "" };
+        (state, one.to_string())
+    });
+    let lines: String = lines.map(line).collect();
+    say(format_args!(
+        "of application {app} in namespace {namespace}:{lines}"
+    ))
+}
+
+/// Whether no driver is known to live, or it does not matter.
+fn is_orphaned(
+    args: &CleanArgs,
+    runtime: &Runtime,
+    cleaner: &Cleaner,
+    found: &Found,
+) -> Result<(), Exit> {
+    if args.force {
+        return Ok(());
+    }
+    let wait = |holder: &str, patience: Duration| {
+        complain(format_args!(
+            "{holder} holds the lease; whether it renews it is seen within {} s",
+            patience.as_secs()
+        ));
+    };
+    match runtime.block_on(cleaner.driver(found, wait)) {
+        Ok(Alive::No) => Ok(()),
+        Ok(Alive::Unknown) => {
+            complain(
+                "whether a driver lives is unknown: it ran outside a pod, or the record is gone; \
+                 a driver that lives makes everything anew",
+            );
+            Ok(())
+        }
+        Ok(Alive::Yes(holder)) => Err(fail(
+            Exit::Refused,
+            format_args!(
+                "the application has a driver: {holder}\n\
+                 end it with `boatswain stop`, or delete what runs it; --force deletes nevertheless"
+            ),
+        )),
+        Err(failure) => Err(fail(
+            exit_of(&failure),
+            format_args!(
+                "whether a driver lives cannot be seen: {}\n--force deletes nevertheless",
+                failure.explained()
+            ),
+        )),
+    }
+}
+
+fn confirmed() -> bool {
+    // A closed stderr is not an error.
+    let _ = write!(io::stderr(), "delete all of this? [y/N] ");
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn report(outcome: &Outcome) {
+    for unseen in &outcome.unseen {
+        complain(format_args!(
+            "not looked for: {}: {}",
+            unseen.resource, unseen.why
+        ));
+    }
+    if let Some(why) = &outcome.blind {
+        complain(format_args!("what is left could not be seen: {why}"));
+    }
+    for left in &outcome.left {
+        let why = left.why.as_deref().unwrap_or("the time was up");
+        complain(format_args!("left: {}: {why}", left.leftover));
+    }
+    say(format_args!("{} objects deleted", outcome.deleted));
+}

@@ -1,0 +1,163 @@
+//! Deletes leftovers in rounds until a look shows none that is not terminating (spec O-33).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use tokio::time::{sleep, timeout};
+
+use super::{Cleaner, Found, Unseen};
+use crate::exit::Exit;
+use crate::kubernetes::leftovers::{Leftover, due};
+use crate::kubernetes::{Failure, Kind};
+use crate::model::PodUid;
+
+/// As many deletes at a time as the client allows.
+const AT_ONCE: usize = 64;
+
+/// The time for controllers to follow a deletion, before the next look.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// How a deletion ended.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How many objects the API server has accepted to delete.
+    pub deleted: usize,
+    /// What is there and not being deleted.
+    pub left: Vec<Left>,
+    pub unseen: Vec<Unseen>,
+    /// Why the last look failed.
+    pub blind: Option<String>,
+    denied: bool,
+}
+
+/// An object that is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    pub leftover: Leftover,
+    /// `None`: the time was up.
+    pub why: Option<String>,
+}
+
+impl Outcome {
+    pub fn exit(&self) -> Exit {
+        if self.denied || !self.unseen.is_empty() {
+            return Exit::Rights;
+        }
+        match self.left.is_empty() && self.blind.is_none() {
+            true => Exit::Clean,
+            false => Exit::Unreachable,
+        }
+    }
+}
+
+/// What the rounds have come to; it outlasts them if the time is up.
+struct Rounds {
+    found: Found,
+    accepted: BTreeSet<PodUid>,
+    failed: BTreeMap<PodUid, Failure>,
+    blind: Option<Failure>,
+}
+
+/// Whether the same request would be refused again.
+fn is_final(failure: &Failure) -> bool {
+    failure.is_refused()
+        && !matches!(
+            failure.kind,
+            Kind::Wait | Kind::Conflict | Kind::Unreachable
+        )
+}
+
+impl Cleaner {
+    /// Deletes what was found, and what controllers make of it meanwhile, within this time.
+    pub async fn delete(&self, found: Found, limit: Duration) -> Outcome {
+        let mut rounds = Rounds {
+            found,
+            accepted: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            blind: None,
+        };
+        // What is left then is reported.
+        let _ = timeout(limit, self.go_on(&mut rounds)).await;
+        rounds.outcome()
+    }
+
+    async fn go_on(&self, rounds: &mut Rounds) {
+        while self.round(rounds).await {
+            sleep(BETWEEN_LOOKS).await;
+            match self.look().await {
+                Ok(found) => {
+                    rounds.found = found;
+                    rounds.blind = None;
+                }
+                Err(failure) => {
+                    let ends = is_final(&failure);
+                    rounds.blind = Some(failure);
+                    if ends {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether another round may change something.
+    async fn round(&self, rounds: &mut Rounds) -> bool {
+        let due = rounds.due();
+        let mut again = false;
+        let deletes = stream::iter(due).map(async |leftover| {
+            let answer = self.calls.delete_leftover(&leftover).await;
+            (leftover.uid, answer)
+        });
+        let mut answers = Box::pin(deletes.buffer_unordered(AT_ONCE));
+        while let Some((uid, answer)) = answers.next().await {
+            match answer {
+                Ok(()) => {
+                    rounds.failed.remove(&uid);
+                    rounds.accepted.insert(uid);
+                    again = true;
+                }
+                Err(failure) => {
+                    again |= !is_final(&failure);
+                    rounds.failed.insert(uid, failure);
+                }
+            }
+        }
+        again
+    }
+}
+
+impl Rounds {
+    /// The record stays while not all else can be looked at.
+    fn due(&self) -> Vec<Leftover> {
+        let all = due(&self.found.leftovers).into_iter();
+        let blind = !self.found.unseen.is_empty();
+        all.filter(|one| !(blind && one.is_record()))
+            .cloned()
+            .collect()
+    }
+
+    fn outcome(self) -> Outcome {
+        let living = self.found.leftovers.into_iter().filter(|one| !one.deleting);
+        let left: Vec<Left> = living
+            // Accepted after the last look.
+            .filter(|one| !(one.is_record() && self.accepted.contains(&one.uid)))
+            .map(|leftover| Left {
+                why: (self.failed.get(&leftover.uid))
+                    .map(|failure| failure.explained().to_string()),
+                leftover,
+            })
+            .collect();
+        let denied = |failure: &Failure| matches!(failure.kind, Kind::Rights | Kind::Credentials);
+        let mut failures = left
+            .iter()
+            .filter_map(|one| self.failed.get(&one.leftover.uid));
+        Outcome {
+            deleted: self.accepted.len(),
+            denied: failures.any(denied) || self.blind.as_ref().is_some_and(denied),
+            left,
+            unseen: self.found.unseen,
+            blind: self.blind.map(|failure| failure.explained().to_string()),
+        }
+    }
+}

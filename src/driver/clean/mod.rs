@@ -1,0 +1,192 @@
+//! Finds and deletes what an application left behind whose driver is gone for good (spec O-33).
+
+mod alive;
+mod deleting;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::exit::Exit;
+use crate::kubernetes::calls::Lease;
+use crate::kubernetes::client::Limits;
+use crate::kubernetes::labels::is_label_value;
+use crate::kubernetes::leftovers::{LEASE, LISTED, Leftover, LeftoverKind, prefix_of_record};
+use crate::kubernetes::record::record_name;
+use crate::kubernetes::{
+    Access, Calls, CallsSpec, ConnectError, Failure, Kind, LabelScheme, Record,
+};
+use crate::model::AppId;
+
+pub use alive::{Alive, Holder};
+pub use deleting::{Left, Outcome};
+
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whose leftovers, and how the cluster is reached.
+#[derive(Debug)]
+pub struct Place {
+    pub app_id: String,
+    /// `None`: the namespace of the kubeconfig's context.
+    pub namespace: Option<String>,
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Cleaner {
+    app_id: AppId,
+    calls: Calls,
+}
+
+/// What was found of an application.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// In the order of deletion.
+    pub leftovers: Vec<Leftover>,
+    pub unseen: Vec<Unseen>,
+    record: Option<Record>,
+    lease: Option<Lease>,
+}
+
+/// A kind of object that could not be looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    pub resource: &'static str,
+    pub why: String,
+}
+
+/// An application's id as it may be in a label.
+///
+/// # Errors
+/// The text that says what an id is.
+pub fn app_id(text: &str) -> Result<String, String> {
+    match !text.is_empty() && is_label_value(text) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "an application's id is a label's value: 1 to 63 letters, digits, -, _ and ."
+                .to_owned(),
+        ),
+    }
+}
+
+/// The exit code for a failure of the API server.
+pub fn exit_of(failure: &Failure) -> Exit {
+    match failure.kind {
+        Kind::Rights | Kind::Credentials => Exit::Rights,
+        _ => Exit::Unreachable,
+    }
+}
+
+impl Cleaner {
+    /// Reads the credentials. No request is sent.
+    ///
+    /// # Errors
+    /// If the cluster's address or credentials are unknown.
+    pub async fn connect(place: Place) -> Result<Self, ConnectError> {
+        let access = match (place.kubeconfig, place.context) {
+            (None, None) => Access::Infer,
+            (path, context) => Access::Kubeconfig { path, context },
+        };
+        let clients = access.connect(Limits::default()).await?;
+        let app_id = AppId::from(place.app_id.as_str());
+        let namespace = place.namespace;
+        let spec = CallsSpec {
+            namespace: namespace.unwrap_or_else(|| clients.default_namespace.clone()),
+            app_id: app_id.clone(),
+            // None of these calls decodes executors.
+            prefix: String::new(),
+            labels: LabelScheme::default(),
+            container: String::new(),
+            check_all_containers: false,
+            request_timeout: REQUEST_TIMEOUT,
+        };
+        let calls = Calls::new(clients, spec);
+        Ok(Self { app_id, calls })
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.calls.namespace()
+    }
+
+    /// Lists what there is of the application.
+    ///
+    /// # Errors
+    /// If the API server does not answer, or refuses for another reason than a missing right.
+    pub async fn look(&self) -> Result<Found, Failure> {
+        let mut found = Found::default();
+        for kind in LISTED {
+            if kind.optional && !self.calls.serves(kind.group).await? {
+                continue;
+            }
+            let listed = self.calls.list_leftovers(kind, &self.app_id).await;
+            if let Some(listed) = found.unless_denied(kind, listed)? {
+                found.leftovers.extend(listed);
+            }
+        }
+        let record = found.leftovers.iter().find(|leftover| leftover.is_record());
+        let record = record.map(|record| record.name.clone());
+        if let Some(name) = &record {
+            let map = self.calls.get_config_map(name).await?;
+            // A record that cannot be read says nothing of its holder.
+            found.record = map.and_then(|map| Record::read_own(&map, &self.app_id).ok());
+        }
+        let prefix = match &record {
+            Some(name) => prefix_of_record(name).map(str::to_owned),
+            None => self.prefix_without_record(&found).await?,
+        };
+        if let Some(prefix) = prefix {
+            self.look_for_lease(&prefix, &mut found).await?;
+        }
+        Ok(found)
+    }
+
+    /// The prefix in the name of an executor's pod, unless another application has taken it over.
+    async fn prefix_without_record(&self, found: &Found) -> Result<Option<String>, Failure> {
+        let mut pods = (found.leftovers.iter()).filter(|one| one.kind.resource == "pods");
+        let Some((prefix, _)) = pods.find_map(|pod| pod.name.rsplit_once("-exec-")) else {
+            return Ok(None);
+        };
+        let another = self.calls.get_config_map(&record_name(prefix)).await?;
+        Ok(another.is_none().then(|| prefix.to_owned()))
+    }
+
+    async fn look_for_lease(&self, prefix: &str, found: &mut Found) -> Result<(), Failure> {
+        let name = format!("{prefix}-driver");
+        let lease = self.calls.get_lease(&name, REQUEST_TIMEOUT).await;
+        let Some(Some(lease)) = found.unless_denied(LEASE, lease)? else {
+            return Ok(());
+        };
+        // Before the record, which comes last.
+        found.leftovers.push(Leftover {
+            kind: LEASE,
+            name,
+            uid: lease.uid.clone(),
+            deleting: false,
+            labels: std::collections::BTreeMap::new(),
+            owners: Vec::new(),
+        });
+        found.lease = Some(lease);
+        Ok(())
+    }
+}
+
+impl Found {
+    /// Notes a kind that may not be looked at, and passes every other failure on.
+    fn unless_denied<T>(
+        &mut self,
+        kind: LeftoverKind,
+        answer: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(failure) if failure.kind == Kind::Rights => {
+                self.unseen.push(Unseen {
+                    resource: kind.resource,
+                    why: failure.explained().to_string(),
+                });
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! API calls on objects of any kind that an application left behind (spec O-33).
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Calls;
+use super::pods::{is_another, is_missing, kind_is};
+use super::transport::{self, Call, JSON, LIST_LIMIT, OBJECT_LIMIT, Query, garbage, path};
+use crate::kubernetes::labels::LabelScheme;
+use crate::kubernetes::leftovers::{Leftover, LeftoverKind};
+use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::wire::{ListMetaWire, PlainMetaWire};
+use crate::model::AppId;
+
+const PAGE: &str = "500";
+
+impl Calls {
+    /// Lists the objects of a kind that boatswain made for an application, with labels of either scheme.
+    ///
+    /// # Errors
+    /// If any page or object cannot be read.
+    pub async fn list_leftovers(
+        &self,
+        kind: LeftoverKind,
+        app_id: &AppId,
+    ) -> Result<Vec<Leftover>, Failure> {
+        let mut found = Vec::new();
+        for scheme in [LabelScheme::Boatswain, LabelScheme::Spark] {
+            let selector = format!("{}={app_id}", scheme.keys().app_id);
+            let listed = self.list_labelled(kind, &selector).await?;
+            found.extend(listed.into_iter().filter(|one| one.is_of(app_id, scheme)));
+        }
+        Ok(found)
+    }
+
+    async fn list_labelled(
+        &self,
+        kind: LeftoverKind,
+        selector: &str,
+    ) -> Result<Vec<Leftover>, Failure> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            #[serde(borrow)]
+            metadata: Option<ListMetaWire<'a>>,
+            items: Option<Vec<Item>>,
+        }
+        #[derive(Deserialize)]
+        struct Item {
+            metadata: PlainMetaWire,
+        }
+        let mut found = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut query = Query::default()
+                .with("labelSelector", selector)
+                .with("limit", PAGE);
+            if let Some(token) = &token {
+                query = query.with("continue", token);
+            }
+            let call = Call {
+                method: Method::GET,
+                path: self.leftover_path(kind, None),
+                query,
+                body: None,
+                limit: LIST_LIMIT,
+            };
+            let place = call.place();
+            let body = self.answer(&self.clients().reads, call).await;
+            let body = body.map_err(|rejection| rejection.failure)?;
+            let text = transport::text(&body);
+            let list = kind_is(&text, &format!("{}List", kind.kind)).and_then(|()| {
+                serde_json::from_str::<List<'_>>(&text).map_err(|error| error.to_string())
+            });
+            let list = list.map_err(|why| garbage(&place, &why))?;
+            let items = list.items.unwrap_or_default().into_iter();
+            found.extend(items.map(|item| read(kind, item.metadata)));
+            let next = list.metadata.and_then(|meta| meta.continue_token);
+            token = next.map(|token| token.0.into_owned());
+            if token.as_deref().is_none_or(str::is_empty) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Deletes an object and, in the background, what it owns, with its uid as a precondition. An object that no longer
+    /// exists is not an error.
+    pub async fn delete_leftover(&self, leftover: &Leftover) -> Result<(), Failure> {
+        let Leftover { kind, name, .. } = leftover;
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": leftover.uid.as_str()},
+        });
+        let call = Call {
+            method: Method::DELETE,
+            path: self.leftover_path(*kind, Some(name)),
+            query: self.write_query(),
+            body: Some((JSON, Bytes::from(options.to_string()))),
+            limit: OBJECT_LIMIT,
+        };
+        match self.answer(&self.clients().deletes, call).await {
+            Ok(_) => Ok(()),
+            Err(rejection)
+                if is_missing(&rejection, kind.resource, name) || is_another(&rejection) =>
+            {
+                Ok(())
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    fn leftover_path(&self, kind: LeftoverKind, name: Option<&str>) -> String {
+        let namespace = self.namespace();
+        let mut segments = match kind.group {
+            "" => vec!["api", kind.version],
+            group => vec!["apis", group, kind.version],
+        };
+        segments.extend(["namespaces", namespace, kind.resource]);
+        segments.extend(name);
+        path(&segments)
+    }
+}
+
+fn read(kind: LeftoverKind, meta: PlainMetaWire) -> Leftover {
+    let owners = meta.owner_references.unwrap_or_default().into_iter();
+    Leftover {
+        kind,
+        name: meta.name,
+        uid: meta.uid.into(),
+        deleting: meta.deletion_timestamp.is_some(),
+        labels: meta.labels.unwrap_or_default(),
+        owners: owners.map(|owner| (owner.kind, owner.name)).collect(),
+    }
+}
