@@ -294,6 +294,45 @@ fn the_manifests_of_a_configuration_contain_it_and_no_secret() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
+// spec: O-75
+#[test]
+fn secrets_are_generated_anew_each_time_only_where_asked_for_and_shown_nowhere_else() {
+    let config = file(
+        "[profiles.default]\nimage = \"engine:1\"\n[api]\nlisten = \"127.0.0.1:8080\"\n\
+         token_file = \"/etc/s/tokens\"\n",
+    );
+    let path = config.path().to_str().unwrap();
+    let run = |more: &[&str]| {
+        let fixed = ["manifests", "--config", path, "--image", "boatswain:1"];
+        let output = boatswain(&[&fixed[..], more].concat(), &[]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        said(&output)
+    };
+    let token = |stdout: &str| {
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(stdout).unwrap();
+        let mut secrets = objects.iter().filter(|object| object["kind"] == "Secret");
+        let token = secrets.next()?["data"]["tokens"].as_str()?.to_owned();
+        Some(token)
+    };
+    let (stdout, stderr) = run(&[]);
+    assert_eq!(token(&stdout), None);
+    assert!(
+        stderr.contains("kubectl create secret generic boatswain-secrets --from-file=tokens"),
+        "{stderr}"
+    );
+
+    let [first, second] = [(); 2].map(|()| {
+        let (stdout, stderr) = run(&["--generate-secrets"]);
+        let token = token(&stdout).unwrap();
+        assert_eq!(stdout.matches(&token).count(), 1);
+        assert_eq!(stderr, "", "a token is on no terminal");
+        token
+    });
+    assert_ne!(first, second);
+    // 32 random bytes in hexadecimal digits, in base64.
+    assert_eq!(first.len(), 88);
+}
+
 #[test]
 fn help_and_version_exit_with_0() {
     let output = boatswain(&["--version"], &[]);

@@ -1,10 +1,13 @@
-//! `boatswain manifests`: prints what a driver needs in its cluster (spec O-51).
+//! `boatswain manifests`: prints what a driver needs in its cluster (spec O-51, O-75).
+
+use serde_json::Value;
 
 use super::run::ConfigArgs;
 use super::{complain, fail, fail_with, say};
 use crate::config::Effective;
 use crate::exit::Exit;
 use crate::manifests::{self, Kind, Options};
+use crate::secret;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ManifestsArgs {
@@ -36,6 +39,10 @@ pub(super) struct ManifestsArgs {
     /// Also a PodMonitor, by which the Prometheus operator finds the metrics
     #[arg(long)]
     pod_monitor: bool,
+    /// Also the Secret with the files of api.token_file, backend.key_file and metrics.token_file, with random values;
+    /// applied once more, it replaces them
+    #[arg(long)]
+    generate_secrets: bool,
 }
 
 /// Prints the objects as YAML. What the operator has to do first is printed to stderr.
@@ -73,16 +80,29 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
         do_not_disrupt: args.do_not_disrupt,
         network_policy: args.network_policy,
         pod_monitor: args.pod_monitor,
+        generate_secrets: args.generate_secrets,
     };
-    let objects = match manifests::manifests(&config, &text, &options) {
+    let mut objects = match manifests::manifests(&config, &text, &options) {
         Ok(objects) => objects,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
+    if options.generate_secrets {
+        match manifests::generated_secret(&config, &options, secret::make) {
+            // Before the workload, whose pod waits for it.
+            Ok(Some(generated)) => objects.insert(0, generated),
+            Ok(None) => complain("no Secret is generated: the configuration names no file for one"),
+            Err(error) => return fail_with(Exit::Bug, &error),
+        }
+    }
+    print(&objects, &manifests::secrets_to_create(&config, &options))
+}
+
+fn print(objects: &[Value], to_create: &[String]) -> Exit {
     // kubectl reads YAML 1.1, in which more words than `true` are no strings.
     let quoted = serde_saphyr::ser_options! { quote_all: true };
-    match serde_saphyr::to_string_multiple_with_options(&objects, quoted) {
+    match serde_saphyr::to_string_multiple_with_options(objects, quoted) {
         Ok(yaml) => {
-            for command in manifests::secrets_to_create(&config, &options) {
+            for command in to_create {
                 complain(format_args!(
                     "the driver needs a Secret, which is not printed; create it first:\n  {command}"
                 ));

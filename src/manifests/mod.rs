@@ -7,6 +7,10 @@ pub mod rights;
 mod tests;
 mod workload;
 
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::config::{ClusterMode, Config};
@@ -37,6 +41,8 @@ pub struct Options {
     pub do_not_disrupt: bool,
     pub network_policy: bool,
     pub pod_monitor: bool,
+    /// The Secret of the driver's own secrets is one of the objects (spec O-75).
+    pub generate_secrets: bool,
 }
 
 /// A configuration that cannot run in a pod, and what to do.
@@ -75,17 +81,52 @@ pub fn manifests(config: &Config, text: &str, options: &Options) -> Result<Vec<V
     ];
     objects.extend(optional::objects(config, options)?);
     for object in &mut objects {
-        object["metadata"] = json!({"name": name, "labels": {"app.kubernetes.io/name": name}});
-        if let Some(namespace) = &namespace {
-            object["metadata"]["namespace"] = namespace.as_str().into();
-        }
+        label(object, name, options, namespace.as_deref());
     }
     Ok(objects)
 }
 
-/// What the operator has to do before the objects are applied: the commands that create the Secrets.
-pub fn secrets_to_create(config: &Config, options: &Options) -> Vec<String> {
+fn label(object: &mut Value, name: &str, options: &Options, namespace: Option<&str>) {
+    object["metadata"] = json!({"name": name, "labels": {"app.kubernetes.io/name": options.name}});
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+}
+
+/// The Secret of the driver's own secrets, with a value from `make` in each file; `None` if the configuration names no
+/// such file.
+///
+/// # Errors
+/// If a value cannot be made.
+pub fn generated_secret<E>(
+    config: &Config,
+    options: &Options,
+    mut make: impl FnMut() -> Result<String, E>,
+) -> Result<Option<Value>, E> {
     let secrets = Secret::all(config).unwrap_or_default();
+    let Some(secret) = secrets.into_iter().find(Secret::is_random) else {
+        return Ok(None);
+    };
+    let mut data = BTreeMap::new();
+    for file in &secret.files {
+        data.insert(file, STANDARD.encode(make()?));
+    }
+    let mut object = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data});
+    let namespace = namespace(config, options).unwrap_or_default();
+    label(
+        &mut object,
+        &secret.name(&options.name),
+        options,
+        namespace.as_deref(),
+    );
+    Ok(Some(object))
+}
+
+/// What the operator has to do before the objects are applied: the commands that create the Secrets that are not
+/// generated.
+pub fn secrets_to_create(config: &Config, options: &Options) -> Vec<String> {
+    let mut secrets = Secret::all(config).unwrap_or_default();
+    secrets.retain(|secret| !(options.generate_secrets && secret.is_random()));
     let command = |secret: Secret| {
         let files = secret
             .files

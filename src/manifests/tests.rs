@@ -22,6 +22,7 @@ fn options(kind: Kind) -> Options {
         do_not_disrupt: false,
         network_policy: false,
         pod_monitor: false,
+        generate_secrets: false,
     }
 }
 
@@ -187,6 +188,49 @@ fn secrets_are_mounted_and_not_printed() {
     );
     let commands = secrets_to_create(&config(PLAIN), &options(Kind::Job));
     assert_eq!(commands, [""; 0]);
+}
+
+// spec: O-75
+#[test]
+fn each_secret_file_but_a_certificates_gets_a_value_of_its_own() {
+    let text = format!(
+        "{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"/etc/s/tokens\"\n\
+         [backend]\nlisten = \"127.0.0.1:7078\"\nkey_file = \"/etc/s/key\"\n\
+         [tls]\ncertificate_file = \"/etc/c/tls.crt\"\nkey_file = \"/etc/c/tls.key\"\n"
+    );
+    let options = Options {
+        namespace: Some("jobs".to_owned()),
+        generate_secrets: true,
+        ..options(Kind::Job)
+    };
+    let mut n = 0;
+    let mut make = || {
+        n += 1;
+        Ok::<_, std::convert::Infallible>(format!("value-{n}"))
+    };
+    let secret = generated_secret(&config(&text), &options, &mut make);
+    let secret = secret.unwrap().unwrap();
+    is_typed::<k8s_openapi::api::core::v1::Secret>(&secret);
+    assert_eq!(
+        secret["metadata"],
+        json!({
+            "name": "driver-secrets", "namespace": "jobs",
+            "labels": {"app.kubernetes.io/name": "driver"},
+        })
+    );
+    assert_eq!(
+        secret["data"],
+        json!({"tokens": STANDARD.encode("value-1"), "key": STANDARD.encode("value-2")})
+    );
+    let commands = secrets_to_create(&config(&text), &options);
+    assert_eq!(
+        commands,
+        [
+            "kubectl create secret generic driver-certificate --from-file=tls.crt --from-file=tls.key"
+        ]
+    );
+    let none = generated_secret(&config(PLAIN), &options, &mut make);
+    assert_eq!(none, Ok(None));
 }
 
 // spec: O-51, O-53, O-59

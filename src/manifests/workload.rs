@@ -18,6 +18,9 @@ const USER: u32 = 65532;
 /// How much later than the driver's own end of its shutdown the kubelet kills it.
 const AFTER_GRACE: Duration = Duration::from_secs(10);
 
+/// The suffix of the Secret with the driver's own secrets.
+const OWN: &str = "secrets";
+
 /// A Secret whose files the configuration names, all in one directory.
 pub(super) struct Secret {
     /// Its name and its volume's, after the driver's name.
@@ -40,7 +43,7 @@ impl Secret {
             ("tls.key_file", &config.tls.key_file),
             ("tls.ca_file", &config.tls.ca_file),
         ];
-        let secrets = [("secrets", own), ("certificate", certificate)];
+        let secrets = [(OWN, own), ("certificate", certificate)];
         let secrets = (secrets.into_iter())
             .map(|(suffix, keys)| Self::of(suffix, keys))
             .collect::<Result<Vec<_>, _>>()?;
@@ -74,6 +77,11 @@ impl Secret {
 
     pub(super) fn name(&self, driver: &str) -> String {
         format!("{driver}-{}", self.suffix)
+    }
+
+    /// Whether its files may contain any random text. A certificate's do not.
+    pub(super) fn is_random(&self) -> bool {
+        self.suffix == OWN
     }
 }
 

@@ -77,6 +77,7 @@ fn printed(config: &str, kind: &str) -> Vec<Value> {
         "--kind",
         kind,
         "--network-policy",
+        "--generate-secrets",
     ]);
     let output = command.arg("--config").arg(file.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -88,7 +89,7 @@ fn is_typed<T: DeserializeOwned + Serialize>(object: &Value) {
     assert_eq!(&serde_json::to_value(typed).unwrap(), object);
 }
 
-// spec: O-51, O-74
+// spec: O-51, O-74, O-75
 #[test]
 fn each_printed_object_is_accepted_by_strict_validation() {
     let cluster = Cluster::any();
