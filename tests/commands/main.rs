@@ -10,4 +10,5 @@ mod executors;
 mod pauses;
 mod profiles;
 mod rolling;
+mod upgrade;
 mod world;

@@ -130,6 +130,68 @@ impl World {
         assert_eq!(response.status(), StatusCode::CREATED);
     }
 
+    /// Reports a pod's status, as a node does.
+    pub async fn set_pod_status(&self, name: &str, status: &Value) {
+        let uri = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}/status");
+        let request = Request::patch(uri)
+            .header("content-type", "application/merge-patch+json")
+            .body(Body::from(json!({"status": status}).to_string()))
+            .unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+    }
+
+    /// Creates an object from one that was read, and returns it.
+    async fn create_again(&self, what: &str, mut object: Value) -> Value {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        for of_the_server in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+        ] {
+            metadata.remove(of_the_server);
+        }
+        let request = Request::post(format!("/api/v1/namespaces/{NAMESPACE}/{what}"))
+            .header("content-type", "application/json")
+            .body(Body::from(object.to_string()))
+            .unwrap();
+        let (status, created) = answer_to_any(&self.cluster, request).await;
+        assert_eq!(status, StatusCode::CREATED, "{created}");
+        created
+    }
+
+    /// Creates a record, and pods that it owns, from what was read of another cluster.
+    pub async fn restore(&self, mut record: Value, pods: &[Value]) {
+        // The driver's own pod and controllers are others now.
+        record["metadata"]["ownerReferences"] = json!([]);
+        let record = self.create_again("configmaps", record).await;
+        for pod in pods {
+            let mut pod = pod.clone();
+            pod["metadata"]["ownerReferences"][0]["uid"] = record["metadata"]["uid"].clone();
+            pod["spec"].as_object_mut().unwrap().remove("nodeName");
+            pod.as_object_mut().unwrap().remove("status");
+            self.create_again("pods", pod).await;
+        }
+    }
+
+    /// The executors' pods.
+    pub async fn executor_pods(&self) -> Vec<Value> {
+        let list = get(
+            &self.cluster,
+            "pods?labelSelector=boatswain.dev/role%3Dexecutor",
+        )
+        .await;
+        let mut pods = list["items"].as_array().unwrap().clone();
+        for pod in &mut pods {
+            pod["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("managedFields");
+        }
+        pods
+    }
+
     /// Creates or updates an object.
     pub async fn apply(&self, what: &str, object: &Value) {
         let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}?fieldManager=somebody&force=true");
@@ -292,6 +354,13 @@ async fn answer_to(routes: Router, request: Request<Body>) -> (StatusCode, Value
         status,
         serde_json::from_slice(&bytes).unwrap_or(Value::Null),
     )
+}
+
+async fn answer_to_any(cluster: &DevCluster, request: Request<Body>) -> (StatusCode, Value) {
+    let response = cluster.router().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&bytes).unwrap())
 }
 
 async fn get(cluster: &DevCluster, what: &str) -> Value {
