@@ -105,9 +105,15 @@ fn show(app: &str, namespace: &str, found: &Found) -> Exit {
         (state, one.to_string())
     });
     let lines: String = lines.map(line).collect();
-    say(format_args!(
+    let shown = say(format_args!(
         "of application {app} in namespace {namespace}:{lines}"
-    ))
+    ));
+    if let Some((kind, name)) = found.owner() {
+        complain(format_args!(
+            "the record belongs to {kind} {name}, which may start a driver again: delete it first"
+        ));
+    }
+    shown
 }
 
 /// Whether no driver is known to live, or it does not matter.

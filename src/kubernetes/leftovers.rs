@@ -78,15 +78,16 @@ impl fmt::Display for Leftover {
 }
 
 impl Leftover {
-    /// Whether it is one of boatswain's objects of this application. Spark's own objects bear Spark's label too, and a
-    /// driver's pod may bear any label: of pods, only executors are meant.
+    /// Whether it is one of boatswain's objects of this application. Spark's own objects bear Spark's label too, and what
+    /// runs a driver may bear any label: of pods and sets, only executors' are meant.
     pub fn is_of(&self, app_id: &AppId, scheme: LabelScheme) -> bool {
         let label = |key: &str| self.labels.get(key).map(String::as_str);
         let keys = scheme.keys();
-        let is_pod = self.kind.resource == "pods";
+        let role = label(keys.role);
+        let runs = self.kind.group == "apps" || self.kind.resource == "pods";
         label(keys.app_id) == Some(app_id.as_str())
-            && (!is_pod || label(keys.role) == Some(EXECUTOR_ROLE))
-            && (scheme == LabelScheme::Boatswain || self.is_marked() || self.is_a_sets(keys.role))
+            && (!runs || matches!(role, Some(EXECUTOR_ROLE | SET_ROLE)))
+            && (scheme == LabelScheme::Boatswain || role == Some(SET_ROLE) || self.is_marked())
     }
 
     /// Whether something that only boatswain writes is on it.
@@ -100,10 +101,6 @@ impl Leftover {
                 .owners
                 .iter()
                 .any(|(kind, name)| kind == "ConfigMap" && name.ends_with(RECORD_SUFFIX))
-    }
-
-    fn is_a_sets(&self, role: &str) -> bool {
-        self.labels.get(role).is_some_and(|role| role == SET_ROLE)
     }
 
     pub fn is_record(&self) -> bool {
@@ -155,7 +152,7 @@ mod tests {
 
     // spec: O-33
     #[test]
-    fn an_object_is_the_applications_by_its_label_and_a_pod_only_as_an_executor() {
+    fn an_object_is_the_applications_by_its_label_and_what_runs_pods_only_as_an_executor() {
         let is = |leftover: &Leftover| leftover.is_of(&"etl-1".into(), LabelScheme::Boatswain);
         assert!(is(&leftover("services", "etl-driver", &[ID])));
         assert!(!is(&leftover(
@@ -166,6 +163,10 @@ mod tests {
         assert!(!is(&leftover("pods", "etl-driver-0", &[ID])));
         let role = ("boatswain.dev/role", "executor");
         assert!(is(&leftover("pods", "etl-exec-1", &[ID, role])));
+        assert!(!is(&leftover("deployments", "etl-driver", &[ID])));
+        let of_sets = ("boatswain.dev/role", SET_ROLE);
+        assert!(is(&leftover("deployments", "etl-default", &[ID, of_sets])));
+        assert!(is(&leftover("replicasets", "etl-default-5f", &[ID, role])));
     }
 
     // spec: O-33

@@ -126,6 +126,40 @@ fn the_documentation_lists_the_rules_of_all_features() {
     assert_eq!(role["rules"], json!(rights::all("boatswain")));
 }
 
+// spec: O-33
+#[test]
+fn what_a_driver_may_create_is_cleaned_up_with_the_documented_rights() {
+    use crate::kubernetes::leftovers::{LEASE, LISTED};
+    let page = include_str!("../../docs/kubernetes.md");
+    let section = page.split("\n### Rights to clean up\n").nth(1).unwrap();
+    let role = section.split("```").nth(1).unwrap();
+    let role: Value = serde_saphyr::from_str(role.strip_prefix("yaml").unwrap()).unwrap();
+    let documented = role["rules"].as_array().unwrap();
+    let contains = |list: &Value, wanted: &str| {
+        let mut words = list.as_array().unwrap().iter();
+        words.any(|word| word == wanted)
+    };
+    let kinds: Vec<_> = LISTED.into_iter().chain([LEASE]).collect();
+    for kind in &kinds {
+        let mut fit = documented.iter().filter(|rule| {
+            contains(&rule["apiGroups"], kind.group) && contains(&rule["resources"], kind.resource)
+        });
+        let verbs = &fit.next().unwrap()["verbs"];
+        let look = if *kind == LEASE { "get" } else { "list" };
+        for verb in [look, "delete"] {
+            assert!(contains(verbs, verb), "{verb} {}", kind.resource);
+        }
+    }
+    for rule in rights::all("boatswain") {
+        let resource = rule["resources"][0].as_str().unwrap();
+        // Kubernetes Events go by themselves.
+        if contains(&rule["verbs"], "create") && resource != "events" {
+            let known = kinds.iter().any(|kind| kind.resource == resource);
+            assert!(known, "{resource} is created, and not cleaned up");
+        }
+    }
+}
+
 // spec: C-8
 #[test]
 fn a_right_is_shown_with_the_rule_that_grants_it() {

@@ -175,6 +175,12 @@ impl Api {
             .unwrap();
     }
 
+    pub fn own_config_map(&self, name: &str, owner: &Value) {
+        let patch = json!({"metadata": {"ownerReferences": [owner]}});
+        self.call("PATCH", &self.at("configmaps", name), Some(&patch))
+            .unwrap();
+    }
+
     pub fn delete_config_map(&self, name: &str) {
         self.call("DELETE", &self.at("configmaps", name), None)
             .unwrap();

@@ -258,6 +258,8 @@ fn nothing_is_deleted_while_the_pod_of_the_records_holder_runs_unless_forced() {
     cluster.converges(3);
     let pods = cluster.api.pods();
     let uid = &pods.iter().find(|pod| pod.name == "driver-0").unwrap().uid;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "driver-0", "uid": uid});
+    cluster.api.own_config_map(RECORD, &owner);
     cluster
         .api
         .patch_config_map(RECORD, &json!({"holder-pod": format!("driver-0/{uid}")}));
@@ -267,6 +269,10 @@ fn nothing_is_deleted_while_the_pod_of_the_records_holder_runs_unless_forced() {
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
     assert!(
         stderr.contains("pod driver-0, which holds the record, runs"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("the record belongs to Pod driver-0, which may start a driver again"),
         "{stderr}"
     );
     cluster.converges(3);

@@ -171,6 +171,13 @@ impl Cleaner {
 }
 
 impl Found {
+    /// What the record belongs to, as kind and name. While it exists, it may start a driver again.
+    pub fn owner(&self) -> Option<&(String, String)> {
+        let mut leftovers = self.leftovers.iter();
+        let record = leftovers.find(|leftover| leftover.is_record());
+        record.and_then(|record| record.owners.first())
+    }
+
     /// Notes a kind that may not be looked at, and passes every other failure on.
     fn unless_denied<T>(
         &mut self,
