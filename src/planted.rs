@@ -135,6 +135,8 @@ faults! {
     ProofUnchecked,
     /// A target in the record is in force even above `max_executors` (spec O-30).
     TargetUnbounded,
+    /// The driver's own clock says whether a token is valid (spec O-68).
+    OwnClockForTokens,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -18,6 +18,7 @@ pub mod pod_template;
 pub mod record;
 pub mod refusal;
 pub mod rights;
+pub mod server_clock;
 pub mod set_template;
 mod transport_error;
 mod wire;

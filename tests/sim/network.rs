@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use boatswain::clock::Clock;
 use bytes::Bytes;
 use devcluster::{DevCluster, Key, State};
+use http::header::DATE;
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
@@ -43,6 +46,8 @@ pub struct Network {
     /// A second cluster that answers lists from earlier states, as a lagging watch cache does.
     cache: DevCluster,
     issuer: Issuer,
+    /// The server's clock, which is right.
+    clock: Clock,
     driver: usize,
 }
 
@@ -55,6 +60,7 @@ impl Network {
         cache: DevCluster,
         wake: Arc<Notify>,
         issuer: &Issuer,
+        clock: Clock,
         seed: u64,
     ) -> Self {
         Self {
@@ -64,6 +70,7 @@ impl Network {
             cluster,
             cache,
             issuer: issuer.clone(),
+            clock,
             driver: 0,
         }
     }
@@ -202,6 +209,8 @@ impl Network {
             return answers::no_streams();
         }
         let mut response = call(&self.router, parts, body).await;
+        let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&self.clock.now().wall);
+        (response.headers_mut()).insert(DATE, date.unwrap().parse().unwrap());
         let code = response.status().as_u16();
         if path == "/openid/v1/jwks" && code == 200 {
             *response.body_mut() = Body::from(self.issuer.published().to_string());

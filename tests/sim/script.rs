@@ -13,7 +13,7 @@ mod tokens;
 
 use std::time::Duration;
 
-use boatswain::config::{Auth, Config, Strategy};
+use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -280,12 +280,7 @@ impl Script {
         let mut steps = faults(rng, &size, &mix);
         steps.extend(network_steps(rng, &size));
         let rotations = tokens::draw(seed, &mut config, size.faults_end);
-        let is_by_tokens = config.backend.sessions.auth == Some(Auth::Kubernetes);
-        let (skew, clock_steps) = match is_by_tokens {
-            true => (skew.min(tokens::MOST_SKEW), Default::default()),
-            false => (skew, clocks::steps(seed, size.faults_end)),
-        };
-        let (clock_steps, mut more) = clock_steps;
+        let (clock_steps, mut more) = clocks::steps(seed, size.faults_end);
         more.extend(commands::steps(seed, size.faults_end));
         more.extend(rotations);
         more.extend(early_stops::steps(seed, size.faults_end));

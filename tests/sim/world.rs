@@ -127,7 +127,7 @@ impl World {
             checks.target(profile, config.executors);
         }
         Self {
-            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), &issuer, seed),
+            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), &issuer, clock, seed),
             issuer: issuer.clone(),
             nodes: Nodes::new(client.clone(), script.pace, clock, seed),
             client,

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use jiff::Timestamp;
 use kube::client::Body;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
@@ -48,7 +49,7 @@ use super::labels::LabelScheme;
 use super::record::record_name;
 use crate::model::pod::Sighting;
 use crate::model::{AppId, ResourceVersion};
-use transport::{Call, Rejection};
+use transport::{Call, LatestClock, Rejection};
 
 /// The result of a streamed list: the list's resource version and the pods.
 pub type WatchedPods = (ResourceVersion, Vec<Sighting>);
@@ -76,6 +77,8 @@ pub struct CallsSpec {
 pub struct Calls {
     /// Shared by all clones, so that all use the clients made last.
     clients: Arc<channel::Sender<Clients>>,
+    /// Shared by all clones.
+    server_clock: Arc<LatestClock>,
     at: Arc<Place>,
     /// Called after each call.
     observer: Option<Observer>,
@@ -115,6 +118,7 @@ impl Calls {
         };
         Self {
             clients: Arc::new(channel::Sender::new(clients)),
+            server_clock: Arc::new(channel::Sender::new(None)),
             at: Arc::new(at),
             observer: None,
             gate: None,
@@ -200,7 +204,7 @@ impl Calls {
         let measure = self.measure(&call);
         let gate = self.gate.as_ref().filter(|_| call.is_guarded());
         let place = gate.map_or_else(String::new, |_| call.place());
-        let answered = transport::answer(client, limit, call);
+        let answered = transport::answer(client, limit, call, &self.server_clock);
         let answered = match gate {
             Some(gate) => gate.pass(&place, answered).await,
             None => answered.await,
@@ -211,7 +215,8 @@ impl Calls {
 
     async fn opened(&self, client: &kube::Client, call: Call) -> Result<Response<Body>, Rejection> {
         let measure = self.measure(&call);
-        let opened = transport::opened(client, self.at.request_timeout, call).await;
+        let limit = self.at.request_timeout;
+        let opened = transport::opened(client, limit, call, &self.server_clock).await;
         measure(opened.as_ref().err());
         opened
     }
@@ -240,6 +245,12 @@ impl Calls {
                 });
             }
         }
+    }
+
+    /// The API server's time; `None` if no answer of its has had a date yet (spec O-68).
+    pub fn server_time(&self) -> Option<Timestamp> {
+        let clock = *self.server_clock.borrow();
+        clock.map(|clock| clock.at(Instant::now()))
     }
 
     /// The executors' namespace.

@@ -9,9 +9,12 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::kubernetes::refusal::{self, Failure, Kind};
+use crate::kubernetes::server_clock::ServerClock;
 use crate::kubernetes::transport_error::{chain_text, of_error};
 
 /// A page of 500 pods of 4 kB is 2 MB. A list from the server's cache is not paged, and 10,000 pods are 40 MB.
@@ -163,16 +166,20 @@ pub(super) fn path(segments: &[&str]) -> String {
     path
 }
 
+/// The API server's clock according to the latest successful answer that had a date.
+pub(super) type LatestClock = watch::Sender<Option<ServerClock>>;
+
 /// Sends a call and reads its whole response. Fails if there is none, or if its code is not 2xx.
 pub(super) async fn answer(
     client: &Client,
     request_timeout: Duration,
     call: Call,
+    clock: &LatestClock,
 ) -> Result<Bytes, Rejection> {
     let place = call.place();
     let limit = call.limit;
     let whole = async {
-        let response = send(client, &place, call).await?;
+        let response = send(client, &place, call, clock).await?;
         read(response.into_body(), limit)
             .await
             .map_err(|why| garbage(&place, &why).into())
@@ -185,9 +192,10 @@ pub(super) async fn opened(
     client: &Client,
     request_timeout: Duration,
     call: Call,
+    clock: &LatestClock,
 ) -> Result<Response<Body>, Rejection> {
     let place = call.place();
-    let head = send(client, &place, call);
+    let head = send(client, &place, call, clock);
     within(request_timeout, &place, head).await
 }
 
@@ -222,7 +230,12 @@ async fn within<T>(
     }
 }
 
-async fn send(client: &Client, place: &str, call: Call) -> Result<Response<Body>, Rejection> {
+async fn send(
+    client: &Client,
+    place: &str,
+    call: Call,
+    clock: &LatestClock,
+) -> Result<Response<Body>, Rejection> {
     let request = call.into_request().map_err(|error| {
         Failure::new(
             Kind::Unreachable,
@@ -234,6 +247,10 @@ async fn send(client: &Client, place: &str, call: Call) -> Result<Response<Body>
         .await
         .map_err(|error| of_error(place, &error))?;
     if response.status().is_success() {
+        // A refusal may be a proxy's, whose clock is another one.
+        if let Some(dated) = ServerClock::of_answer(response.headers(), Instant::now()) {
+            clock.send_replace(Some(dated));
+        }
         return Ok(response);
     }
     let code = response.status().as_u16();

@@ -8,15 +8,19 @@ use actix::{
     Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, ResponseFuture,
     WrapFuture as _,
 };
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::service_account::{Expected, Trusted};
 use crate::actors::executor_registry::registry::Proof;
 use crate::clock::Clock;
+use crate::kubernetes::server_clock::{Change, Comparison};
 use crate::kubernetes::{Calls, Failure};
 use crate::model::{AppId, Tick};
+use crate::planted::{self, Planted};
 use crate::secret::seal::Key;
+use crate::telemetry::millis;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
@@ -79,6 +83,7 @@ pub struct TokenKeys {
     expected: Expected,
     trusted: Option<Arc<Trusted>>,
     fetch: Fetch,
+    clocks: Comparison,
 }
 
 /// The fetch of the keys.
@@ -107,6 +112,36 @@ impl TokenKeys {
             clock,
             trusted: None,
             fetch: Fetch::Ended(None),
+            clocks: Comparison::default(),
+        }
+    }
+
+    /// Logs if this machine's clock differs from the API server's, and when it does so no longer.
+    fn compare_clocks(&mut self) {
+        let own = self.clock.now().wall;
+        let server = self.calls.server_time().unwrap_or(own);
+        match self.clocks.compare(server, own) {
+            None => {}
+            Some(Change::Differs(by)) => tracing::warn!(
+                duration_ms = millis(by),
+                server_time = %server,
+                hint = "synchronise the clocks of the nodes; tokens are verified by the API server's",
+                "this machine's clock differs from the API server's"
+            ),
+            Some(Change::Agrees) => {
+                tracing::info!("this machine's clock agrees with the API server's again")
+            }
+        }
+    }
+
+    /// A clock that says whether a token is valid now: the API server's, which has issued it.
+    fn now(&self) -> impl Fn() -> Timestamp + use<> {
+        let (calls, clock) = (self.calls.clone(), self.clock);
+        move || {
+            let server = calls.server_time();
+            server
+                .filter(|_| !planted::is(Planted::OwnClockForTokens))
+                .unwrap_or_else(|| clock.now().wall)
         }
     }
 
@@ -182,9 +217,10 @@ impl Handler<Prove> for TokenKeys {
     type Result = ResponseFuture<Result<Proof, Denied>>;
 
     fn handle(&mut self, Prove(token): Prove, ctx: &mut Self::Context) -> Self::Result {
-        let (keys, clock) = (self.keys_for(&token, ctx), self.clock);
-        let expected = self.expected.clone();
-        Box::pin(async move { keys.await?.prove(&token, &expected, clock.now().wall) })
+        self.compare_clocks();
+        let keys = self.keys_for(&token, ctx);
+        let (now, expected) = (self.now(), self.expected.clone());
+        Box::pin(async move { keys.await?.prove(&token, &expected, now()) })
     }
 }
 
@@ -201,8 +237,9 @@ impl Handler<ProveAccount> for TokenKeys {
 
     fn handle(&mut self, asked: ProveAccount, ctx: &mut Self::Context) -> Self::Result {
         let ProveAccount { token, audience } = asked;
-        let (keys, clock) = (self.keys_for(&token, ctx), self.clock);
-        Box::pin(async move { keys.await?.account(&token, &audience, clock.now().wall) })
+        self.compare_clocks();
+        let (keys, now) = (self.keys_for(&token, ctx), self.now());
+        Box::pin(async move { keys.await?.account(&token, &audience, now()) })
     }
 }
 

@@ -15,9 +15,6 @@ const TOKENS: u64 = 0x0074_6f6b_656e_7300;
 /// Percentage of the seeds with sessions.
 const PERCENT_OF_SEEDS: u32 = 30;
 
-/// The clocks of driver and API server may differ by 5 minutes (spec O-50).
-pub const MOST_SKEW: Duration = Duration::from_secs(5 * 60 - 10);
-
 /// Lets executors of some seeds use such tokens, and returns the rotations before the faults end.
 pub fn draw(seed: u64, config: &mut Config, faults_end: Duration) -> Vec<Step> {
     let mut rng = StdRng::seed_from_u64(seed ^ TOKENS);

@@ -1,8 +1,11 @@
 //! Tests of service account tokens, and of the keys that a cluster publishes.
 
 use axum::extract::Request as Call;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, map_response};
+use axum::response::Response;
+use http::header::{DATE, HeaderValue};
 use http_body_util::BodyExt as _;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -73,6 +76,39 @@ async fn a_pods_own_token_proves_its_name_and_uid() {
     let denied = access.prove(&other).await.unwrap_err();
     assert!(denied.to_string().contains("another audience"), "{denied}");
     assert_eq!(access.prove("nonsense").await, Err(Denied::NoToken));
+}
+
+// spec: O-68, O-50
+#[actix::test]
+async fn a_token_is_valid_by_the_api_servers_clock_whatever_the_drivers_shows() {
+    tokio::time::pause();
+    let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    for hours in [-30, 0, 30] {
+        let cluster = Cluster(devcluster::start(Options {
+            node: NodeKind::None,
+            wall_clock_start: Some(start),
+            ..Options::default()
+        }));
+        let dated = map_response(async |mut response: Response| {
+            let date = HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT");
+            response.headers_mut().insert(DATE, date);
+            response
+        });
+        let clients = Clients::in_process(cluster.0.router().layer(dated), "default");
+        let clock = Clock::starting_at(start + SignedDuration::from_hours(hours));
+        let keys = TokenKeys::new(calls_to(clients), clock, AUDIENCE.to_owned());
+        let access = Access::Kubernetes(keys.start());
+        let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
+        let proof = access.prove(&token).await;
+        assert!(proof.is_ok(), "{hours}: {proof:?}");
+        // It is valid for an hour, and the tolerance is 5 minutes.
+        tokio::time::advance(Duration::from_secs(64 * 60)).await;
+        let proof = access.prove(&token).await;
+        assert!(proof.is_ok(), "{hours}: {proof:?}");
+        tokio::time::advance(Duration::from_secs(2 * 60)).await;
+        let denied = access.prove(&token).await.unwrap_err();
+        assert!(denied.to_string().contains("has expired"), "{denied}");
+    }
 }
 
 // spec: O-50
