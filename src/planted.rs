@@ -137,6 +137,10 @@ faults! {
     TargetUnbounded,
     /// The driver's own clock says whether a token is valid (spec O-68).
     OwnClockForTokens,
+    /// An executor whose agent found no driver is treated as one that ended by itself (spec L-20, O-60).
+    AbandonedIsExit,
+    /// Refused credentials are read again only once (spec A-22).
+    CredentialsReadOnce,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -217,7 +217,9 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
                 LossClass::StartFailed,
                 with_detail(reason, end.message.as_deref()),
             ),
-            _ if ended_by_agent(end) => (LossClass::Abandoned, exited(end)),
+            _ if ended_by_agent(end) && !planted::is(Planted::AbandonedIsExit) => {
+                (LossClass::Abandoned, exited(end))
+            }
             _ => (LossClass::Exited, exited(end)),
         });
     }

@@ -9,7 +9,7 @@ use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as RuleAct
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;
-use boatswain::model::{Ending, ExecutorId, Snapshot, Tick};
+use boatswain::model::{Ending, ExecutorId, LossClass, Snapshot, Tick};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -82,20 +82,30 @@ impl Budget {
         }
     }
 
-    pub fn reported(&mut self, driver: usize, ending: &Ending) {
+    /// Notes a reported end.
+    // spec: L-20
+    pub fn reported(&mut self, driver: usize, ending: &Ending) -> Verdict {
+        let class = ending.reason.class;
         match judge(&self.rules, &ending.reason) {
-            RuleAction::Ignore => return,
+            RuleAction::Ignore => return Ok(()),
+            _ if class == LossClass::Abandoned => {
+                return Err(format!(
+                    "L-30: d{driver} counts the end of {} as a failure, although its agent found no driver",
+                    ending.entry.id
+                ));
+            }
             RuleAction::Stop => self.stopped = true,
             RuleAction::Count => {}
         }
         let now = Instant::now();
         self.possible.push(now);
-        let (entry, class) = (&ending.entry, ending.reason.class);
+        let entry = &ending.entry;
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
         if self.counted.insert(entry.id) && !early && entry.uid().is_some() {
             self.certain.insert(entry.id, (driver, now));
         }
+        Ok(())
     }
 
     /// A container was restarted within its pod after this end; a driver may count it.

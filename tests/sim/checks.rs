@@ -376,7 +376,7 @@ impl Checks {
                     ending.entry.id
                 );
             }
-            self.budget.reported(driver, &ending);
+            self.budget.reported(driver, &ending)?;
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
             self.reported.insert(ending.entry.id);

@@ -86,6 +86,8 @@ impl World {
                 self.remove_gates().await;
             }
             Fault::RotateKeys => self.issuer.rotate(),
+            Fault::ExpireToken { late } => self.expire_token(late),
+            Fault::RewriteToken => self.rewrite_token(),
             Fault::Command { pick, count, what } => self.send_command(pick, count, what).await,
             Fault::Resume => self.resume().await,
             Fault::EditRecord { what, time } => self.edit_record(what, time).await,
@@ -138,6 +140,7 @@ impl World {
             self.inject(Fault::EndOutage(Recovery::Unchanged)).await;
         }
         for fault in [
+            Fault::RewriteToken,
             Fault::RemoveQuota,
             Fault::RemoveWebhook,
             Fault::RepairRecord,
@@ -201,6 +204,8 @@ fn needs_the_server(fault: &Fault) -> bool {
                 | Fault::BreakWatches
                 | Fault::EndOutage(_)
                 | Fault::Outage { .. }
+                | Fault::ExpireToken { .. }
+                | Fault::RewriteToken
                 | Fault::Partition { .. }
                 | Fault::EndPartition
                 | Fault::CrashLoop { .. }

@@ -25,6 +25,7 @@ mod case;
 mod checks;
 mod claims;
 mod convergence;
+mod credentials;
 mod drains;
 mod drivers;
 mod exits;

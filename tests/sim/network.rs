@@ -49,6 +49,8 @@ pub struct Network {
     /// The server's clock, which is right.
     clock: Clock,
     driver: usize,
+    /// The driver's token (see [`crate::credentials`]).
+    token: u64,
 }
 
 type Answer = Result<Response<Body>, BoxError>;
@@ -72,6 +74,7 @@ impl Network {
             issuer: issuer.clone(),
             clock,
             driver: 0,
+            token: 0,
         }
     }
 
@@ -79,6 +82,18 @@ impl Network {
     pub fn of(&self, driver: usize) -> Self {
         Self {
             driver,
+            ..self.clone()
+        }
+    }
+
+    pub fn driver(&self) -> usize {
+        self.driver
+    }
+
+    /// The same connection, with the token that is in the file now.
+    pub fn with_token_of_file(&self) -> Self {
+        Self {
+            token: self.shared().tokens.read(self.driver),
             ..self.clone()
         }
     }
@@ -166,8 +181,11 @@ impl Network {
                 Ok(Response::from_parts(parts, Body::empty()))
             }
         };
+        let is_refused = outcome.is_refusal_of_token() && self.shared().tokens.refuses(self.token);
         // The client may have dropped the request.
-        let _ = answer.send(result);
+        if answer.send(result).is_ok() && is_refused {
+            (self.shared().tokens).note_refusal(self.driver, self.token);
+        }
     }
 
     async fn execute(
@@ -321,6 +339,11 @@ impl Service<Request<kube::client::Body>> for Network {
             ) {
                 (Some(Outage::Refusing), _) => RequestOutcome::ConnectionRefused,
                 (Some(Outage::Silent), _) => RequestOutcome::Dropped,
+                (None, RequestOutcome::Normal { request_delay, .. })
+                    if shared.tokens.refuses(self.token) =>
+                {
+                    RequestOutcome::refusal_of_token(request_delay)
+                }
                 (None, outcome) => outcome,
             };
             let injected = match outcome {

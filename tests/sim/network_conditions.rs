@@ -229,6 +229,19 @@ impl NetworkConditions {
 }
 
 impl RequestOutcome {
+    pub fn refusal_of_token(request_delay: Duration) -> Self {
+        RequestOutcome::Answered {
+            request_delay,
+            fault: RequestFault::Unauthorized,
+            code: 401,
+            retry_after: None,
+        }
+    }
+
+    pub fn is_refusal_of_token(self) -> bool {
+        matches!(self, RequestOutcome::Answered { code: 401, .. })
+    }
+
     /// The delay until the server or the network acts on the request; `None` if neither ever does.
     pub fn request_delay(self) -> Option<Duration> {
         match self {

@@ -40,7 +40,7 @@ impl World {
         let short = began.is_none_or(|began| now - began < UNNOTICED);
         // A driver that makes no call notices the outage only by a watch that ends.
         let noticed = outage == Some(Outage::Refusing);
-        let faultless = self.network.shared().conditions.is_faultless();
+        let faultless = self.network.shared().is_faultless();
         if recent || short || !noticed || !faultless || !self.script.config.watch.enabled {
             return;
         }

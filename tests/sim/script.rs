@@ -1,8 +1,10 @@
 //! The script of a simulation run: the configuration and the faults, drawn from the seed before the run begins so that
 //! they can be printed and shortened.
 
+mod agents;
 mod clocks;
 mod commands;
+mod credentials;
 mod early_stops;
 mod mix;
 mod network_faults;
@@ -39,6 +41,8 @@ pub struct Script {
     pub skew: Duration,
     /// When the drivers' wall clocks are set forward or back.
     pub clock_steps: Vec<ClockStep>,
+    /// How long an executor's agent waits for a driver; `None` without agents.
+    pub driver_timeout: Option<Duration>,
 }
 
 /// A fault and when it is injected.
@@ -178,6 +182,10 @@ pub enum Fault {
     ChangeImage { pick: u64, image: u32 },
     /// The API server signs tokens of service accounts with a new key.
     RotateKeys,
+    /// The drivers' token expires. Its file is rewritten after this long.
+    ExpireToken { late: Duration },
+    /// The file of the drivers' token is rewritten, if the token has expired.
+    RewriteToken,
     /// Another driver starts beside the running one.
     SecondDriver,
     /// Another driver starts, and is requested to stop once it was polled this many times; the next one starts after
@@ -279,11 +287,15 @@ impl Script {
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
         steps.extend(network_steps(rng, &size));
-        let rotations = tokens::draw(seed, &mut config, size.faults_end);
+        let (rotations, wrong) = tokens::draw(seed, &mut config, size.faults_end);
+        let skew = skew.max(wrong);
+        let (driver_timeout, absences) = agents::draw(seed, &config, size.faults_end);
         let (clock_steps, mut more) = clocks::steps(seed, size.faults_end);
         more.extend(commands::steps(seed, size.faults_end));
         more.extend(rotations);
+        more.extend(absences);
         more.extend(early_stops::steps(seed, size.faults_end));
+        more.extend(credentials::steps(seed, size.faults_end));
         Self {
             seed,
             config,
@@ -292,6 +304,7 @@ impl Script {
             faults_end: size.faults_end,
             skew,
             clock_steps,
+            driver_timeout,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Simulated executors' sessions: each running executor speaks the session protocol with the driver, over a WebSocket
-//! or by HTTP requests. Some register late or never, some fall silent, and some send invalid messages.
+//! or by HTTP requests. Some register late or never, some fall silent, and some send invalid messages. In some runs an
+//! agent runs each executor, and ends it when it has not heard the driver for long (spec O-60).
 
 mod executor;
 
@@ -9,8 +10,9 @@ use std::time::Duration;
 
 use axum::Router;
 use boatswain::clock::Clock;
-use boatswain::config::{Auth, Config};
+use boatswain::config::Auth;
 use boatswain::model::{Ending, LossClass};
+use boatswain_agent::NO_DRIVER;
 use devcluster::State;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -21,6 +23,7 @@ use tokio::time::{Instant, timeout};
 use crate::checks::Verdict;
 use crate::node::{PodFault, short};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
+use crate::script::Script;
 use crate::tokens::Issuer;
 use crate::trace::trace_line;
 use crate::world::World;
@@ -70,13 +73,23 @@ pub struct LinkState {
     issuer: Option<(Issuer, Clock)>,
 }
 
-/// An executor's exit at the driver's request.
+/// An executor's exit.
 struct Exit {
     uid: String,
-    /// Whether the driver refused the executor for good.
-    unwanted: bool,
-    /// The number of that driver.
+    why: ExitCause,
+    /// The number of the current driver.
     driver: Option<usize>,
+}
+
+/// Why an executor exits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExitCause {
+    /// The driver requested it.
+    Requested,
+    /// The driver refused the executor for good.
+    Unwanted,
+    /// Its agent has not heard the driver for too long.
+    NoDriver,
 }
 
 impl SessionLink {
@@ -84,12 +97,12 @@ impl SessionLink {
         self.0.lock().unwrap()
     }
 
-    fn exit(&self, uid: &str, unwanted: bool) {
+    fn exit(&self, uid: &str, why: ExitCause) {
         let mut state = self.state();
         let driver = state.driver.as_ref().map(|(number, _)| *number);
         state.exits.push(Exit {
             uid: uid.to_owned(),
-            unwanted,
+            why,
             driver,
         });
     }
@@ -127,11 +140,14 @@ pub struct Sessions {
     latest_registration: Duration,
     /// When executors were given up during an interruption of the path.
     lost_in_partition: Vec<Instant>,
+    /// The agents' `--driver-timeout`, if agents run the executors.
+    driver_timeout: Option<Duration>,
 }
 
 impl Sessions {
     /// `None` if the configuration has no sessions.
-    pub fn of(config: &Config, seed: u64, issuer: Issuer, clock: Clock) -> Option<Self> {
+    pub fn of(script: &Script, issuer: Issuer, clock: Clock) -> Option<Self> {
+        let config = &script.config;
         let sessions = &config.backend.sessions;
         sessions.listen?;
         let link = LinkState {
@@ -140,7 +156,7 @@ impl Sessions {
         };
         Some(Self {
             link: SessionLink(Arc::new(Mutex::new(link))),
-            rng: StdRng::seed_from_u64(seed),
+            rng: StdRng::seed_from_u64(script.seed),
             executors: BTreeMap::new(),
             seen_version: None,
             all_correct: false,
@@ -149,6 +165,7 @@ impl Sessions {
             heartbeat_timeout: sessions.heartbeat_timeout,
             latest_registration: config.allocation.registration_timeout / 2,
             lost_in_partition: Vec::new(),
+            driver_timeout: script.driver_timeout,
         })
     }
 
@@ -186,7 +203,8 @@ impl Sessions {
             if self.executors.contains_key(uid) || is_terminating(pod) {
                 continue;
             }
-            let Some(executor) = Executor::of(pod, self.link.clone(), self.rng.random()) else {
+            let (link, seed) = (self.link.clone(), self.rng.random());
+            let Some(executor) = Executor::of(pod, link, seed, self.driver_timeout) else {
                 continue;
             };
             let behaviour = self.draw_behaviour();
@@ -291,14 +309,19 @@ impl World {
                 is_its_pod && entry.class().is_live() && entry.leaving.is_none()
             })
         });
-        if wanted && exit.unwanted {
+        if wanted && exit.why == ExitCause::Unwanted {
             return Err(format!(
                 "B-4: {} ({}) was refused for good, and the ledger counts it as live",
                 text(pod, "/metadata/name"),
                 short(uid)
             ));
         }
-        self.nodes.end(pod, PodFault::Exit(0)).await;
+        let code = match exit.why {
+            ExitCause::Requested | ExitCause::Unwanted => 0,
+            ExitCause::NoDriver => i32::from(NO_DRIVER),
+        };
+        trace_line!("   {} exits: {:?}", short(uid), exit.why);
+        self.nodes.end(pod, PodFault::Exit(code)).await;
         Ok(())
     }
 

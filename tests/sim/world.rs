@@ -9,21 +9,22 @@ use std::time::Duration;
 
 use boatswain::clock::Clock;
 use boatswain::config::{OnSignal, Profile};
-use boatswain::kubernetes::Clients;
 use boatswain::model::{ProfileName, Snapshot};
 use devcluster::{self, DevCluster, Options, State};
 use jiff::{SignedDuration, Timestamp};
+use tempfile::TempPath;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::beliefs::{self, ExpectedState};
 use crate::budget::Budget;
 use crate::checks::{Checks, Deadlines, Verdict};
+use crate::credentials;
 use crate::drivers::{Driver, Drivers};
 use crate::faults::UnusableRecord;
 use crate::network::Network;
 use crate::node::Nodes;
-use crate::objects::{DirectClient, NAMESPACE};
+use crate::objects::DirectClient;
 use crate::outages::OutageCheck;
 use crate::script::{ClockStep, Fault, Script};
 use crate::sessions::Sessions;
@@ -53,6 +54,8 @@ pub struct World {
     pub expected: ExpectedState,
     /// The executors' sessions, if the configuration enables them.
     pub sessions: Option<Sessions>,
+    /// The file of the drivers' token, if that expires.
+    pub token_file: Option<TempPath>,
     /// Issues the tokens of service accounts.
     pub issuer: Issuer,
     pub backup: Option<State>,
@@ -127,7 +130,14 @@ impl World {
             checks.target(profile, config.executors);
         }
         Self {
-            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), &issuer, clock, seed),
+            network: Network::new(
+                cluster.clone(),
+                cache,
+                Arc::clone(&wake),
+                &issuer,
+                clock,
+                seed,
+            ),
             issuer: issuer.clone(),
             nodes: Nodes::new(client.clone(), script.pace, clock, seed),
             client,
@@ -135,7 +145,8 @@ impl World {
             drivers: Rc::new(RefCell::new(Vec::new())),
             checks,
             expected: ExpectedState::of(&script),
-            sessions: Sessions::of(&script.config, seed, issuer, clock),
+            token_file: credentials::file(&script),
+            sessions: Sessions::of(&script, issuer, clock),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
@@ -240,8 +251,9 @@ impl World {
             return Err(format!("O-30: {starts} drivers were started in one run"));
         }
         self.check_watch_after_outage()?;
+        self.check_tokens()?;
         let now = Instant::now();
-        if self.is_down() || !self.network.shared().conditions.is_faultless() {
+        if self.is_down() || !self.network.shared().is_faultless() {
             self.last_fault = Some(now);
         }
         let falsifies = self.network.shared().conditions.falsifies();
@@ -369,10 +381,11 @@ impl World {
             return;
         }
         let number = drivers.len() + 1;
+        let token_file = self.token_file.as_deref().map(Arc::from);
         let started = Driver::start(
             number,
             self.script.config.clone(),
-            Clients::in_process(self.network.of(number), NAMESPACE),
+            credentials::clients(&self.network.of(number), token_file),
             self.clock_of(number),
             self.script.seed,
             Arc::clone(&self.wake),

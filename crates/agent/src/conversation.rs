@@ -26,6 +26,7 @@ use super::identity::{Identity, of_container};
 use super::status::Status;
 use crate::backoff::Backoff;
 use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
+use crate::state::is_away;
 use crate::trust::{self, TrustError};
 
 /// What the agent must react to.
@@ -128,6 +129,7 @@ impl Conversation {
         mut ended: watch::Receiver<Option<Ended>>,
     ) {
         loop {
+            let heard_before = self.last_heard;
             let over = match self.open(&heard).await {
                 Ok((socket, registered)) => self.hold(socket, registered, &heard, &mut ended).await,
                 Err(over) => over,
@@ -138,7 +140,7 @@ impl Conversation {
             self.failures += 1;
             self.over(&over);
             log(&over, self.failures);
-            if self.is_away() {
+            if self.is_away(heard_before) {
                 tracing::error!(
                     "the driver has been unreachable for too long: stopping the command"
                 );
@@ -167,9 +169,9 @@ impl Conversation {
         }
     }
 
-    fn is_away(&self) -> bool {
-        let timeout = self.driver_timeout;
-        timeout.is_some_and(|timeout| self.last_heard.elapsed() >= timeout)
+    fn is_away(&self, heard_before: Instant) -> bool {
+        let now = Instant::now();
+        is_away(self.driver_timeout, heard_before, self.last_heard, now)
     }
 
     /// Opens a session and registers.
@@ -446,14 +448,14 @@ mod tests {
         for _ in 0..30 {
             sleep(Duration::from_secs(10)).await;
             conversation.over(&unresolved());
-            assert!(!conversation.is_away());
+            assert!(!conversation.is_away(conversation.last_heard));
         }
         // The driver existed before; its name may have been removed with it.
         conversation.over(&Over::Silence);
         sleep(Duration::from_secs(59)).await;
         conversation.over(&unresolved());
-        assert!(!conversation.is_away());
+        assert!(!conversation.is_away(conversation.last_heard));
         sleep(Duration::from_secs(1)).await;
-        assert!(conversation.is_away());
+        assert!(conversation.is_away(conversation.last_heard));
     }
 }

@@ -100,6 +100,18 @@ impl ChildState {
     }
 }
 
+/// Whether the driver is considered away after a try to reach it. `before` is when it was last heard before the try. A
+/// session that broke is no failed try: the driver may have been silent because nothing was due.
+pub(super) fn is_away(
+    timeout: Option<Duration>,
+    before: Instant,
+    last_heard: Instant,
+    now: Instant,
+) -> bool {
+    let for_long = |timeout| now.saturating_duration_since(last_heard) >= timeout;
+    before == last_heard && timeout.is_some_and(for_long)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +121,20 @@ mod tests {
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)
+    }
+
+    // spec: O-60
+    #[test]
+    fn a_driver_is_away_only_after_a_try_in_which_it_was_not_heard() {
+        let start = Instant::now();
+        let at = |n| start + seconds(n);
+        let timeout = Some(seconds(60));
+        assert!(!is_away(timeout, at(0), at(0), at(59)));
+        assert!(is_away(timeout, at(0), at(0), at(60)));
+        // A session was open, and broke long after the last answer.
+        assert!(!is_away(timeout, at(0), at(10), at(90)));
+        assert!(is_away(timeout, at(10), at(10), at(91)));
+        assert!(!is_away(None, at(0), at(0), at(9_999)));
     }
 
     // spec: O-60

@@ -16,6 +16,7 @@ use crate::kubernetes::calls::CallMade;
 use crate::kubernetes::client::FileState;
 use crate::kubernetes::{Calls, ConnectError, Kind};
 use crate::model::Tick;
+use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
 use standing::{Heard, Standing, Step};
@@ -96,7 +97,8 @@ impl Credentials {
     }
 
     fn look_later(&mut self, ctx: &mut Context<Self>) {
-        if self.waits || !self.standing.is_refused() {
+        let is_given_up = planted::is(Planted::CredentialsReadOnce);
+        if self.waits || !self.standing.is_refused() || is_given_up {
             return;
         }
         self.waits = true;

@@ -2,6 +2,7 @@
 //! seen them.
 
 use boatswain::model::{Ending, LossClass, PodState, ResourceVersion};
+use boatswain_agent::NO_DRIVER;
 use tokio::time::Instant;
 
 use crate::node::PodFault;
@@ -25,6 +26,7 @@ pub fn reason_fits(
 ) -> bool {
     let class = ending.reason.class;
     let own = faults.iter().any(|fault| match fault.how {
+        PodFault::Exit(code) if code == i32::from(NO_DRIVER) => class == LossClass::Abandoned,
         PodFault::Exit(_) => class == LossClass::Exited,
         PodFault::OutOfMemory => class == LossClass::OomKilled,
         PodFault::Evicted => class == LossClass::Evicted,

@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::time::Instant;
 
+use crate::credentials::Tokens;
 use crate::network_conditions::{NetworkConditions, RequestFault};
 use crate::requests::CompletedWrite;
 use crate::webhook::Webhook;
@@ -17,6 +18,8 @@ const MAX_STATES: usize = 20;
 
 pub struct Shared {
     pub conditions: NetworkConditions,
+    /// The drivers' token.
+    pub tokens: Tokens,
     /// Whether the server supports streamed lists (spec W-4).
     pub streams: bool,
     /// Whether watches carry bookmarks.
@@ -61,6 +64,7 @@ impl Shared {
     pub fn new(seed: u64) -> Self {
         Self {
             conditions: NetworkConditions::faultless(),
+            tokens: Tokens::default(),
             streams: !seed.is_multiple_of(3),
             bookmarks: !seed.is_multiple_of(7),
             outage: None,
@@ -78,6 +82,11 @@ impl Shared {
             kill_countdown: None,
             killed: None,
         }
+    }
+
+    /// Whether requests neither fail nor are delayed.
+    pub fn is_faultless(&self) -> bool {
+        self.conditions.is_faultless() && !self.tokens.are_expired()
     }
 
     /// Whether the driver's watch on the executors' pods is not silent and not about to break.

@@ -1,5 +1,6 @@
 //! Pod statuses as kubelets, schedulers and controllers write them, as merge patches.
 
+use boatswain_agent::{AGENT, NO_DRIVER};
 use serde_json::{Value, json};
 
 use crate::objects::text;
@@ -102,7 +103,12 @@ pub fn since(pod: &Value, now: &str) -> String {
 
 fn termination(pod: &Value, code: i32, reason: &str, now: &str) -> Value {
     let since = since(pod, now);
-    json!({"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": now})
+    let mut termination =
+        json!({"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": now});
+    if code == i32::from(NO_DRIVER) {
+        termination["message"] = format!("{AGENT}no driver for 1m").into();
+    }
+    termination
 }
 
 fn has_sidecar(pod: &Value) -> bool {

@@ -11,7 +11,7 @@ use super::mix::{
     quotas, records, servers, startup_faults, successors, watches,
 };
 use super::size::Size;
-use super::{Fault, Script, clocks, commands, ms, settings};
+use super::{Fault, Script, clocks, commands, credentials, ms, settings};
 use crate::node::{PodFault, StartupFault};
 
 /// Separates the random stream of [`of`] from the others.
@@ -39,6 +39,7 @@ pub fn of(seed: u64) -> Script {
     steps.extend(super::network_steps(rng, &size));
     let (clock_steps, mut more) = clocks::steps(seed ^ SETS, size.faults_end);
     more.extend(commands::steps(seed ^ SETS, size.faults_end));
+    more.extend(credentials::steps(seed ^ SETS, size.faults_end));
     Script {
         seed,
         config,
@@ -47,6 +48,7 @@ pub fn of(seed: u64) -> Script {
         faults_end: size.faults_end,
         skew,
         clock_steps,
+        driver_timeout: None,
     }
 }
 

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
-use super::{Behaviour, SessionLink};
+use super::{Behaviour, ExitCause, SessionLink};
 use crate::objects::text;
 use crate::tokens::RENEWED_AFTER;
 
@@ -38,6 +38,10 @@ pub struct Executor {
     app: String,
     id: u64,
     credential: Credential,
+    /// The agent's `--driver-timeout`.
+    driver_timeout: Option<Duration>,
+    /// When the driver was last heard, or when the executor started.
+    last_heard: Instant,
     rng: StdRng,
 }
 
@@ -53,13 +57,18 @@ enum Credential {
 enum Next {
     /// Reconnects after this long.
     Reconnect(Duration),
-    /// Exits; the flag says whether the driver refused it for good.
-    Exit(bool),
+    /// Exits.
+    Exit(ExitCause),
 }
 
 impl Executor {
     /// An executor with the identity in its pod's environment; `None` if that has none.
-    pub fn of(pod: &Value, link: SessionLink, seed: u64) -> Option<Self> {
+    pub fn of(
+        pod: &Value,
+        link: SessionLink,
+        seed: u64,
+        driver_timeout: Option<Duration>,
+    ) -> Option<Self> {
         let env = pod.pointer("/spec/containers/0/env")?.as_array()?;
         let value = |name: &str| {
             let found = env.iter().find(|entry| text(entry, "/name") == name)?;
@@ -78,6 +87,8 @@ impl Executor {
             },
             pod: pod.clone(),
             link,
+            driver_timeout,
+            last_heard: Instant::now(),
             rng: StdRng::seed_from_u64(seed),
         })
     }
@@ -123,6 +134,7 @@ impl Executor {
         }
         let by_requests = self.rng.random_bool(0.4);
         loop {
+            let heard_before = self.last_heard;
             let next = match until {
                 Some(until) => {
                     tokio::select! {
@@ -137,13 +149,24 @@ impl Executor {
                 None => self.session(by_requests, &mut decommission_at).await,
             };
             match next {
+                // As the agent does, it tries a driver again before it considers it away.
+                Next::Reconnect(_) if self.last_heard == heard_before && self.is_driver_away() => {
+                    self.link.exit(&self.uid, ExitCause::NoDriver);
+                    return;
+                }
                 Next::Reconnect(pause) => sleep(pause).await,
-                Next::Exit(unwanted) => {
-                    self.link.exit(&self.uid, unwanted);
+                Next::Exit(why) => {
+                    self.link.exit(&self.uid, why);
                     return;
                 }
             }
         }
+    }
+
+    /// Whether the agent has not heard the driver for too long.
+    fn is_driver_away(&self) -> bool {
+        let timeout = self.driver_timeout;
+        timeout.is_some_and(|timeout| self.last_heard.elapsed() >= timeout)
     }
 
     fn fall_silent(&self) {
@@ -206,6 +229,7 @@ impl Executor {
                 .await
                 .ok()??,
         ];
+        self.last_heard = Instant::now();
         let (_, interval) = match self.session_from(&answers) {
             Ok(session) => session,
             Err(next) => return Some(next),
@@ -224,6 +248,7 @@ impl Executor {
                     heartbeat_at = Instant::now() + self.jitter(interval);
                 }
                 message = next_message(&mut socket) => {
+                    self.last_heard = Instant::now();
                     if let Some(next) = self.react(&[message?]) {
                         return Some(next);
                     }
@@ -267,7 +292,9 @@ impl Executor {
             let answer: Value = serde_json::from_slice(&body).ok()?;
             Some(answer["messages"].as_array()?.clone())
         };
-        timeout(ANSWER_TIMEOUT, answering).await.ok()?
+        let answers = timeout(ANSWER_TIMEOUT, answering).await.ok()??;
+        self.last_heard = Instant::now();
+        Some(answers)
     }
 
     fn registration(&self) -> Value {
@@ -317,8 +344,10 @@ impl Executor {
             match text(message, "/type") {
                 "register" => return Some(Next::Reconnect(Duration::ZERO)),
                 "superseded" => return Some(Next::Reconnect(Duration::from_secs(10))),
-                "stop" | "decommission" => return Some(Next::Exit(false)),
-                "refused" if message["exit"] == true => return Some(Next::Exit(true)),
+                "stop" | "decommission" => return Some(Next::Exit(ExitCause::Requested)),
+                "refused" if message["exit"] == true => {
+                    return Some(Next::Exit(ExitCause::Unwanted));
+                }
                 "refused" => return Some(Next::Reconnect(Duration::from_secs(10))),
                 _ => {}
             }
