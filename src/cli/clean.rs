@@ -163,7 +163,12 @@ fn confirmed() -> bool {
     let _ = write!(io::stderr(), "delete all of this? [y/N] ");
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    read.is_ok() && is_yes(&answer)
+}
+
+/// Whether this line means yes; an empty one means no.
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 fn report(outcome: &Outcome) {
@@ -181,4 +186,20 @@ fn report(outcome: &Outcome) {
         complain(format_args!("left: {}: {why}", left.leftover));
     }
     say(format_args!("{} objects deleted", outcome.deleted));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-33
+    #[test]
+    fn only_a_clear_yes_deletes() {
+        for yes in ["y\n", "Y\n", "yes\n", " Yes \r\n"] {
+            assert!(is_yes(yes), "{yes:?}");
+        }
+        for no in ["", "\n", "n\n", "yep\n", "no\n"] {
+            assert!(!is_yes(no), "{no:?}");
+        }
+    }
 }

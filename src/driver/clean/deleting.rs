@@ -161,3 +161,128 @@ impl Rounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use kube::client::Body;
+    use tokio::time::Instant;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+    use crate::kubernetes::leftovers::LISTED;
+    use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme};
+
+    fn leftover(resource: &str, name: &str) -> Leftover {
+        let labels = [("app.kubernetes.io/component", "record")];
+        Leftover {
+            kind: *LISTED
+                .iter()
+                .find(|kind| kind.resource == resource)
+                .unwrap(),
+            name: name.to_owned(),
+            uid: name.into(),
+            deleting: false,
+            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            owners: Vec::new(),
+        }
+    }
+
+    fn rounds(leftovers: Vec<Leftover>) -> Rounds {
+        Rounds {
+            found: Found {
+                leftovers,
+                ..Found::default()
+            },
+            accepted: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            blind: None,
+        }
+    }
+
+    /// A cleaner whose API server never answers.
+    fn unanswered() -> Cleaner {
+        let silent = service_fn(async |_: http::Request<Body>| {
+            pending::<Result<http::Response<Body>, BoxError>>().await
+        });
+        let spec = CallsSpec {
+            namespace: "jobs".to_owned(),
+            app_id: "etl-1".into(),
+            prefix: String::new(),
+            labels: LabelScheme::default(),
+            container: String::new(),
+            check_all_containers: false,
+            request_timeout: Duration::from_secs(10),
+        };
+        Cleaner {
+            app_id: "etl-1".into(),
+            calls: Calls::new(Clients::in_process(silent, "jobs"), spec),
+        }
+    }
+
+    // spec: O-33
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_nobody_answers_ends_in_time_and_names_what_is_left() {
+        let found = Found {
+            leftovers: vec![leftover("services", "etl-driver")],
+            ..Found::default()
+        };
+        let began = Instant::now();
+        let outcome = unanswered().delete(found, Duration::from_secs(60)).await;
+        assert!(began.elapsed() <= Duration::from_secs(60));
+        assert_eq!(outcome.left[0].leftover.to_string(), "Service etl-driver");
+        let why = outcome.left[0].why.as_deref().unwrap_or_default();
+        assert!(why.contains("no answer within"), "{why}");
+        assert_eq!((outcome.deleted, outcome.exit()), (0, Exit::Unreachable));
+    }
+
+    // spec: O-33
+    #[test]
+    fn the_record_stays_while_something_cannot_be_looked_for() {
+        let mut rounds = rounds(vec![leftover("configmaps", "etl-app")]);
+        assert_eq!(rounds.due().len(), 1);
+        rounds.found.unseen.push(Unseen {
+            resource: "secrets",
+            why: "no right".to_owned(),
+        });
+        assert!(rounds.due().is_empty());
+        assert_eq!(rounds.outcome().exit(), Exit::Rights);
+    }
+
+    // spec: O-33
+    #[test]
+    fn the_exit_code_says_whether_something_is_left_and_whether_a_right_is_missing() {
+        let service = leftover("services", "etl-driver");
+        let mut terminates = service.clone();
+        terminates.deleting = true;
+        assert_eq!(rounds(vec![terminates]).outcome().exit(), Exit::Clean);
+        assert_eq!(
+            rounds(vec![service.clone()]).outcome().exit(),
+            Exit::Unreachable
+        );
+        let mut denied = rounds(vec![service.clone()]);
+        let failure = Failure::new(Kind::Rights, "no right");
+        denied.failed.insert(service.uid, failure);
+        assert_eq!(denied.outcome().exit(), Exit::Rights);
+        // An error of an object that is gone since says nothing.
+        let mut gone = rounds(Vec::new());
+        let failure = Failure::new(Kind::Rights, "no right");
+        gone.failed.insert("u".into(), failure);
+        assert_eq!(gone.outcome().exit(), Exit::Clean);
+        let mut blind = rounds(Vec::new());
+        blind.blind = Some(Failure::new(Kind::TimedOut, "no answer"));
+        assert_eq!(blind.outcome().exit(), Exit::Unreachable);
+    }
+
+    // spec: O-33
+    #[test]
+    fn a_refusal_is_final_but_not_an_outage_or_a_request_to_wait() {
+        for kind in [Kind::Rights, Kind::Admission, Kind::Invalid] {
+            assert!(is_final(&Failure::new(kind, "")), "{kind:?}");
+        }
+        for kind in [Kind::Wait, Kind::Conflict, Kind::Unreachable, Kind::Server] {
+            assert!(!is_final(&Failure::new(kind, "")), "{kind:?}");
+        }
+    }
+}
