@@ -112,13 +112,14 @@ fn modes(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// The API never listens without tokens (spec O-50).
+/// The API never listens where nobody can prove who they are (spec O-50, O-64).
 fn api(config: &Config, notes: &mut Notes) {
-    if config.api.listen.is_some() && config.api.token_file.is_none() {
+    let api = &config.api;
+    if api.listen.is_some() && api.token_file.is_none() && api.service_accounts.is_empty() {
         notes.contradict(
             &["api.token_file", "api.listen"],
             "missing, and api.listen is set",
-            "name a file: if it does not exist, it is created with a token",
+            "name a file, which is created with a token if it does not exist; or name callers in api.service_accounts",
         );
     }
 }

@@ -56,8 +56,8 @@ impl Serving {
             monitoring: Vec::new(),
             certificate,
         };
-        if let (Some(address), Some(file)) = (config.api.listen, &config.api.token_file) {
-            let server = api::Server::bind(address, file).await?;
+        if let Some(address) = config.api.listen {
+            let server = api::Server::bind(address, config.api.token_file.as_deref()).await?;
             let (routes, served) = watch::channel(None);
             serving.api = Some(Api {
                 routes,

@@ -58,7 +58,10 @@ impl Problem {
             "unauthorized",
             "the token is missing or unknown",
         )
-        .hint("send `Authorization: Bearer TOKEN` with a token of the driver's api.token_file")
+        .hint(
+            "send `Authorization: Bearer TOKEN` with a token of the driver's api.token_file, or of a service account \
+             that api.service_accounts names",
+        )
     }
 
     /// The token is refused for this reason.

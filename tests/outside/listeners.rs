@@ -116,6 +116,26 @@ fn ask(server: &str, token: &PathBuf, arguments: &[&str]) -> Output {
     command.arg("--token-file").arg(token).output().unwrap()
 }
 
+// spec: O-64, O-50
+#[test]
+fn an_api_for_service_accounts_alone_needs_no_token_file() {
+    let cluster = Cluster::any();
+    let namespace = &cluster.api.namespace;
+    let account = format!("api.service_accounts={{ \"{namespace}/default\" = \"full\" }}");
+    let mut driver = Driver::start(&cluster, 0, &["api.listen=127.0.0.1:0", &account]);
+    let server = format!("http://{}", address(&mut driver, "the API is listening"));
+    let caller = token(&cluster, "default", &format!("boatswain.dev/{namespace}/t"));
+    until("it has started", || {
+        let asked = ask(&server, &caller, &["scale", "default=1"]);
+        asked.status.success().then_some(())
+    });
+    let nobody = cluster.directory.path().join("nobody");
+    boatswain::secret::read_or_make(&nobody).unwrap();
+    let refused = ask(&server, &nobody, &["status"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("api.service_accounts"), "{said}");
+}
+
 // spec: O-64
 #[test]
 fn service_accounts_call_the_api_with_the_rights_that_they_were_given() {

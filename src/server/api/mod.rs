@@ -43,7 +43,7 @@ use crate::server::serve;
 use crate::server::tls::Tls;
 use callers::Callers;
 pub use early::standby;
-use tokens::{Current, Follower, TokensError};
+use tokens::{Current, Follower, Tokens, TokensError};
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -68,7 +68,8 @@ pub struct Server {
     listener: TcpListener,
     /// The accepted tokens.
     pub tokens: Current,
-    follower: Follower,
+    /// `None` if only service accounts may call.
+    follower: Option<Follower>,
 }
 
 #[derive(Clone)]
@@ -112,18 +113,19 @@ where
 }
 
 impl Server {
-    /// Binds the address and reads the tokens.
+    /// Binds the address and reads the tokens, if there is a file.
     ///
     /// # Errors
     ///
     /// The address cannot be bound, or the token file cannot be used.
-    pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
-        let follower = Follower::of_file(token_file)?;
+    pub async fn bind(address: SocketAddr, token_file: Option<&Path>) -> Result<Self, ApiError> {
+        let follower = token_file.map(Follower::of_file).transpose()?;
+        let tokens = follower.as_ref().map(Follower::current);
         let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "the API is listening");
         Ok(Self {
             listener,
-            tokens: follower.current(),
+            tokens: tokens.unwrap_or_else(|| Tokens::default().into()),
             follower,
         })
     }
@@ -133,7 +135,10 @@ impl Server {
     pub async fn run(self, driver: early::Routes, limits: Limits, tls: Option<Tls>) {
         let router = early::router(driver, early::alone());
         let served = serve::serve(self.listener, router, limits.unauthenticated, tls);
-        tokio::join!(served, self.follower.run());
+        match self.follower {
+            Some(follower) => drop(tokio::join!(served, follower.run())),
+            None => served.await,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub enum Right {
     Full,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tokens(Vec<(String, Right)>);
 
 impl std::fmt::Debug for Tokens {
