@@ -95,6 +95,8 @@ pub struct Keeping {
     /// The record must be read before any other call.
     must_read: bool,
     write: Write,
+    /// Executors whose end was recorded before a snapshot showed that they were bound.
+    unseen: IdSet,
     /// The next end is written no earlier.
     ends_not_before: Tick,
     /// Whether the next write is the first with an end.
@@ -166,6 +168,7 @@ impl Keeping {
             epoch: Epoch::default(),
             must_read: false,
             write: Write::Nothing,
+            unseen: IdSet::new(),
             ends_not_before: Tick::default(),
             has_new_ends: false,
             goal: Goal::Keep,
@@ -212,6 +215,7 @@ impl Keeping {
 
     /// Adds an end, to be written at once, or soon if ends were written just before.
     pub fn add_end(&mut self, end: RecordedEnd, now: Tick) {
+        self.unseen.insert(end.executor);
         self.wanted.add_end(end);
         self.has_new_ends = true;
         self.write.by(now.max(self.ends_not_before));
@@ -237,7 +241,10 @@ impl Keeping {
         made: u64,
         waits: impl Fn(ExecutorId) -> bool,
     ) {
-        let open = |id: &ExecutorId| bound.contains(*id) || waits(*id);
+        // The snapshot that these are from may be older than an end.
+        let unseen = |id: &ExecutorId| !bound.contains(*id) && !ended.contains(*id);
+        self.unseen = self.unseen.ids().filter(unseen).collect();
+        let open = |id: &ExecutorId| bound.contains(*id) || waits(*id) || self.unseen.contains(*id);
         self.wanted.reported = self.wanted.reported.ids().filter(open).collect();
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
         self.wanted.made = Some(made);

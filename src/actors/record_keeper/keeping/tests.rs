@@ -460,6 +460,12 @@ fn an_end_is_written_at_once_and_the_following_ends_together() {
     written = keeping.wanted.clone();
     keeping.answered(Answer::Got(Some(map(&written, "u1", 12))), at(9));
     assert!(keeping.has_end(id(2)) && keeping.has_end(id(3)));
-    keeping.set_intervals(IdSet::new(), IdSet::from_iter([id(3)]), 3, |_| false);
-    assert_eq!(keeping.wanted.reported, IdSet::from_iter([id(3)]));
+    let ids = |ids: &[u64]| ids.iter().map(|n| id(*n)).collect::<IdSet>();
+    // The snapshot is older than the binding of 3.
+    keeping.set_intervals(ids(&[1]), ids(&[2]), 3, |_| false);
+    assert_eq!(keeping.wanted.reported, ids(&[2, 3]));
+    keeping.set_intervals(ids(&[1, 2]), ids(&[3]), 3, |_| false);
+    assert_eq!(keeping.wanted.reported, ids(&[3]));
+    keeping.set_intervals(ids(&[1, 2, 3]), ids(&[]), 3, |_| false);
+    assert_eq!(keeping.wanted.reported, ids(&[]));
 }
