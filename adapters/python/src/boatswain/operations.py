@@ -1,0 +1,351 @@
+"""The requests of the HTTP API, and the JSON of their bodies and answers.
+
+Made by generate.py from the driver's OpenAPI document. Do not edit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+# An executor's id.
+Id = int
+
+
+PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable"]
+
+
+Reason = Literal["Exited", "OomKilled", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "NotCreated", "Missing", "Lost", "Stuck"]
+
+
+# How many executors of each profile are wanted.
+TargetMap = dict[str, int]
+
+
+# Who asks, for people: it is in logs, events and loss reasons.
+Who = str | None
+
+
+# Everyone who was named, in one of four places.
+class CommandOutcome(TypedDict):
+    # They were going already; one that was given time is hurried by a kill.
+    already_leaving: list[Id]
+    # They have something to do and were spared.
+    busy: list[Id]
+    # They go because of it.
+    leaving: list[Id]
+    targets: TargetMap
+    # There are none, or not any more.
+    unknown: list[Id]
+
+
+class Decommission(TypedDict):
+    by: NotRequired[Who]
+    executors: list[Id]
+    # Whether others take their place; their targets fall otherwise.
+    replace: NotRequired[bool | None]
+    # How long they may take, as 30s or 1h 30m; backend.decommission_timeout otherwise.
+    within: NotRequired[str | None]
+
+
+class Demand(TypedDict):
+    profiles: dict[str, dict[str, Any]]
+
+
+class End(TypedDict):
+    exit_code: NotRequired[int]
+
+
+class Ending(TypedDict):
+    # What the driver exits with, where nothing goes wrong.
+    exit_code: int
+
+
+# Something that happened. What more it has follows from its name.
+class Event(TypedDict):
+    event: Literal["began", "target-changed", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    executor: NotRequired[Id]
+    id: str
+    profile: NotRequired[str]
+    reason: NotRequired[Reason]
+    time: str
+
+
+class Executor(TypedDict):
+    # For how long this driver has known of it.
+    age_seconds: int
+    executor: Id
+    # Which start of the driver asked for it.
+    incarnation: int
+    node: NotRequired[str]
+    pod: NotRequired[str]
+    profile: str
+    session: NotRequired[Session]
+    state: Literal["requested", "unanswered", "pending", "running", "uncertain", "leaving", "ended"]
+    # What it waits for.
+    why: NotRequired[str]
+
+
+class ExecutorHistory(TypedDict):
+    events: list[Event]
+    executor: Id
+    left_out_after_the_first: int
+    now: Executor | None
+
+
+class Executors(TypedDict):
+    executors: list[Executor]
+
+
+class Held(TypedDict):
+    held: Holding
+
+
+class Hold(TypedDict):
+    by: NotRequired[Who]
+
+
+# That the executors are held, and what is wanted again when they are not.
+class Holding(TypedDict):
+    # Who asked for it; missing where the application was silent for too long.
+    by: NotRequired[str]
+    targets: TargetMap
+
+
+class Kill(TypedDict):
+    by: NotRequired[Who]
+    executors: list[Id]
+    # Whether those that have something to do are killed as well.
+    force: NotRequired[bool]
+    # Whether others take their place; their targets fall otherwise.
+    replace: NotRequired[bool]
+
+
+class Loss(TypedDict):
+    executor: Id
+    profile: str
+    reason: Reason
+    time: str
+    why: str
+
+
+# A profile by the keys of [profiles.NAME] in the configuration. It is kept in the application record, a
+# ConfigMap: no place for secrets.
+class NewProfile(TypedDict):
+    executors: NotRequired[int]
+    image: NotRequired[str]
+    memory: NotRequired[str]
+
+
+class Problem(TypedDict):
+    # What it is, in one word.
+    code: str
+    # Where in the request it is.
+    field: NotRequired[str]
+    # What to do about it.
+    hint: NotRequired[str]
+    # What it is, for people.
+    message: str
+
+
+class Profile(TypedDict):
+    # How many are on their way out; they do not count.
+    leaving: int
+    # That no more are asked for, though they are wanted, or one at a time.
+    paused: NotRequired[dict[str, Any]]
+    # How many have a pod that does not run yet.
+    pending: int
+    # How many have an account with the driver.
+    registered: int
+    # How many were asked for and have no pod yet.
+    requested: int
+    running: int
+    # How many are wanted.
+    target: int
+    # How many were asked for without an answer.
+    unanswered: int
+    # Of how many it cannot be told at the moment whether they run.
+    uncertain: int
+    waiting_for: list[dict[str, Any]]
+
+
+# What an executor that has registered says of itself.
+class Session(TypedDict):
+    # Where the application reaches it.
+    address: NotRequired[str]
+    attributes: NotRequired[dict[str, str]]
+    # How many of its slots have work; null if it has not said.
+    busy_slots: int | None
+    heard_seconds_ago: int
+    log_url: NotRequired[str]
+    # Its own figures.
+    metrics: NotRequired[dict[str, float]]
+    # Its number.
+    session: int
+    # How many pieces of work it does at a time.
+    slots: int
+    state: Literal["connected", "asking", "disabled"]
+
+
+class Status(TypedDict):
+    # Whether the driver has taken over, and knows what is there.
+    adopted: bool
+    # The application's id.
+    app: str
+    # That the driver has reason to doubt itself, and gives nobody up.
+    degraded: NotRequired[dict[str, Any]]
+    held: NotRequired[Holding]
+    # Which start of the driver this is.
+    incarnation: int
+    # The executors that ended last, the newest first.
+    losses: list[Loss]
+    profiles: dict[str, Profile]
+    # Whether the application may begin.
+    ready: bool
+    time: str
+
+
+class Target(TypedDict):
+    executors: int
+
+
+class Targets(TypedDict):
+    targets: TargetMap
+
+
+class Wanted(TypedDict):
+    wanted: TargetMap
+
+
+def segment(value: Any) -> str:
+    """A value as one segment of a path."""
+    return quote(str(value), safe="")
+
+
+class Operations:
+    """Requests that wait for their answers."""
+
+    def _call(self, method: str, path: str, body: Any) -> Any:
+        raise NotImplementedError
+
+    def end(self, *, exit_code: int | None = None) -> Ending:
+        """Ends the application; the driver exits with its code"""
+        return self._call("POST", "/v1/application/end", {"exit_code": exit_code})
+
+    def hand_over(self) -> Ending:
+        """Ends this driver and leaves the executors to its successor"""
+        return self._call("POST", "/v1/application/hand-over", {})
+
+    def hold(self, *, by: Who | None = None) -> Held:
+        """Decommissions all executors, and keeps the targets for a later resume"""
+        return self._call("POST", "/v1/application/hold", {"by": by})
+
+    def resume(self) -> Targets:
+        """Restores the targets from before the hold"""
+        return self._call("POST", "/v1/application/resume", {})
+
+    def demand(self, profiles: dict[str, dict[str, Any]]) -> Wanted:
+        """Reports the demand, for autoscaling"""
+        return self._call("POST", "/v1/demand", {"profiles": profiles})
+
+    def executors(self) -> Executors:
+        """The executors that live"""
+        return self._call("GET", "/v1/executors", None)
+
+    def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
+        """Decommissions executors: they finish their work and exit"""
+        return self._call("POST", "/v1/executors/decommission", {"executors": executors, "by": by, "replace": replace, "within": within})
+
+    def kill(self, executors: list[Id], *, by: Who | None = None, force: bool | None = None, replace: bool | None = None) -> CommandOutcome:
+        """Kills executors"""
+        return self._call("POST", "/v1/executors/kill", {"executors": executors, "by": by, "force": force, "replace": replace})
+
+    def executor(self, id: Id) -> ExecutorHistory:
+        """The history of a live executor, or of one of the last 1,000 that ended"""
+        return self._call("GET", f"/v1/executors/{segment(id)}", None)
+
+    def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
+        """Adds a profile; an existing one cannot be changed"""
+        return self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
+
+    def status(self) -> Status:
+        """The driver's state: targets, executors by state, what they wait for, the last losses"""
+        return self._call("GET", "/v1/status", None)
+
+    def targets(self) -> Targets:
+        """How many executors are wanted"""
+        return self._call("GET", "/v1/targets", None)
+
+    def put_targets(self, targets: TargetMap) -> Targets:
+        """Sets the targets of all named profiles, or of none if one is invalid"""
+        return self._call("PUT", "/v1/targets", {"targets": targets})
+
+    def put_target(self, profile: str, executors: int) -> Targets:
+        """Sets the target of one profile"""
+        return self._call("PUT", f"/v1/targets/{segment(profile)}", {"executors": executors})
+
+
+class AsyncOperations:
+    """Requests to await."""
+
+    async def _call(self, method: str, path: str, body: Any) -> Any:
+        raise NotImplementedError
+
+    async def end(self, *, exit_code: int | None = None) -> Ending:
+        """Ends the application; the driver exits with its code"""
+        return await self._call("POST", "/v1/application/end", {"exit_code": exit_code})
+
+    async def hand_over(self) -> Ending:
+        """Ends this driver and leaves the executors to its successor"""
+        return await self._call("POST", "/v1/application/hand-over", {})
+
+    async def hold(self, *, by: Who | None = None) -> Held:
+        """Decommissions all executors, and keeps the targets for a later resume"""
+        return await self._call("POST", "/v1/application/hold", {"by": by})
+
+    async def resume(self) -> Targets:
+        """Restores the targets from before the hold"""
+        return await self._call("POST", "/v1/application/resume", {})
+
+    async def demand(self, profiles: dict[str, dict[str, Any]]) -> Wanted:
+        """Reports the demand, for autoscaling"""
+        return await self._call("POST", "/v1/demand", {"profiles": profiles})
+
+    async def executors(self) -> Executors:
+        """The executors that live"""
+        return await self._call("GET", "/v1/executors", None)
+
+    async def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
+        """Decommissions executors: they finish their work and exit"""
+        return await self._call("POST", "/v1/executors/decommission", {"executors": executors, "by": by, "replace": replace, "within": within})
+
+    async def kill(self, executors: list[Id], *, by: Who | None = None, force: bool | None = None, replace: bool | None = None) -> CommandOutcome:
+        """Kills executors"""
+        return await self._call("POST", "/v1/executors/kill", {"executors": executors, "by": by, "force": force, "replace": replace})
+
+    async def executor(self, id: Id) -> ExecutorHistory:
+        """The history of a live executor, or of one of the last 1,000 that ended"""
+        return await self._call("GET", f"/v1/executors/{segment(id)}", None)
+
+    async def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
+        """Adds a profile; an existing one cannot be changed"""
+        return await self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
+
+    async def status(self) -> Status:
+        """The driver's state: targets, executors by state, what they wait for, the last losses"""
+        return await self._call("GET", "/v1/status", None)
+
+    async def targets(self) -> Targets:
+        """How many executors are wanted"""
+        return await self._call("GET", "/v1/targets", None)
+
+    async def put_targets(self, targets: TargetMap) -> Targets:
+        """Sets the targets of all named profiles, or of none if one is invalid"""
+        return await self._call("PUT", "/v1/targets", {"targets": targets})
+
+    async def put_target(self, profile: str, executors: int) -> Targets:
+        """Sets the target of one profile"""
+        return await self._call("PUT", f"/v1/targets/{segment(profile)}", {"executors": executors})

@@ -1,0 +1,133 @@
+"""Dask clusters: real schedulers, workers and drivers."""
+
+import asyncio
+import os
+import random
+import sys
+import threading
+import time
+
+import dask.array as da
+import dask.bag as db
+import pytest
+from conftest import kill_one, processes, until
+from distributed import Client
+
+import boatswain
+from boatswain.dask import BoatswainCluster
+
+SEED = 20260101
+
+
+def part_of(cluster):
+    """What only the command lines of this cluster's workers have."""
+    return cluster._profile + "-"
+
+
+@pytest.fixture
+def cluster():
+    with BoatswainCluster(n_workers=2) as cluster:
+        yield cluster
+        part = part_of(cluster)
+    assert not processes(part), "workers were left behind"
+
+
+def test_workers_are_scaled_up_and_down(cluster):
+    cluster.wait_for_workers(2)
+    cluster.scale(4)
+    cluster.wait_for_workers(4)
+    assert len(cluster.plan) == 4
+    cluster.scale(1)
+    until("one is left", lambda: len(cluster.observed) == 1)
+    until("one process is left", lambda: len(processes(part_of(cluster))) == 1)
+    assert "Workers: 1<" in cluster._scaling_status()
+    assert "BoatswainCluster" in repr(cluster)
+
+
+def test_what_a_worker_holds_moves_before_it_goes(cluster, caplog):
+    caplog.set_level("INFO")
+    with cluster.get_client() as client:
+        cluster.wait_for_workers(2)
+        held = client.scatter(list(range(200)))
+        victim = sorted(cluster.observed)[0]
+        cluster.scale_down([victim])
+        until("it is gone", lambda: victim not in cluster.observed)
+        # Nothing was computed, so nothing could be computed again.
+        assert sum(client.gather(held)) == sum(range(200))
+        # The scheduler's own log.
+        moved, retired, removed = ("keys are being moved away", "Retired worker", "Remove worker")
+        assert caplog.text.index(moved) < caplog.text.index(retired) < caplog.text.index(removed)
+    assert "executor" in cluster.get_logs()["boatswain"]
+
+
+def test_a_worker_that_is_lost_is_replaced(cluster):
+    cluster.wait_for_workers(2)
+    before = cluster.observed
+    kill_one(part_of(cluster), random.Random(SEED))
+    until("another one joined", lambda: len(cluster.observed) == 2 and cluster.observed != before)
+    until("its end is told", lambda: "exit 137" in cluster.get_logs()["Cluster"])
+
+
+def test_an_operators_decommission_moves_the_data_too(cluster):
+    with cluster.get_client() as client:
+        cluster.wait_for_workers(2)
+        held = client.scatter(list(range(200)))
+        victim = sorted(cluster.observed)[0]
+        id = int(victim.rsplit("-", 1)[1])
+        local = cluster._local
+        with boatswain.Client(local.server, token_file=local.token_file) as operator:
+            operator.decommission([id], replace=True, by="operator")
+        until("it is gone", lambda: victim not in cluster.observed)
+        assert sum(client.gather(held)) == sum(range(200))
+        cluster.wait_for_workers(2)
+
+
+@pytest.mark.parametrize("kind", ["array", "bag"])
+def test_adaptive_jobs_are_right_while_workers_are_killed(cluster, kind):
+    rng = random.Random(SEED)
+    print("seed", SEED)
+    done = threading.Event()
+
+    def killer():
+        while not done.wait(2 + 2 * rng.random()):
+            kill_one(part_of(cluster), rng)
+
+    # A task is given up after four losses of its worker; so many can meet one task here.
+    with cluster.get_client() as client:
+        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 100))
+        cluster.adapt(minimum=1, maximum=12, interval="200ms", target_duration="500ms")
+        thread = threading.Thread(target=killer)
+        thread.start()
+        try:
+            if kind == "array":
+                x = da.arange(2_000_000, chunks=50_000)
+                slow = x.map_blocks(lambda block: (time.sleep(0.3), block)[1], dtype=x.dtype)
+                assert slow.sum().compute() == sum(range(2_000_000))
+            else:
+                bag = db.from_sequence(range(200), npartitions=40)
+                squares = bag.map(lambda number: (time.sleep(0.05), number * number)[1])
+                assert squares.sum().compute() == sum(number * number for number in range(200))
+        finally:
+            done.set()
+            thread.join()
+        until("idle workers are retired", lambda: len(cluster.observed) <= 1, 90)
+
+
+def test_a_driver_that_runs_already_and_an_event_loop_of_ones_own(local):
+    async def run():
+        options = {"host": "127.0.0.1"}
+        async with BoatswainCluster(
+            local.server,
+            token_file=local.token_file,
+            profile={"command": [sys.executable, "-m", "dask", "worker"], "env": {"GREETING": "hello"}},
+            scheduler_options=options,
+            n_workers=1,
+            asynchronous=True,
+        ) as cluster:
+            async with Client(cluster, asynchronous=True) as client:
+                greeting = client.submit(lambda: os.environ["GREETING"])
+                assert await greeting == "hello"
+
+    asyncio.run(run())
+    with boatswain.Client(local.server, token_file=local.token_file) as driver:
+        until("no worker is left", lambda: driver.executors()["executors"] == [])
