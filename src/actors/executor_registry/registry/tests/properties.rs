@@ -99,7 +99,8 @@ proptest! {
         let settings = Settings { registration_timeout: timeout, ..settings() };
         let mut world = World::new(settings, 6);
         for step in &steps {
-            let heard: Vec<_> = world.registry.accounts().map(|(id, a)| (id, a.last_sign)).collect();
+            let accounts = world.registry.accounts();
+            let heard: Vec<_> = accounts.map(|(id, a)| (id, a.last_sign, a.is_disabled())).collect();
             let doubted = world.registry.doubt().is_some();
             world.take();
             take(&mut world, step);
@@ -119,11 +120,11 @@ proptest! {
             prop_assert!(registry.connections.len() <= 8);
             prop_assert!(registry.orders.len() <= 6 + 6);
             for effect in &world.effects {
-                let Effect::Retire(given_up, why) = effect else { continue };
+                let Effect::Retire(given_up, _) = effect else { continue };
                 prop_assert!(matches!(step, Step::Pass(..)), "{given_up} at {step:?}");
-                if let Some((_, sign)) = heard.iter().find(|(id, _)| id == given_up) {
+                if let Some((_, sign, is_disabled)) = heard.iter().find(|(id, ..)| id == given_up) {
                     let silent = world.now().since(*sign);
-                    let least = if *why == Why::Disconnected { LOSS } else { TIMEOUT };
+                    let least = if *is_disabled { LOSS } else { TIMEOUT };
                     prop_assert!(silent >= Duration::from_millis(least), "{given_up} after {silent:?}");
                 }
                 let ended = world.effects.contains(&Effect::Recovered);
