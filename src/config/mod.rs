@@ -51,7 +51,7 @@ pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
 };
-pub use policy::{Allocation, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
+pub use policy::{Allocation, Keep, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
 pub use profile::{
     DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
     Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,

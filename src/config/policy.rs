@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::declare::{choice, section};
 use super::kinds::{Flag, Whole, one_of, span};
-use super::sections::{DAY, HOUR, ms, secs};
+use super::sections::{DAY, HOUR, YEAR, ms, secs};
 use super::strategy::{Gang, GangKind, Strategy};
 
 section! {
@@ -80,6 +80,18 @@ section! {
     }
 }
 
+choice! {
+    /// Whose pods are kept after the executor has ended (spec O-77).
+    #[derive(Default)]
+    pub enum Keep {
+        #[default]
+        None = "none",
+        /// Those of ends that are failures.
+        Failed = "failed",
+        All = "all",
+    }
+}
+
 section! {
     /// `[lifecycle]`: what is done about executors that end.
     pub struct Lifecycle {
@@ -88,9 +100,12 @@ section! {
         /// How many changes may wait for a round before the changes of each executor are merged
         /// into one (spec S-23).
         pub max_buffered: u32 = value(Whole(1..=10_000_000)) or 10_000;
-        /// Whether finished pods are deleted. Otherwise they are kept and labelled inactive (spec
-        /// L-2).
-        pub delete_on_termination: bool = value(Flag) or true;
+        /// Which finished pods are kept, labelled inactive. The others are deleted (spec L-2).
+        pub keep: Keep = value(one_of()) or Keep::default();
+        /// How many pods are kept. The oldest are deleted beyond that (spec O-77).
+        pub keep_most: u32 = value(Whole(1..=10_000)) or 100;
+        /// How long a pod is kept (spec O-77).
+        pub keep_for: Duration = value(span(secs(1)..=YEAR)) or DAY;
         /// Whether the failure of any container makes the executor fail (spec E-12).
         pub check_all_containers: bool = value(Flag) or true;
     }

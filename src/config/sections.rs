@@ -24,6 +24,7 @@ pub(super) const fn secs(n: u64) -> Duration {
 
 pub(super) const HOUR: Duration = secs(3600);
 pub(super) const DAY: Duration = secs(24 * 3600);
+pub(super) const YEAR: Duration = secs(365 * 24 * 3600);
 
 section! {
     /// `[app]`: the application that the executors belong to.

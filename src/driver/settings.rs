@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::autoscaler::scaler;
-use crate::actors::lifecycle_manager::pending_actions;
+use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::Kept;
@@ -144,7 +144,15 @@ pub(super) fn lifecycle_settings(
     adoption_grace: Option<Duration>,
 ) -> pending_actions::Settings {
     pending_actions::Settings {
-        delete_on_termination: lifecycle.delete_on_termination,
+        keep: kept::Policy {
+            which: match lifecycle.keep {
+                config::Keep::None => kept::Which::None,
+                config::Keep::Failed => kept::Which::Failed,
+                config::Keep::All => kept::Which::All,
+            },
+            most: lifecycle.keep_most as usize,
+            longest: lifecycle.keep_for,
+        },
         max_in_flight: allocation.max_in_flight as usize,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         creation_timeout: allocation.creation_timeout,

@@ -8,6 +8,9 @@ pub const DELETION_COST: &str = "boatswain.dev/deletion-cost";
 /// The annotation of a pod whose executor drains: it finishes its work, then terminates (spec L-12).
 pub const DRAINING: &str = "boatswain.dev/draining";
 
+/// The annotation of a kept pod with the time since when it is kept (spec O-77).
+pub const KEPT_SINCE: &str = "boatswain.dev/kept-since";
+
 /// The annotation by which Kubernetes chooses the pods of a Deployment to delete (spec A-81).
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -78,6 +81,15 @@ impl LabelScheme {
         let keys = self.keys();
         format!(
             "{}={app_id},{}={EXECUTOR_ROLE},{}!={INACTIVE}",
+            keys.app_id, keys.role, keys.inactive
+        )
+    }
+
+    /// The label selector of an application's kept pods (spec O-77).
+    pub fn kept_selector(self, app_id: &AppId) -> String {
+        let keys = self.keys();
+        format!(
+            "{}={app_id},{}={EXECUTOR_ROLE},{}={INACTIVE}",
             keys.app_id, keys.role, keys.inactive
         )
     }

@@ -4,6 +4,7 @@
 
 mod disruption_budgets;
 mod drains;
+mod kept_pods;
 mod kubernetes_events;
 mod lease;
 mod outage;

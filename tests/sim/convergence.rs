@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::checks::{IMAGE_TIMEOUT, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
+use crate::kept;
 use crate::network::LONGEST_LINE_DELAY;
 use crate::network_conditions::{LONGEST_DELAY, RequestFault};
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
@@ -97,7 +98,7 @@ pub fn time_limit(script: &Script) -> Duration {
         limit += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         limit += config.backend.decommission_timeout + removed + runs;
     }
-    limit += claims::extra_time(config);
+    limit += claims::extra_time(config) + kept::extra_time(config);
     limit += sets::extra_time(script);
     // Requests and watch lines in flight when the faults end still arrive.
     limit += 4 * config.cluster.request_timeout + LONGEST_LINE_DELAY;
@@ -225,6 +226,7 @@ impl World {
         let app = text(record, "/data/app-id").to_owned();
         let record = text(record, "/metadata/uid");
         claims::check_owners(&state, &self.script.config, &app, record)?;
+        kept::check_converged(&state, &self.script.config, &app)?;
         self.app_id.clone_from(&app);
         let of_sets = self.script.is_of_sets();
         if of_sets {

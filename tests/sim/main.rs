@@ -30,6 +30,7 @@ mod drains;
 mod drivers;
 mod exits;
 mod faults;
+mod kept;
 mod lease;
 mod memory;
 mod neighbours;

@@ -280,6 +280,7 @@ impl Script {
         let size = Size::draw(rng);
         let mut config = settings::config(rng, &size);
         settings::rare(seed, &mut config);
+        crate::kept::draw(seed, &mut config);
         let pace = settings::pace(rng);
         settings::extras(seed, &mut config, &pace);
         crate::claims::draw(seed, &mut config);

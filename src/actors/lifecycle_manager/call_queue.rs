@@ -17,6 +17,10 @@ pub enum Subject {
     Executor(ExecutorId),
     /// An orphan pod (spec E-3).
     OrphanPod(PodUid),
+    /// A kept pod that is kept no longer (spec O-77).
+    KeptPod(PodUid),
+    /// All pods that earlier drivers kept.
+    KeptPods,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum PodCall {
     },
     /// Look the executor up by its pod's name (spec E-10, A-14).
     LookUp(ExecutorId),
+    /// List the pods that earlier drivers kept (spec O-77).
+    ListKept,
 }
 
 #[derive(Debug)]
@@ -101,6 +107,16 @@ impl CallQueue {
 
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// The call that waits or is in flight for this subject.
+    pub fn pending(&self, subject: &Subject) -> Option<&PodCall> {
+        self.open.get(subject)?.pod_call.as_ref()
+    }
+
+    /// Whether a call for this subject waits or is in flight.
+    pub fn has(&self, subject: &Subject) -> bool {
+        self.open.contains_key(subject)
     }
 
     /// When the next call is due; `None` if a call in flight must end first.

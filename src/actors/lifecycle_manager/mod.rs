@@ -7,6 +7,7 @@
 
 pub mod call_queue;
 pub mod going;
+pub mod kept;
 pub mod messages;
 pub mod pending_actions;
 
@@ -26,7 +27,7 @@ use crate::actors::snapshot_store::messages::{
 use crate::clock::Clock;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::draining;
-use crate::kubernetes::labels::{INACTIVE, LabelScheme};
+use crate::kubernetes::labels::{INACTIVE, KEPT_SINCE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
@@ -35,6 +36,7 @@ use crate::model::{Ending, Epoch, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use call_queue::{PodCall, Subject};
+use kept::KeptPod;
 use messages::{Instruct, Report};
 use pending_actions::{Action, PendingActions};
 
@@ -110,7 +112,31 @@ impl LifecycleManager {
         }
     }
 
+    /// Takes over what earlier drivers kept (spec O-77).
+    fn list_kept(&self, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        let listed = async move { calls.list_kept_pods().await };
+        let listed = listed.into_actor(self).map(|answer, this, _| {
+            let answer = answer.map(|pods| {
+                let now = this.clock.now();
+                let pods = pods.into_iter().map(|pod| KeptPod {
+                    uid: pod.uid,
+                    name: pod.name,
+                    since: pod.since,
+                    executor: None,
+                });
+                this.pending_actions.inherit_kept(pods.collect(), now);
+                Vec::new()
+            });
+            this.answered(&Subject::KeptPods, answer, None);
+        });
+        ctx.spawn(listed);
+    }
+
     fn call(&self, subject: Subject, pod_call: PodCall, ctx: &mut Context<Self>) {
+        if pod_call == PodCall::ListKept {
+            return self.list_kept(ctx);
+        }
         let (calls, epoch, now) = (self.calls.clone(), self.epoch, self.clock.now());
         let sent = now.tick;
         let labels = self.labels;
@@ -146,6 +172,7 @@ impl LifecycleManager {
                     let patch = json!({"metadata": {
                         "uid": uid.as_str(),
                         "labels": {labels.keys().inactive: INACTIVE},
+                        "annotations": {KEPT_SINCE: now.wall.to_string()},
                     }});
                     let Some(pod) = calls.patch_pod(&name, &patch).await? else {
                         return Ok(vec![News::DeleteFoundNothing { uid, name }]);
@@ -161,6 +188,7 @@ impl LifecycleManager {
                     }
                     Ok(news)
                 }
+                PodCall::ListKept => Ok(Vec::new()),
                 PodCall::LookUp(id) => {
                     let found = match calls.get_pod(&looked_up).await? {
                         Some(pod) => Found::Pod(pod),

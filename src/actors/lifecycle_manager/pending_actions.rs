@@ -14,19 +14,23 @@ use crate::model::executor::How;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
+    Batch, Ending, Entry, Epoch, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State,
+    Tick,
 };
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::call_queue::{CallQueue, PodCall, Subject};
 use super::going;
+use super::kept::{self, KeptPods};
 use super::messages::{Instruct, Order};
+
+mod keeping;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Whether finished pods are deleted; otherwise they are kept and labelled inactive (spec L-2).
-    pub delete_on_termination: bool,
+    /// Which finished pods are kept and labelled inactive, instead of deleted (spec L-2, O-77).
+    pub keep: kept::Policy,
     /// The most concurrent calls (spec L-11).
     pub max_in_flight: usize,
     /// How long the server may take to commit a request (spec A-11).
@@ -58,6 +62,9 @@ pub struct PendingActions {
     /// Whether the whole first snapshot after adoption was read.
     begun: bool,
     queue: CallQueue,
+    kept: KeptPods,
+    /// The epoch whose kept pods were asked for.
+    kept_listed: Option<Epoch>,
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
@@ -80,6 +87,8 @@ impl PendingActions {
             settings,
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
+            kept: KeptPods::new(settings.keep),
+            kept_listed: None,
             reporting: BTreeSet::new(),
             corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
@@ -91,7 +100,7 @@ impl PendingActions {
     /// Takes O(changes), and O(log) for each call (spec L-6).
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
         let latest = batch.latest();
-        let now = now.tick;
+        let (wall, now) = (now.wall, now.tick);
         let mut actions = Vec::new();
         // Before adoption it is unknown to which executor a pod belongs.
         if !latest.adopted {
@@ -111,10 +120,13 @@ impl PendingActions {
                 self.orphan(uid.clone(), latest, now);
             }
         }
+        self.list_kept(latest.epoch, now);
         let ended = as_they_ended(batch);
         for id in ids {
             self.executor(id, latest, ended.get(&id), now, &mut actions);
+            self.keep(id, Now::new(now, wall));
         }
+        self.delete_kept(now);
         let calls = self.queue.due(now);
         actions.extend(calls.map(|(subject, pod_call)| Action::Call(subject, pod_call)));
         actions
@@ -163,6 +175,9 @@ impl PendingActions {
 
     /// A call was answered or failed. The store has been informed already.
     pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
+        if succeeded && matches!(subject, Subject::KeptPod(_) | Subject::KeptPods) {
+            self.queue.set(subject.clone(), None, now);
+        }
         self.queue.answered(subject, succeeded, now);
     }
 
@@ -305,14 +320,15 @@ impl PendingActions {
             if settled || planted::is(Planted::DeadLeftLying) {
                 return None;
             }
-            let pod_call = if self.settings.delete_on_termination {
+            let failed = entry.end.as_ref().is_some_and(|end| end.failure);
+            let pod_call = if self.settings.keep.keeps(failed) {
+                PodCall::MarkInactive { name, uid }
+            } else {
                 PodCall::Delete {
                     name,
                     uid,
                     grace: None,
                 }
-            } else {
-                PodCall::MarkInactive { name, uid }
             };
             return Some((pod_call, None));
         }

@@ -20,6 +20,8 @@ pub(super) enum Form {
     List,
     /// `NAME:KEY` of a Secret.
     SecretKey,
+    /// Whether finished pods are deleted.
+    Deleted,
     /// The name of a policy for rolling replacement.
     RollPolicy,
     /// A summand of the executor's memory.
@@ -38,8 +40,8 @@ pub(super) enum Use {
 }
 
 use Form::{
-    Count, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds, SecretKey, Share,
-    Text,
+    Count, Deleted, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds, SecretKey,
+    Share, Text,
 };
 use Use::{To, Unused};
 
@@ -119,7 +121,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.allocation.maximum", To("app.max_executors", Count)),
     ("spark.kubernetes.allocation.pods.allocator", To("allocation.strategy", Text)),
     ("spark.kubernetes.executor.eventProcessingInterval", To("lifecycle.interval", Millis)),
-    ("spark.kubernetes.executor.deleteOnTermination", To("lifecycle.delete_on_termination", Flag)),
+    ("spark.kubernetes.executor.deleteOnTermination", To("lifecycle.keep", Deleted)),
     ("spark.kubernetes.executor.checkAllContainers", To("lifecycle.check_all_containers", Flag)),
     // Application, sessions, claims, autoscaling.
     ("spark.scheduler.minRegisteredResourcesRatio", To("app.min_registered_ratio", Share)),

@@ -140,6 +140,10 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
             let flag: bool = value.to_ascii_lowercase().parse().ok()?;
             flag.to_string()
         }
+        Form::Deleted => match value.to_ascii_lowercase().parse().ok()? {
+            true => quoted("none"),
+            false => quoted("all"),
+        },
         Form::Count => value.parse::<u64>().ok()?.to_string(),
         Form::Millis => span(Duration::from_millis(1))?,
         Form::Seconds => span(Duration::from_secs(1))?,
@@ -167,7 +171,7 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
 fn name_of(form: Form) -> &'static str {
     match form {
         Form::Text => "a text",
-        Form::Flag => "true or false",
+        Form::Flag | Form::Deleted => "true or false",
         Form::Count => "a whole number",
         Form::Millis | Form::Seconds => "a duration as Spark writes it",
         Form::Memory => "a size as Spark writes it",

@@ -7,6 +7,7 @@ mod controllers;
 mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod kept;
 mod leases;
 mod leftovers;
 mod lines;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use boatswain::config::{Auth, Config, FailureAction, FailureRule, Gang, Profile, ScaleDown};
+use boatswain::config::{Auth, Config, FailureAction, FailureRule, Gang, Keep, Profile, ScaleDown};
 use boatswain::model::{AppId, LossClass, ProfileName};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -75,7 +75,9 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
         allocation.interval = ms(rng, 1_000..10_000);
         config.lifecycle.interval = ms(rng, 1_000..10_000);
     }
-    config.lifecycle.delete_on_termination = rng.random_bool(0.7);
+    if rng.random_bool(0.3) {
+        config.lifecycle.keep = Keep::All;
+    }
     config.lifecycle.check_all_containers = rng.random_bool(0.8);
     config.lifecycle.max_buffered = if rng.random_bool(0.2) { 2 } else { 10_000 };
     config.failures.stable_after = ms(rng, 1_000..20_000);

@@ -3,12 +3,14 @@
 mod calls;
 mod ends;
 mod going;
+mod keeping;
 mod look_ups;
 mod overdue;
 
 use rand::SeedableRng;
 
 use super::*;
+use crate::actors::lifecycle_manager::kept::{Policy, Which};
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, Found, News, Outcome};
@@ -20,7 +22,7 @@ const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn settings() -> Settings {
     Settings {
-        delete_on_termination: true,
+        keep: Policy::NONE,
         max_in_flight: 32,
         server_timeout: SERVER_TIMEOUT,
         creation_timeout: CREATION_TIMEOUT,
@@ -53,6 +55,7 @@ enum Call {
     Label(u64),
     MarkDraining(u64),
     LookUp(u64),
+    ListKept,
 }
 
 impl Manager {
@@ -175,6 +178,7 @@ fn short(subject: &Subject, pod_call: &PodCall) -> Call {
         (Subject::Executor(id), PodCall::MarkDraining { .. }) => Call::MarkDraining(id.get()),
         (Subject::Executor(id), PodCall::MarkInactive { .. }) => Call::Label(id.get()),
         (Subject::Executor(_), PodCall::LookUp(id)) => Call::LookUp(id.get()),
+        (Subject::KeptPods, PodCall::ListKept) => Call::ListKept,
         other => panic!("a orphan is deleted, nothing else: {other:?}"),
     }
 }

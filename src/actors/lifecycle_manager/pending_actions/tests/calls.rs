@@ -148,31 +148,6 @@ fn nothing_is_deleted_before_adoption() {
     assert_eq!(manager.rounds(), []);
 }
 
-// spec: L-2, E-9
-#[test]
-fn a_kept_pod_is_labelled_once_and_never_read_again() {
-    let settings = Settings {
-        delete_on_termination: false,
-        ..settings()
-    };
-    let mut manager = Manager::with(settings, Scenario::new(&[("default", 9)]));
-    manager.start(1);
-    manager.scenario.exits(1, 0);
-    assert_eq!(manager.rounds(), [Call::Label(1)]);
-    manager.answer(false);
-    assert_eq!(manager.seconds(1), [(1, Call::Label(1))]);
-    let uid = "u1".into();
-    manager.scenario.tell(News::Inactive { id: id(1), uid });
-    manager.answer(true);
-    let kept = manager.scenario.pod(1);
-    assert_eq!(manager.seconds(10), []);
-    assert!(manager.scenario.entry(1).is_none());
-    manager.scenario.see(kept);
-    assert_eq!(manager.seconds(60), []);
-    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
-    assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
-}
-
 // spec: L-6
 #[test]
 fn a_round_without_changes_does_nothing_and_one_change_concerns_one_executor() {

@@ -40,7 +40,7 @@ impl World {
         let mut driver = Driver::new(&[("a", 3), ("b", 2)]);
         let manager = driver.scenario.subscribe();
         let settings = pending_actions::Settings {
-            delete_on_termination: true,
+            keep: crate::actors::lifecycle_manager::kept::Policy::NONE,
             max_in_flight: 8,
             server_timeout: SERVER_TIMEOUT,
             adoption_grace: None,
@@ -222,7 +222,7 @@ impl World {
                 })
             }
             _ if !works => None,
-            PodCall::MarkInactive { .. } | PodCall::MarkDraining { .. } => {
+            PodCall::MarkInactive { .. } | PodCall::MarkDraining { .. } | PodCall::ListKept => {
                 panic!("pods are deleted here, and not drained")
             }
             PodCall::Delete { name, uid, .. } => {

@@ -1,0 +1,58 @@
+//! Pending actions on kept pods (spec O-77).
+
+use std::sync::Arc;
+
+use super::PendingActions;
+use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
+use crate::actors::lifecycle_manager::kept::{KeptPod, Which};
+use crate::model::{Epoch, ExecutorId, Now, Tick};
+
+impl PendingActions {
+    /// Asks for the pods that earlier drivers kept. A server that is restored from a backup may have pods again that
+    /// were deleted.
+    pub(super) fn list_kept(&mut self, epoch: Epoch, now: Tick) {
+        let keeps = self.settings.keep.which != Which::None;
+        if keeps && self.kept_listed.replace(epoch) != Some(epoch) {
+            self.queue
+                .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
+        }
+    }
+
+    /// Takes over the pods that earlier drivers kept (spec O-77).
+    pub fn inherit_kept(&mut self, pods: Vec<KeptPod>, now: Now) {
+        for pod in pods {
+            self.kept.add(pod, now);
+        }
+    }
+
+    /// Counts a pod as kept from when it is to be labelled, so that no lost answer hides it.
+    pub(super) fn keep(&mut self, id: ExecutorId, now: Now) {
+        if let Some(PodCall::MarkInactive { name, uid }) =
+            self.queue.pending(&Subject::Executor(id))
+        {
+            let pod = KeptPod {
+                uid: uid.clone(),
+                name: Arc::clone(name),
+                since: now.wall,
+                executor: Some(id),
+            };
+            self.kept.add(pod, now);
+        }
+    }
+
+    /// Deletes what is kept no longer, but not before its label is settled: one call for each pod.
+    pub(super) fn delete_kept(&mut self, now: Tick) {
+        let queue = &self.queue;
+        let labelled = |id| !queue.has(&Subject::Executor(id));
+        for pod in self.kept.take_surplus(labelled, now) {
+            let (name, uid) = (pod.name, pod.uid);
+            let subject = Subject::KeptPod(uid.clone());
+            let delete = PodCall::Delete {
+                name,
+                uid,
+                grace: None,
+            };
+            self.queue.set(subject, Some((delete, None)), now);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The list of kept pods (spec O-77).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::Method;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Calls;
+use super::transport::{self, Call, LIST_LIMIT, Query, garbage};
+use crate::kubernetes::decode::PodReader;
+use crate::kubernetes::labels::KEPT_SINCE;
+use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::wire::ListWire;
+use crate::model::ids::id_in_pod_name;
+use crate::model::{ExecutorId, PodUid};
+
+const PAGE: &str = "500";
+
+/// A pod that a driver has kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub uid: PodUid,
+    pub name: Arc<str>,
+    pub since: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct PodWire<'a> {
+    #[serde(borrow)]
+    metadata: MetaWire<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaWire<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    uid: Cow<'a, str>,
+    deletion_timestamp: Option<Cow<'a, str>>,
+    labels: Option<BTreeMap<String, Cow<'a, str>>>,
+    annotations: Option<BTreeMap<String, Cow<'a, str>>>,
+}
+
+impl Calls {
+    /// Lists the application's kept pods that are not being deleted, in their most recent state. Pods that
+    /// no driver of the application kept are left out, whatever their labels.
+    ///
+    /// # Errors
+    /// If a page cannot be read.
+    pub async fn list_kept_pods(&self) -> Result<Vec<Kept>, Failure> {
+        let reader = &self.at.reader;
+        let selector = reader.labels.kept_selector(&reader.app_id);
+        let mut pods = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut query = Query::default()
+                .with("labelSelector", &selector)
+                .with("limit", PAGE);
+            if let Some(token) = &token {
+                query = query.with("continue", token);
+            }
+            let call = Call {
+                method: Method::GET,
+                path: self.pods_path(None),
+                query,
+                body: None,
+                limit: LIST_LIMIT,
+            };
+            let place = call.place();
+            let body = self.answer(&self.clients().reads, call).await;
+            let body = body.map_err(|rejection| rejection.failure)?;
+            let text = transport::text(&body);
+            let list: ListWire<'_, &RawValue> =
+                serde_json::from_str(&text).map_err(|error| garbage(&place, &error.to_string()))?;
+            let items = list.items.unwrap_or_default();
+            pods.extend(items.iter().filter_map(|item| read(reader, item.get())));
+            let next = list.metadata.and_then(|meta| meta.continue_token);
+            token = next.map(|token| token.0.into_owned());
+            if token.as_deref().is_none_or(str::is_empty) {
+                return Ok(pods);
+            }
+        }
+    }
+}
+
+fn read(reader: &PodReader, json: &str) -> Option<Kept> {
+    let PodWire { metadata } = serde_json::from_str(json).ok()?;
+    let id = metadata.labels?.remove(reader.labels.keys().executor_id)?;
+    let id = ExecutorId::parse(&id).ok()?;
+    let named = id_in_pod_name(&reader.prefix, &metadata.name) == Some(id);
+    let since = metadata.annotations?.remove(KEPT_SINCE)?.parse().ok()?;
+    let ours = (named || reader.of_sets) && metadata.deletion_timestamp.is_none();
+    ours.then(|| Kept {
+        uid: PodUid::from(&*metadata.uid),
+        name: Arc::from(&*metadata.name),
+        since,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::labels::LabelScheme;
+
+    fn reader() -> PodReader {
+        PodReader {
+            app_id: "etl-1".into(),
+            prefix: "etl".into(),
+            record: "etl-app".into(),
+            labels: LabelScheme::Boatswain,
+            container: "executor".into(),
+            check_all_containers: true,
+            of_sets: false,
+        }
+    }
+
+    fn kept(name: &str, id: &str, since: &str, more: &str) -> Option<Kept> {
+        let json = format!(
+            r#"{{"metadata": {{"name": "{name}", "uid": "u", "labels": {{"boatswain.dev/executor-id": "{id}"}},
+            "annotations": {{"boatswain.dev/kept-since": "{since}"}}{more}}}}}"#
+        );
+        read(&reader(), &json)
+    }
+
+    const SINCE: &str = "2026-01-02T00:00:00Z";
+
+    // spec: O-77
+    #[test]
+    fn only_pods_that_a_driver_kept_are_listed() {
+        let pod = kept("etl-exec-1", "1", SINCE, "").unwrap();
+        assert_eq!(
+            (&*pod.name, pod.since.to_string()),
+            ("etl-exec-1", SINCE.to_owned())
+        );
+        let mistaken = [
+            ("etl-exec-1", "2", SINCE, ""),
+            ("etl-exec-1", "0x1", SINCE, ""),
+            ("another", "1", SINCE, ""),
+            ("etl-exec-1", "1", "yesterday", ""),
+            (
+                "etl-exec-1",
+                "1",
+                SINCE,
+                r#", "deletionTimestamp": "2026-01-03T00:00:00Z""#,
+            ),
+        ];
+        for (name, id, since, more) in mistaken {
+            assert_eq!(
+                kept(name, id, since, more),
+                None,
+                "{name} {id} {since} {more}"
+            );
+        }
+        assert_eq!(
+            read(
+                &reader(),
+                r#"{"metadata": {"name": "etl-exec-1", "uid": "u"}}"#
+            ),
+            None
+        );
+    }
+}
