@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::geteuid;
 
@@ -14,6 +15,10 @@ use crate::access::signing::Keys;
 
 /// A file shorter than this, in bytes, is not rewritten, however much of it is history.
 const MIN_REWRITE_SIZE: u64 = 16 * 1024 * 1024;
+
+/// A process that is being started has the lock, too, until it runs its program.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the state cannot be persisted.
 #[derive(Debug, thiserror::Error)]
@@ -249,10 +254,16 @@ fn options() -> OpenOptions {
 }
 
 fn lock(file: &File) -> Result<(), Reason> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Reason::InUse,
-        TryLockError::Error(error) => Reason::Io(error),
-    })
+    let mut tries = LOCK_TRIES;
+    loop {
+        tries -= 1;
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries > 0 => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(Reason::InUse),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
 }
 
 /// Opens and locks the file. Returns it, its state, the length of that, and the signing key.
