@@ -1,7 +1,7 @@
 //! Captures log lines in tests.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 
 use tracing::Level;
 
@@ -23,8 +23,16 @@ impl io::Write for Sent {
     }
 }
 
+/// A second dispatcher that lives as long as the tests. While `tracing` knows only one, a log line
+/// that another thread reaches first is off for every thread.
+static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| {
+    let subscriber = tracing_subscriber::fmt().with_max_level(Level::DEBUG);
+    tracing::Dispatch::new(subscriber.with_writer(io::sink).finish())
+});
+
 /// What is logged while `f` runs.
 pub(crate) fn logged(format: LogFormat, f: impl FnOnce()) -> String {
+    LazyLock::force(&SECOND);
     let (sender, receiver) = mpsc::channel();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(Level::DEBUG)
