@@ -111,12 +111,15 @@ fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
         // Half of the successors find all executors.
         if rng.random_bool(0.5) {
             let mut driver = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=hand-over"]);
+            // The executors may run before it listens for signals.
+            driver.says("application taken over");
             cluster.converges(EXECUTORS);
             driver.signal(Signal::HUP);
             assert_eq!(driver.exit(), Some(75), "{what}");
         }
     }
     let mut last = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=end"]);
+    last.says("application taken over");
     cluster.converges(EXECUTORS);
     last.signal(Signal::TERM);
     assert_eq!(last.exit(), Some(0));
