@@ -302,6 +302,11 @@ fn why_leaving(entry: &Entry) -> String {
 }
 
 impl What {
+    /// Whether it is the last step of an executor.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::Executor { step, .. } if step.is_last())
+    }
+
     pub fn step(id: ExecutorId, profile: &ProfileName, step: Step) -> Self {
         Self::Executor {
             executor: id.get(),

@@ -52,7 +52,12 @@ pub enum Reading {
     /// The events after the reader's last one.
     Next(Vec<Arc<Event>>),
     /// The reader's event is unknown: it gets the live executors, and continues after this event.
-    Anew(EventId),
+    Anew {
+        from: EventId,
+        /// The last events of the executors that have ended and whose histories are kept, oldest end first. Empty for a
+        /// reader that had no event yet.
+        ended: Vec<Arc<Event>>,
+    },
 }
 
 impl History {
@@ -138,11 +143,22 @@ impl History {
                 && (self.last - kept..=self.last).contains(&last.number)
         });
         let Some(last) = known else {
-            return Reading::Anew(self.last());
+            let ended = last.map_or_else(Vec::new, |_| self.kept_ends());
+            return Reading::Anew {
+                from: self.last(),
+                ended,
+            };
         };
         let unread = usize::try_from(self.last - last.number).unwrap_or(usize::MAX);
         let first = self.events.len().saturating_sub(unread);
         Reading::Next(self.events.iter().skip(first).take(most).cloned().collect())
+    }
+
+    fn kept_ends(&self) -> Vec<Arc<Event>> {
+        let histories = (self.ended.iter()).filter_map(|id| self.histories.get(id));
+        // What an executor's session reported late comes after its end.
+        let ends = histories.filter_map(|history| history.events.iter().rfind(|event| event.what.is_last()));
+        ends.cloned().collect()
     }
 
     fn begin(&mut self, snapshot: &Snapshot, now: Now) {

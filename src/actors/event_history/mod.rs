@@ -211,7 +211,7 @@ impl Handler<ReadEvents> for EventHistory {
         let reading = self.history.after(ask.after, ask.most);
         let snapshot = match reading {
             Reading::Next(_) => None,
-            Reading::Anew(_) => self.history.snapshot().cloned(),
+            Reading::Anew { .. } => self.history.snapshot().cloned(),
         };
         let living = self.living(snapshot);
         Box::pin(living.map(|living, _, _| EventsRead { reading, living }))

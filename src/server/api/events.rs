@@ -98,11 +98,12 @@ impl Reader {
                     self.unsent
                         .extend(events.iter().filter_map(|event| line(event)));
                 }
-                Reading::Anew(from) => {
+                Reading::Anew { from, ended } => {
                     let living = json!({
                         "event": "living",
                         "gap": self.last.is_some(),
                         "executors": read.living,
+                        "ended": ended.iter().map(|event| &**event).collect::<Vec<_>>(),
                     });
                     self.last = Some(from);
                     let line = Line::default().id(from.to_string()).event("living");

@@ -202,7 +202,8 @@ class Client(_Base, Operations):
     def events(self, after: str | None = None) -> Iterator[dict[str, Any]]:
         """What happens, as it happens, without end: operations.Event, and `living` with the executors that live.
 
-        `living` is first where `after` is not given, or is too old; then its `gap` is true. The stream is opened again,
+        `living` is first where `after` is not given, or is too old; then its `gap` is true, and its `ended` has the last
+        events of executors that have ended, of which some may have been read before. The stream is opened again,
         where it broke off, while the driver restarts.
         """
         place = _Place(after)

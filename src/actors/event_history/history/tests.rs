@@ -117,10 +117,41 @@ fn a_reader_resumes_after_its_last_event_or_starts_with_the_live_executors() {
     ] {
         let anew = event_history.after(unknown, 10);
         assert!(
-            matches!(anew, Reading::Anew(from) if from == last),
+            matches!(anew, Reading::Anew { from, .. } if from == last),
             "{unknown:?}"
         );
     }
+}
+
+// spec: B-50, B-51
+#[test]
+fn a_reader_that_starts_anew_gets_the_ends_that_it_may_have_missed() {
+    let mut before = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&before.batch(), before.now());
+    for n in [1, 2] {
+        sent(&mut before, n);
+        before.created(n);
+    }
+    before.exits(1, 3);
+    event_history.round(&before.batch(), before.now());
+    ends(&mut event_history, &mut before, 1);
+    event_history.step(id(1), &"default".into(), Step::Disabled, before.now());
+    let ended = |after| match event_history.after(after, 10) {
+        Reading::Anew { ended, .. } => ended,
+        Reading::Next(_) => panic!("{after:?} is known"),
+    };
+    let unknown = EventId {
+        incarnation: Incarnation(0),
+        number: 9,
+    };
+    let missed = ended(Some(unknown));
+    let words: Vec<_> = (missed.iter())
+        .map(|event| serde_json::to_value(&**event).unwrap())
+        .map(|event| (event["executor"].clone(), event["event"].clone()))
+        .collect();
+    assert_eq!(words, [(1.into(), "ended".into())]);
+    assert!(ended(None).is_empty(), "it has missed none");
 }
 
 // spec: B-51, I-8

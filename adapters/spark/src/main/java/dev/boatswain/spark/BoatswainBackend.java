@@ -233,22 +233,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
         living.retainAll(now);
         living.addAll(now);
+        Map<String, ExecutorLossReason> ended = Losses.ofAll(event.path("ended"));
         for (String id : registeredBefore) {
             if (!now.contains(Long.parseLong(id))) {
-                missed(id);
+                lost(id, ended.getOrDefault(id, Losses.unknown("boatswain does not know how it ended")));
             }
-        }
-    }
-
-    /** An executor that is gone, and whose end was not in the stream. */
-    private void missed(String id) {
-        try {
-            ExecutorLossReason reason = Losses.ofHistory(api.get("/v1/executors/" + id));
-            if (reason != null) {
-                lost(id, reason);
-            }
-        } catch (ApiException e) {
-            lost(id, Losses.unknown("it ended while boatswain was away: " + e.getMessage()));
         }
     }
 

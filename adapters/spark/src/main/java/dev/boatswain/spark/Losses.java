@@ -1,6 +1,8 @@
 package dev.boatswain.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.spark.scheduler.ExecutorExited;
 import org.apache.spark.scheduler.ExecutorLossReason;
 import org.apache.spark.scheduler.ExecutorProcessLost;
@@ -20,14 +22,15 @@ final class Losses {
         return new ExecutorExited(code, byApplication, text(ended));
     }
 
-    /** From what boatswain knows of an executor (GET /v1/executors/ID); null while the executor lives. */
-    static ExecutorLossReason ofHistory(JsonNode history) {
-        for (JsonNode event : history.path("events")) {
+    /** By executor, from events of which some are {@code ended}. */
+    static Map<String, ExecutorLossReason> ofAll(JsonNode events) {
+        Map<String, ExecutorLossReason> reasons = new HashMap<>();
+        for (JsonNode event : events) {
             if (event.path("event").asText().equals("ended")) {
-                return of(event);
+                reasons.put(event.path("executor").asText(), of(event));
             }
         }
-        return history.path("now").isObject() ? null : unknown("boatswain does not know how it ended");
+        return reasons;
     }
 
     /** An end without a known reason does not count as a failure of tasks. */

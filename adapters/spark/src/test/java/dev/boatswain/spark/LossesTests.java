@@ -2,6 +2,7 @@ package dev.boatswain.spark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Map;
 import org.apache.spark.scheduler.ExecutorExited;
 import org.apache.spark.scheduler.ExecutorProcessLost;
 
@@ -29,13 +30,11 @@ final class LossesTests {
         Check.equal(Losses.of(json("{}")), new ExecutorExited(-1, false, "Unknown"));
     }
 
-    static void findsTheEndInAHistory() throws JsonProcessingException {
+    static void findsTheEndsOfThoseWhoEndedWhileNobodyRead() throws JsonProcessingException {
         Check.equal(
-                Losses.ofHistory(json("{'now': null, 'events': [{'event': 'running'},"
-                        + " {'event': 'ended', 'reason': 'Exited', 'exit_code': 3, 'by_application': true}]}")),
-                new ExecutorExited(3, true, "Exited"));
-        Check.equal(Losses.ofHistory(json("{'now': {'state': 'running'}, 'events': []}")), null);
-        Check.equal(Losses.ofHistory(json("{'now': null, 'events': []}")) instanceof ExecutorProcessLost, true);
+                Losses.ofAll(json("[{'event': 'not-created', 'executor': 6},"
+                        + " {'event': 'ended', 'executor': 7, 'reason': 'Exited', 'exit_code': 3, 'by_application': true}]")),
+                Map.of("7", new ExecutorExited(3, true, "Exited")));
         Check.equal(((ExecutorProcessLost) Losses.unknown("away")).causedByApp(), false);
     }
 }
