@@ -157,7 +157,8 @@ impl History {
     fn kept_ends(&self) -> Vec<Arc<Event>> {
         let histories = (self.ended.iter()).filter_map(|id| self.histories.get(id));
         // What an executor's session reported late comes after its end.
-        let ends = histories.filter_map(|history| history.events.iter().rfind(|event| event.what.is_last()));
+        let ends = histories
+            .filter_map(|history| history.events.iter().rfind(|event| event.what.is_last()));
         ends.cloned().collect()
     }
 

@@ -112,7 +112,14 @@ impl Checks {
     ) -> Verdict {
         for (profile, counts) in &now.counts {
             let target = now.target(profile).max(before.target(profile));
-            if counts.live() <= target {
+            // The profile of an executor whose object could not be decoded becomes known when it is read again.
+            let moved = now.entries.values().filter(|entry| {
+                let was = before.entry(entry.id);
+                entry.profile == *profile
+                    && entry.class().is_live()
+                    && was.is_some_and(|was| was.profile != *profile)
+            });
+            if counts.live() as usize <= target as usize + moved.count() {
                 continue;
             }
             let new = |entry: &&Arc<Entry>| {
