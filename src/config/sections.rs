@@ -188,6 +188,8 @@ section! {
         pub audience: Option<String> = option(Text::SOME);
         /// Whether it speaks plain HTTP, with `[tls]` or on an address that others can reach.
         pub plain_http: bool = value(Flag) or false;
+        /// Whether explanations have pods' warnings and logs (spec O-78).
+        pub evidence: bool = value(Flag) or false;
     }
 }
 

@@ -39,6 +39,8 @@ const TABLE: &[(IsOn, Rule)] = &[
         ),
     ),
     (always, rule("", "events", &["create", "patch"])),
+    (has_evidence, rule("", "events", &["list"])),
+    (has_evidence, rule("", "pods/log", &["get"])),
     // Why the driver's pod is stopped (spec O-66).
     (
         |config, kind| kind == Kind::Job && learns(config),
@@ -156,6 +158,10 @@ fn always(_: &Config, _: Kind) -> bool {
 
 fn learns(config: &Config) -> bool {
     config.shutdown.on_signal == OnSignal::Auto
+}
+
+fn has_evidence(config: &Config, _: Kind) -> bool {
+    config.api.evidence
 }
 
 fn has_claims(config: &Config, _: Kind) -> bool {

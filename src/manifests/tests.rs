@@ -91,6 +91,11 @@ fn each_feature_adds_its_rights_and_no_other() {
     ] {
         assert_eq!(resources(PLAIN, kind), [&base[..], read].concat());
     }
+    let evidence = format!("{fixed}[api]\nevidence = true\n");
+    assert_eq!(
+        resources(&evidence, Kind::Job),
+        [&base[..], &["events", "pods/log"]].concat()
+    );
     let base = ["pods", "configmaps", "events", "jobs"];
     let with = |more: &[&'static str]| [&base[..], more].concat();
     let service = format!(

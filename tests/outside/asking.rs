@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::Grace;
 use super::cluster::Cluster;
@@ -18,9 +18,19 @@ pub struct Asked {
 
 impl Asked {
     pub fn start(cluster: &Cluster, executors: usize) -> Self {
+        Self::start_with(cluster, executors, &[])
+    }
+
+    fn start_with(cluster: &Cluster, executors: usize, sets: &[&str]) -> Self {
+        let drive = |api: &[&str]| Driver::start(cluster, executors, &[api, sets].concat());
+        Self::of(cluster, drive)
+    }
+
+    /// A driver that is started with these settings of the API.
+    pub fn of(cluster: &Cluster, drive: impl FnOnce(&[&str]) -> Driver) -> Self {
         let tokens = cluster.directory.path().join("api-token");
         let file = format!("api.token_file={}", tokens.display());
-        let mut driver = Driver::start(cluster, executors, &["api.listen=127.0.0.1:0", &file]);
+        let mut driver = drive(&["api.listen=127.0.0.1:0", &file]);
         let served = driver.says("the API is listening");
         Self {
             driver,
@@ -82,6 +92,60 @@ fn the_client_shows_the_status_and_sets_targets() {
     until("the status has the end", || {
         let shown = String::from_utf8(asked.ask(&["status"]).stdout).unwrap();
         (shown.contains("ended last") && shown.contains("Deleted")).then_some(())
+    });
+}
+
+/// An Event about a pod.
+fn event(name: &str, kind: &str, uid: &str, message: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "t-exec-1", "uid": uid},
+        "type": kind, "reason": "FailedMount", "message": message, "count": 3,
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    })
+}
+
+// spec: O-78
+#[test]
+fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() {
+    let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
+        return;
+    };
+    let script =
+        r#"profiles.default.command=["sh", "-c", "printf 'one\\n\\033[2Jtwo\\n'; sleep infinity"]"#;
+    let asked = Asked::start_with(&cluster, 1, &[script, "api.evidence=true"]);
+    until("it runs", || (asked.running() == 1).then_some(()));
+    let pod = &cluster.api.pods()[0];
+    for (name, kind, uid, message) in [
+        ("a", "Warning", pod.uid.as_str(), "no volume"),
+        ("b", "Normal", &pod.uid, "all is well"),
+        ("c", "Warning", "another", "not this one"),
+    ] {
+        let event = event(name, kind, uid, message);
+        let path = "/api/v1/namespaces/default/events";
+        cluster.api.call("POST", path, Some(&event)).unwrap();
+    }
+    let warnings = json!([{
+        "time": "2026-01-01T00:00:00Z", "reason": "FailedMount", "message": "no volume", "count": 3,
+    }]);
+    until("it has written its log", || {
+        let evidence = &asked.json(&["explain", "1"])["evidence"];
+        assert_eq!(evidence["missing"], json!([]), "{evidence}");
+        assert_eq!(evidence["warnings"], warnings, "{evidence}");
+        (evidence["log"] == json!(["one", "\u{1b}[2Jtwo"])).then_some(())
+    });
+    let shown = String::from_utf8(asked.ask(&["explain", "1"]).stdout).unwrap();
+    assert!(
+        shown.contains("FailedMount (3 times): no volume") && shown.contains("\n     [2Jtwo"),
+        "{shown}"
+    );
+    cluster.api.delete_pod("t-exec-1", Grace::Force);
+    until("the pod is known to be gone", || {
+        let explained = asked.json(&["explain", "1"]);
+        let evidence = &explained["evidence"];
+        assert_eq!(evidence["warnings"], warnings, "{evidence}");
+        let gone = evidence["missing"] == json!(["log: the pod is gone"]);
+        (explained["now"].is_null() && gone).then_some(())
     });
 }
 

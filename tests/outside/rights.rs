@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::api::Grace;
+use super::asking::Asked;
 use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::Driver;
 use super::process::{boatswain, until};
@@ -202,6 +203,44 @@ fn the_printed_rights_are_enough_where_a_stateful_set_makes_the_pods() {
 #[test]
 fn the_printed_rights_are_enough_where_a_deployment_makes_the_pods() {
     lives_on_its_rights("[allocation]\nstrategy = \"deployment\"\n");
+}
+
+// spec: O-78
+#[test]
+fn an_explanation_names_the_rules_that_are_missing_for_its_evidence() {
+    let evidence = "[api]\nevidence = true\n";
+    let Some(limited) = Limited::start(&format!("{PROFILE}{evidence}")) else {
+        return;
+    };
+    let cluster = &limited.cluster;
+    let asked = Asked::of(cluster, |sets| {
+        Driver::run(&mut limited.command("run"), sets, &cluster.file("driver"))
+    });
+    cluster.converges(2);
+    let missing = || {
+        let output = asked.ask(&["explain", "1", "-o", "json"]);
+        let explained: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        explained["evidence"]["missing"].as_array().cloned()
+    };
+    // A simulated node keeps no logs.
+    until("nothing else is missing", || {
+        let [log] = missing()?.try_into().ok()?;
+        log.as_str()?.contains("keeps logs").then_some(())
+    });
+    limited.set_rules(&rules(&limited.role)[..3]);
+    let rule = |resource: &str, verb: &str| {
+        format!(
+            "driver may not {verb} {resource} in namespace default; the rule that would allow it: \
+             {{apiGroups: [\"\"], resources: [\"{resource}\"], verbs: [\"{verb}\"]}}"
+        )
+    };
+    let wanted = [
+        format!("warnings: {}", rule("events", "list")),
+        format!("log: {}", rule("pods/log", "get")),
+    ];
+    until("both rules are named", || {
+        (missing()? == wanted).then_some(())
+    });
 }
 
 // spec: C-8

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::model::executor::{Class, State};
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, Incarnation, Now, ProfileName, Snapshot, Tick,
+    Batch, Ending, Entry, ExecutorId, Incarnation, Now, PodUid, ProfileName, Snapshot, Tick,
 };
 
 use crate::model::recorded_end::RecordedEnd;
@@ -44,7 +44,17 @@ pub struct ExecutorHistory {
     pub events: Vec<Arc<Event>>,
     /// How many were dropped after the first.
     pub left_out: usize,
+    /// Its pod, which may be gone; `None`: it had none.
+    pub pod: Option<KnownPod>,
     closed: bool,
+}
+
+/// What is known of a pod for as long as its executor's history is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownPod {
+    pub name: Arc<str>,
+    /// `None`: only an earlier driver knew it.
+    pub uid: Option<PodUid>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,7 +100,10 @@ impl History {
             let what = What::step(end.executor, &end.profile, Step::from(end));
             let (id, time) = (self.last(), end.at);
             let event = Arc::new(Event { id, time, what });
-            self.histories.entry(end.executor).or_default().add(event);
+            let history = self.histories.entry(end.executor).or_default();
+            history.add(event);
+            let name = end.pod.clone();
+            history.pod = name.map(|name| KnownPod { name, uid: None });
             self.close(end.executor);
         }
         self
@@ -180,7 +193,7 @@ impl History {
             let pod = entry.pod().map(|pod| pod.name.to_string());
             let what = What::step(entry.id, &entry.profile, Step::Adopted { state, pod });
             let event = self.event(what, None, now);
-            self.histories.entry(entry.id).or_default().add(event);
+            self.history_of(entry).add(event);
         }
         for entry in snapshot.entries.values().filter(|entry| !entry.adopted) {
             if let Some(step) = Step::of(entry) {
@@ -224,10 +237,21 @@ impl History {
     fn tell(&mut self, entry: &Entry, step: Step, at: Option<Tick>, now: Now) {
         let (id, ends) = (entry.id, step.is_last());
         let event = self.push(What::step(id, &entry.profile, step), at, now);
-        self.histories.entry(id).or_default().add(event);
+        self.history_of(entry).add(event);
         if ends {
             self.close(id);
         }
+    }
+
+    fn history_of(&mut self, entry: &Entry) -> &mut ExecutorHistory {
+        let history = self.histories.entry(entry.id).or_default();
+        if let Some(pod) = entry.pod() {
+            history.pod = Some(KnownPod {
+                name: Arc::clone(&pod.name),
+                uid: Some(pod.uid.clone()),
+            });
+        }
+        history
     }
 
     /// Marks an executor's history as complete; it is then dropped when newer ones need the room.

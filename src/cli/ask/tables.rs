@@ -190,6 +190,38 @@ pub fn history(answer: &Value) -> String {
         }
         out.push_str(&format!("\n  {}", line(event, false)));
     }
+    if answer["evidence"].is_object() {
+        out.push_str(&evidence(&answer["evidence"]));
+    }
+    out
+}
+
+/// What the cluster knows of the executor's pod.
+fn evidence(evidence: &Value) -> String {
+    let mut out = format!("\n\npod {}:", plain(text(evidence, "pod")));
+    for warning in list(evidence, "warnings") {
+        let (time, reason) = (text(warning, "time"), text(warning, "reason"));
+        let message = text(warning, "message");
+        let times = match warning["count"].as_u64() {
+            Some(count) if count > 1 => format!(" ({count} times)"),
+            _ => String::new(),
+        };
+        let shown = format!("{time}  warning  {reason}{times}: {message}");
+        out.push_str(&format!("\n  {}", plain(&shown)));
+    }
+    let lines: Vec<&str> = list(evidence, "log").filter_map(Value::as_str).collect();
+    if !lines.is_empty() {
+        out.push_str(match evidence["log_of_previous_run"] == true {
+            true => "\n  the end of the previous run's log:",
+            false => "\n  the end of its log:",
+        });
+    }
+    for line in lines {
+        out.push_str(&format!("\n    {}", plain(line)));
+    }
+    for missing in list(evidence, "missing").filter_map(Value::as_str) {
+        out.push_str(&format!("\n  not shown: {}", plain(missing)));
+    }
     out
 }
 
@@ -338,6 +370,31 @@ mod tests {
             "{shown}"
         );
         assert!(lines[2].ends_with("5s"), "{shown}");
+    }
+
+    // spec: O-78
+    #[test]
+    fn evidence_is_shown_below_the_history_and_cannot_control_the_terminal() {
+        let answer = json!({
+            "executor": 7, "now": null, "left_out_after_the_first": 0, "events": [],
+            "evidence": {
+                "pod": "t-exec-7",
+                "warnings": [{"time": "T1", "reason": "FailedMount", "message": "no\u{1b}[2Jvolume", "count": 3}],
+                "log": ["begin", "\u{1b}]0;owned\u{7}end\r\u{9b}31m"],
+                "log_of_previous_run": true,
+                "missing": ["warnings: may not\nlist"],
+            },
+        });
+        assert_eq!(
+            history(&answer),
+            "executor 7 has ended\n\n\
+             pod t-exec-7:\n\
+             \u{20} T1  warning  FailedMount (3 times): no [2Jvolume\n\
+             \u{20} the end of the previous run's log:\n\
+             \u{20}   begin\n\
+             \u{20}    ]0;owned end  31m\n\
+             \u{20} not shown: warnings: may not list"
+        );
     }
 
     // spec: O-43, B-51

@@ -19,6 +19,7 @@ use crate::driver::settings;
 use crate::kubernetes::calls::ProfileObject;
 use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
+use crate::server::api::evidence::EvidenceReader;
 use crate::server::api::tokens::Right;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
@@ -123,6 +124,12 @@ pub(super) fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Opti
         audience: audience.into(),
         rights: Arc::new(rights.collect()),
     })
+}
+
+/// `None` if explanations have no evidence.
+pub(super) fn evidence(basis: &Basis<'_>, links: &Links) -> Option<EvidenceReader> {
+    let reader = || EvidenceReader::new(links.calls.clone());
+    basis.config.api.evidence.then(reader)
 }
 
 /// `None` without a listener.

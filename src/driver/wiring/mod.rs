@@ -99,6 +99,7 @@ pub(super) fn wire(
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
     let callers = edges::callers(&basis, keys.as_ref());
+    let evidence = edges::evidence(&basis, &links);
     Ok(Actors {
         sessions: edges::sessions(&basis, &links, limits, keys),
         limits,
@@ -116,6 +117,7 @@ pub(super) fn wire(
             profiles: links.profiles,
             meter: links.meter,
             callers,
+            evidence,
         },
         calls: links.calls,
         page_size: config.poll.page_size,

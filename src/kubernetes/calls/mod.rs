@@ -5,6 +5,7 @@ mod claims;
 mod config_maps;
 mod controllers;
 mod events;
+mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod kept;
@@ -35,6 +36,7 @@ use tracing::{Level, debug};
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
+pub use evidence::Warning;
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
 pub use made::{CallMade, ServerIsBack};
 pub use pods::{Deleted, ListPage, ListQuery};

@@ -10,6 +10,7 @@ mod commands;
 mod demand;
 mod early;
 mod events;
+pub mod evidence;
 pub mod monitoring;
 mod openapi;
 mod profiles;
@@ -43,6 +44,7 @@ use crate::server::serve;
 use crate::server::tls::Tls;
 use callers::Callers;
 pub use early::standby;
+use evidence::EvidenceReader;
 use tokens::{Current, Follower, Tokens, TokensError};
 
 /// Actors answer at once unless they have stopped.
@@ -82,6 +84,8 @@ pub struct Actors {
     pub meter: Addr<Meter>,
     /// `None` if no service account may call.
     pub callers: Option<Callers>,
+    /// `None` if explanations have no evidence.
+    pub evidence: Option<EvidenceReader>,
 }
 
 #[derive(Clone)]

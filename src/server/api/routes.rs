@@ -121,7 +121,7 @@ pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({"executors": executors})))
 }
 
-/// An executor's history (spec B-51).
+/// An executor's history (spec B-51), with evidence from the cluster (spec O-78).
 pub async fn explain(
     State(api): State<Api>,
     Path(id): Path<String>,
@@ -138,10 +138,15 @@ pub async fn explain(
                 .hint("it never existed, or ended long ago: the log has each executor's end")
         })?;
     let history = &explanation.history;
+    let evidence = match (&api.actors.evidence, &history.pod) {
+        (Some(reader), Some(pod)) => Some(reader.read(pod).await),
+        (None, _) | (_, None) => None,
+    };
     Ok(Json(json!({
         "executor": parsed.get(),
         "now": explanation.now,
         "events": history.events,
         "left_out_after_the_first": history.left_out,
+        "evidence": evidence,
     })))
 }

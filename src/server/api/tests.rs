@@ -79,6 +79,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         profiles,
         meter,
         callers: None,
+        evidence: None,
     };
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {

@@ -1,4 +1,4 @@
-//! Serves container logs, with `tailLines`, `limitBytes` and `follow`.
+//! Serves container logs, with `tailLines`, `limitBytes`, `previous` and `follow`.
 
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::query::Query;
 use super::status::ApiError;
-use crate::node::log_path;
+use crate::node::{log_path, previous_log_path};
 use crate::objects::object::{Key, Object, list, text};
 use crate::storage::publish::Reader;
 
@@ -88,8 +88,17 @@ impl Log {
             uid: pod.uid().to_owned(),
             container: container.to_owned(),
         });
+        let mut path = log_path(logs, pod, container);
+        if query.flag("previous") == Some(true) {
+            path = previous_log_path(&path);
+            if !path.exists() {
+                return Err(ApiError::bad_request(format!(
+                    "previous terminated container \"{container}\" in pod \"{name}\" not found"
+                )));
+            }
+        }
         Ok(Self {
-            path: log_path(logs, pod, container),
+            path,
             tail,
             limit,
             follow,

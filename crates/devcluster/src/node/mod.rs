@@ -66,6 +66,8 @@ fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
         .map(|c| (text(c, &["name"]), text(c, &["image"])))
 }
 
+pub(super) use spawn::previous_log_path;
+
 /// The path of a container's log on a process node.
 pub(super) fn log_path(state_dir: &Path, pod: &Object, container: &str) -> PathBuf {
     let key = pod.key();

@@ -1,7 +1,7 @@
 //! Starts a container as a process: resolves its command, arguments and environment.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -238,6 +238,11 @@ pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
     pod_directory.join(format!("{container}.log"))
 }
 
+/// The log of the container's run before the present one.
+pub(crate) fn previous_log_path(log: &Path) -> PathBuf {
+    log.with_extension("previous.log")
+}
+
 impl ContainerPaths {
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
@@ -254,6 +259,10 @@ impl ContainerPaths {
 
 /// Starts the process, as the leader of a new process group.
 pub(super) fn start(plan: &Plan, paths: &ContainerPaths) -> io::Result<Child> {
+    match fs::rename(&paths.log, previous_log_path(&paths.log)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
     let output = OpenOptions::new()
         .create(true)
         .append(true)

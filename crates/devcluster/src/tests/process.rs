@@ -133,6 +133,36 @@ async fn output_is_logged_and_the_environment_is_set() {
     cluster.shutdown().await;
 }
 
+#[tokio::test]
+async fn the_log_of_the_run_before_a_restart_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    // It fails once.
+    let script = "echo run; [ -e ran ] && exec sleep 60; touch ran; echo first; exit 1";
+    let mut pod = running("a", &["sh", "-c", script]);
+    pod["spec"]["restartPolicy"] = "Always".into();
+    start(&cluster, &pod).await;
+    until(&cluster, "a", |pod| {
+        let status = pod.and_then(|p| p.pointer("/status/containerStatuses/0"));
+        status.is_some_and(|s| s["restartCount"] == 1 && !s["state"]["running"].is_null())
+    })
+    .await;
+    let log = async |query: &str| {
+        let path = pods(&format!("/a/log?{query}"));
+        let response = send(&cluster, Method::GET, &path, None).await;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("a body");
+        (code, body.to_bytes())
+    };
+    assert_eq!(log("previous=true").await, (200, "run\nfirst\n".into()));
+    let (code, now) = log("previous=false").await;
+    assert!(code == 200 && "run\n".starts_with(std::str::from_utf8(&now).expect("text")));
+    start(&cluster, &running("b", &["sleep", "60"])).await;
+    until(&cluster, "b", is_running).await;
+    assert_eq!(get(&cluster, &pods("/b/log?previous=true")).await.0, 400);
+    cluster.shutdown().await;
+}
+
 /// The final version of a pod with this script, which is deleted once the script has printed `up`.
 async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: &str) -> Value {
     start(cluster, &running("a", &["sh", "-c", script])).await;
