@@ -28,10 +28,13 @@ use containers::Containers;
 /// The maximum length of a Kubernetes name or uid. A longer value is rejected, to bound memory.
 const MAX_NAME_BYTES: usize = 253;
 
+/// The condition that a node sets once the pod's volumes are mounted and its network is set up, before it pulls images.
+const PREPARED: &str = "PodReadyToStartContainers";
+
 /// The standard conditions of every pod.
 const ORDINARY_CONDITIONS: [&str; 5] = [
     "PodScheduled",
-    "PodReadyToStartContainers",
+    PREPARED,
     "Initialized",
     "ContainersReady",
     "Ready",
@@ -110,6 +113,7 @@ impl PodReader {
             node: kept(&spec.node_name),
             volume_claims: volume_claims(&spec),
             scheduling: scheduling(&spec, &status),
+            awaits_node: awaits_node(&status),
             disruption: disruption(&status),
             conditions: conditions(&status),
             executor,
@@ -264,6 +268,14 @@ fn scheduling(spec: &SpecWire<'_>, status: &StatusWire<'_>) -> Scheduling {
             .find(|c| text(&c.kind) == Some("PodScheduled") && text(&c.status) == Some("False"))
             .and_then(|c| kept(&c.message).or_else(|| kept(&c.reason))),
     )
+}
+
+/// An old node does not set the condition, so that its absence says nothing.
+fn awaits_node(status: &StatusWire<'_>) -> bool {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions
+        .iter()
+        .any(|c| text(&c.kind) == Some(PREPARED) && text(&c.status) == Some("False"))
 }
 
 fn disruption(status: &StatusWire<'_>) -> Option<Disruption> {

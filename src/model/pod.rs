@@ -37,6 +37,8 @@ pub struct Pod {
     /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-60).
     pub volume_claims: Option<Arc<[PodClaim]>>,
     pub scheduling: Scheduling,
+    /// Whether its node has yet to mount its volumes or to set up its network (spec O-79).
+    pub awaits_node: bool,
     /// The condition DisruptionTarget, if it is true.
     pub disruption: Option<Disruption>,
     /// The types of its other conditions that are true, without those that every pod has; `None`: there are none.
@@ -282,6 +284,7 @@ impl Pod {
             node: None,
             volume_claims: None,
             scheduling: Scheduling::Waiting(None),
+            awaits_node: false,
             disruption: None,
             conditions: None,
             executor: ContainerState::Absent,

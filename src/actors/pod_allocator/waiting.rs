@@ -1,4 +1,4 @@
-//! Finds executors that have been pending for too long (spec ).
+//! Finds executors that have been pending for too long (spec, O-79).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,12 @@ use crate::planted::{self, Planted};
 
 /// How long an image may be missing if there is no `pending_timeout` (spec A-51).
 const IMAGE: Duration = Duration::from_secs(300);
+
+/// How long a node may prepare a pod if there is no `pending_timeout` (spec O-79). Kubernetes detaches a volume from a lost
+/// node after six minutes.
+const PREPARATION: Duration = Duration::from_secs(600);
+
+const UNPREPARED: &str = "its node has not mounted its volumes or not set up its network";
 
 /// Waiting reasons that do not end by themselves (spec A-51).
 const HOPELESS: [&str; 4] = [
@@ -66,6 +72,7 @@ struct Wait {
 enum What {
     Hopeless,
     Image,
+    Preparation,
     Anything,
 }
 
@@ -109,6 +116,7 @@ impl Waiting {
                 Some(pending.map_or(until, |pending| pending.min(until)))
             }
             What::Image => Some(pending.unwrap_or(so_since + IMAGE)),
+            What::Preparation => Some(pending.unwrap_or(so_since + PREPARATION)),
             What::Anything => pending,
         };
         if let Some(until) = until.filter(|_| !planted::is(Planted::WaitedForEver)) {
@@ -172,20 +180,25 @@ impl Waiting {
 }
 
 fn what(pod: &Pod) -> What {
-    let ContainerState::Waiting {
-        reason: Some(reason),
-        ..
-    } = &pod.executor
-    else {
-        return What::Anything;
+    let reason = match &pod.executor {
+        ContainerState::Waiting { reason, .. } => reason.as_deref().unwrap_or_default(),
+        ContainerState::Absent | ContainerState::Running { .. } | ContainerState::Terminated(_) => {
+            ""
+        }
     };
-    if HOPELESS.contains(&&**reason) {
+    if HOPELESS.contains(&reason) {
         What::Hopeless
-    } else if NO_IMAGE.contains(&&**reason) {
+    } else if NO_IMAGE.contains(&reason) {
         What::Image
+    } else if awaits_node(pod) {
+        What::Preparation
     } else {
         What::Anything
     }
+}
+
+fn awaits_node(pod: &Pod) -> bool {
+    pod.awaits_node && pod.scheduling == Scheduling::Bound
 }
 
 /// The cluster's reason, with a hint if boatswain's own setting forbids root.
@@ -199,7 +212,14 @@ pub fn words(pod: &Pod) -> String {
             let hint = if as_root { ANOTHER_USER } else { "" };
             format!("{reason}: {message}{hint}")
         }
-        _ => pod.why_pending().unwrap_or_else(|| "pending".to_owned()),
+        _ => {
+            let why = pod.why_pending();
+            let why = why.unwrap_or_else(|| "pending".to_owned());
+            match awaits_node(pod) {
+                true => format!("{why}: {UNPREPARED}"),
+                false => why,
+            }
+        }
     }
 }
 

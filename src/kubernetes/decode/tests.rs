@@ -274,6 +274,18 @@ fn how_far_scheduling_has_come_is_read() {
     assert_eq!(unschedulable, Scheduling::Waiting(Some(words.into())));
 }
 
+// spec: O-79
+#[test]
+fn only_a_node_that_says_so_has_yet_to_prepare_the_pod() {
+    let with = |condition: &str, status: &str| {
+        let conditions = json!([{"type": condition, "status": status}]);
+        read(&changed(|pod| pod["status"]["conditions"] = conditions)).awaits_node
+    };
+    assert!(with("PodReadyToStartContainers", "False"));
+    assert!(!with("PodReadyToStartContainers", "True"));
+    assert!(!with("Initialized", "False"));
+}
+
 // spec: L-20
 #[test]
 fn a_disruption_is_read_only_where_it_is_true() {

@@ -74,6 +74,18 @@ class Event(TypedDict):
     time: str
 
 
+# What the cluster knows of the executor's pod; null without api.evidence, or without a pod.
+class Evidence(TypedDict):
+    # Its last lines.
+    log: list[str]
+    # Whether the log is that of the container's run before the present one.
+    log_of_previous_run: bool
+    # What could not be read, and why.
+    missing: list[str]
+    pod: str
+    warnings: list[dict[str, Any]]
+
+
 class Executor(TypedDict):
     # For how long this driver has known of it.
     age_seconds: int
@@ -91,6 +103,7 @@ class Executor(TypedDict):
 
 class ExecutorHistory(TypedDict):
     events: list[Event]
+    evidence: Evidence | None
     executor: Id
     left_out_after_the_first: int
     now: Executor | None

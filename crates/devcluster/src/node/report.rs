@@ -105,12 +105,10 @@ impl Report<'_> {
             .iter()
             .all(|c| matches!(c, Container::Running(_)));
         let phase = phase(self.containers, init_failed);
-        // Images are pulled after everything else is ready.
+        // Init containers and images come after everything else is ready.
         let is_made = phase == "Running"
-            || self
-                .containers
-                .iter()
-                .any(|c| matches!(c, Container::NoImage { .. }));
+            || (self.init.iter()).any(|c| !matches!(c, Container::Waiting))
+            || (self.containers.iter()).any(|c| matches!(c, Container::NoImage { .. }));
         let now = Value::from(seconds(self.now));
         let mut pod = json!({"status": {"conditions": list(self.pod, &["status", "conditions"])}});
         set_condition(&mut pod, "PodReadyToStartContainers", is_made, &now);

@@ -50,6 +50,21 @@ impl World {
         self.look(n);
     }
 
+    /// Its node has prepared it, or has not.
+    fn creating(&mut self, n: u64, awaits_node: bool) {
+        let pod = Pod {
+            scheduling: Scheduling::Bound,
+            awaits_node,
+            executor: ContainerState::Waiting {
+                reason: Some("ContainerCreating".into()),
+                message: None,
+            },
+            ..self.scenario.pod(n)
+        };
+        self.scenario.see(pod);
+        self.look(n);
+    }
+
     /// Lets seconds pass; executors that are overdue are retired.
     fn seconds(&mut self, seconds: u64) {
         for _ in 0..seconds {
@@ -115,6 +130,33 @@ fn a_missing_image_has_five_minutes_or_the_pending_timeout() {
             "{said}"
         );
     }
+}
+
+// spec: O-79
+#[test]
+fn a_pod_that_its_node_does_not_prepare_has_ten_minutes_and_a_reason_of_its_own() {
+    for (timeout, at) in [(None, 610), (Some(900), 900), (Some(60), 60)] {
+        let mut world = World::new(timeout);
+        world.start(1);
+        world.seconds(10);
+        world.creating(1, true);
+        world.seconds(1_000);
+        assert_eq!(world.who(), [(1, at)], "{timeout:?}");
+        let said = &world.overdue[0].2;
+        let words = "ContainerCreating: its node has not mounted its volumes";
+        assert!(
+            said.starts_with("PendingTimeout(") && said.contains(words),
+            "{said}"
+        );
+    }
+    // It pulls an image.
+    let mut prepared = World::new(None);
+    prepared.start(1);
+    prepared.creating(1, true);
+    prepared.seconds(599);
+    prepared.creating(1, false);
+    prepared.seconds(10_000);
+    assert_eq!(prepared.who(), []);
 }
 
 // spec: A-50
