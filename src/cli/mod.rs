@@ -10,6 +10,7 @@ pub mod dev_cluster;
 mod generate;
 mod manifests;
 mod progress;
+mod reload;
 mod run;
 mod signals;
 mod users;

@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 
-use super::signals::{HANG_UP, Signals};
+use tokio::sync::mpsc;
+
+use super::reload::Reload;
+use super::signals::{HANG_UP, Signals, has_terminal};
 use super::{fail_with, progress, say};
-use crate::config::{Config, ConfigError, Effective};
+use crate::config::{Config, ConfigError, Effective, Reading};
 use crate::driver;
 use crate::exit::Exit;
-use crate::telemetry;
+use crate::telemetry::{self, Level};
 
 /// The configuration and its overrides.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct ConfigArgs {
     /// Configuration file; see config/reference.toml for all keys
     #[arg(long, value_name = "FILE")]
@@ -66,29 +69,30 @@ pub(super) struct RunArgs {
 
 /// Runs a driver until it ends.
 pub(super) fn run(args: &RunArgs) -> Exit {
-    let config = match args.config.explain() {
-        Ok((config, _)) => config,
+    let reading = match args.config.explain() {
+        Ok((config, effective)) => Reading { config, effective },
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
+    let config = &reading.config;
     if args.dry_run {
-        let shown = driver::dry_run(&config).map(say);
+        let shown = driver::dry_run(config).map(say);
         return shown.unwrap_or_else(|error| fail_with(Exit::Configuration, &error));
     }
     // Before any request to a cluster.
-    if let Err(error) = driver::shapes(&config) {
+    if let Err(error) = driver::shapes(config) {
         return fail_with(Exit::Configuration, &error);
     }
-    if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
-        return fail_with(Exit::Bug, &error);
-    }
+    let level = match telemetry::init(config.log.format, &config.log.level) {
+        Ok(level) => level,
+        Err(error) => return fail_with(Exit::Bug, &error),
+    };
     telemetry::exit_on_panic();
-    let on_terminal = telemetry::on_terminal(config.log.format);
-    actix::System::new().block_on(drive(config, on_terminal))
+    actix::System::new().block_on(drive(args.config.clone(), reading, level))
 }
 
 /// Runs the driver. The first signal stops it, a second SIGTERM or SIGINT ends the process at once (spec
-/// O-11).
-async fn drive(config: Config, on_terminal: bool) -> Exit {
+/// O-11). SIGHUP has the configuration read again (spec C-6).
+async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -96,8 +100,20 @@ async fn drive(config: Config, on_terminal: bool) -> Exit {
             return Exit::Bug;
         }
     };
-    let (handle, running) = driver::start(config);
+    let had_terminal = has_terminal();
+    let on_terminal = telemetry::on_terminal(reading.config.log.format);
+    let (handle, running) = driver::start(reading.config.clone());
     let mut running = pin!(running);
+    // One request that waits stands for all later ones.
+    let (reload, asked) = mpsc::channel(1);
+    let driver = handle.clone();
+    let reloading = Reload {
+        args,
+        reading,
+        level,
+        driver,
+    };
+    actix::spawn(reloading.run(asked));
     let mut told = false;
     let mut progress = pin!(progress::show(handle.clone()));
     let mut progressing = on_terminal;
@@ -106,7 +122,12 @@ async fn drive(config: Config, on_terminal: bool) -> Exit {
             biased;
             exit = &mut running => return exit,
             signal = signals.next() => {
-                // A terminal that is closed may send it twice, and systemd sends it after SIGTERM.
+                // It also comes when the terminal is closed in which the driver was started.
+                if signal == HANG_UP && has_terminal() == had_terminal {
+                    let _ = reload.try_send(());
+                    continue;
+                }
+                // A terminal that is closed may send it twice.
                 if told && signal == HANG_UP {
                     continue;
                 }

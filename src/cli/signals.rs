@@ -1,6 +1,6 @@
-//! The signals that ask a process to stop.
+//! The signals that ask a process to stop, or to read its configuration again.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -43,6 +43,11 @@ async fn next(signal: &mut Option<Signal>) -> Option<()> {
     signal.as_mut()?.recv().await
 }
 
+/// Whether the process has a terminal, from which Ctrl-C would come.
+pub(super) fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
 /// Whether whoever started the process has it ignore this signal, as `nohup` does. Linux only.
 fn is_ignored(signal: SignalKind) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -59,7 +64,7 @@ fn ignored_in(status: &str, signal: SignalKind) -> bool {
 mod tests {
     use super::*;
 
-    // spec: O-10
+    // spec: O-81
     #[test]
     fn a_signal_that_the_starter_has_ignored_stays_ignored() {
         let hang_up = SignalKind::hangup();

@@ -1,6 +1,7 @@
 //! The effective configuration: every key with its value and the value's origin (spec C-4).
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::error::Origin;
 
@@ -21,6 +22,14 @@ pub struct Setting {
     /// The value as TOML. `None`: not set, and there is no default.
     pub value: Option<String>,
     pub origin: Origin,
+    /// Of the value, also if it is not shown: shows that it has changed.
+    pub(super) fingerprint: u64,
+}
+
+pub(super) fn fingerprint(value: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Setting {
@@ -30,7 +39,7 @@ impl Setting {
         value.is_some_and(|value| value.contains(Effective::HIDDEN))
     }
 
-    fn is_default(&self) -> bool {
+    pub(super) fn is_default(&self) -> bool {
         matches!(self.origin, Origin::Default | Origin::Follows { .. })
     }
 }
@@ -43,6 +52,7 @@ impl Effective {
     pub(super) fn follow(&mut self, section: &str, key: &str, value: String, from: &'static str) {
         let setting = |s: &&mut Setting| s.section == section && s.key == key;
         if let Some(setting) = self.settings.iter_mut().find(setting) {
+            setting.fingerprint = fingerprint(Some(&value));
             setting.value = Some(value);
             setting.origin = Origin::Follows { from };
         }

@@ -67,22 +67,31 @@ pub struct ConfigError {
     pub mistakes: Vec<Mistake>,
 }
 
+impl ConfigError {
+    /// A mistake with its place.
+    pub fn shown(&self, mistake: &Mistake) -> String {
+        let place = match &mistake.origin {
+            Origin::File { line, column } => format!("{}:{line}:{column}", self.file),
+            Origin::Override { name, .. } => name.clone(),
+            Origin::Default | Origin::Follows { .. } => self.file.clone(),
+        };
+        let Mistake {
+            key, found, fix, ..
+        } = mistake;
+        match key.is_empty() {
+            true => format!("{place}: {found}\n  {fix}"),
+            false => format!("{place}: {key}: {found}\n  {fix}"),
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, mistake) in self.mistakes.iter().enumerate() {
-            if n > 0 {
-                writeln!(f)?;
-            }
-            match &mistake.origin {
-                Origin::File { line, column } => write!(f, "{}:{line}:{column}: ", self.file)?,
-                Origin::Override { name, .. } => write!(f, "{name}: ")?,
-                Origin::Default | Origin::Follows { .. } => write!(f, "{}: ", self.file)?,
-            }
-            if !mistake.key.is_empty() {
-                write!(f, "{}: ", mistake.key)?;
-            }
-            write!(f, "{}\n  {}", mistake.found, mistake.fix)?;
-        }
-        Ok(())
+        let shown: Vec<String> = self
+            .mistakes
+            .iter()
+            .map(|mistake| self.shown(mistake))
+            .collect();
+        f.write_str(&shown.join("\n"))
     }
 }

@@ -6,6 +6,7 @@
 //! `sessions`, `listeners` and `profile` define the keys. `check` refuses contradictions between keys.
 
 mod added;
+mod changes;
 mod check;
 mod claims;
 mod declare;
@@ -39,6 +40,7 @@ use std::path::Path;
 
 pub use crate::model::quantity::{Quantity, QuantityError};
 pub use added::Where;
+pub use changes::{Change, Changes, Reading, WHILE_RUNNING, compare};
 pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};

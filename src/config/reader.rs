@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::document::{Node, Value};
-use super::effective::{Effective, Setting, holds_secret, is_secret, is_value, names_secret};
+use super::effective::{
+    Effective, Setting, fingerprint, holds_secret, is_secret, is_value, names_secret,
+};
 use super::error::Origin;
 use super::kinds::Kind;
 use super::names::NameRule;
@@ -166,6 +168,7 @@ impl<'n> Section<'n> {
         };
         let mut out = Vec::with_capacity(items.len());
         let mut shown = Vec::with_capacity(items.len());
+        let mut whole = String::new();
         let mut option = false;
         for (n, item) in items.into_iter().enumerate() {
             let text = item.value.text().unwrap_or_default();
@@ -175,15 +178,21 @@ impl<'n> Section<'n> {
             if secret && item.origin.is_command_line() {
                 self.refuse_secret(path, item.origin);
             } else if let Some(value) = self.one(path, item, &kind) {
-                let hidden = secret || holds_secret(&kind.show(&value));
+                let item = kind.show(&value);
+                whole.push_str(&item);
+                whole.push(',');
+                let hidden = secret || holds_secret(&item);
                 shown.push(match hidden {
                     true => Effective::HIDDEN.to_owned(),
-                    false => kind.show(&value),
+                    false => item,
                 });
                 out.push(value);
             }
         }
         self.show(key, Some(format!("[{}]", shown.join(", "))));
+        if let Some(setting) = self.notes.effective.settings.last_mut() {
+            setting.fingerprint = fingerprint(Some(&whole));
+        }
         out
     }
 
@@ -349,6 +358,7 @@ impl<'n> Section<'n> {
         self.notes.effective.settings.push(Setting {
             section: self.path.clone(),
             key: key.to_owned(),
+            fingerprint: fingerprint(value.as_deref()),
             value: value.map(|value| match hidden {
                 true => Effective::HIDDEN.to_owned(),
                 false => value,

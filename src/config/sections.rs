@@ -194,7 +194,7 @@ section! {
 }
 
 choice! {
-    /// What SIGTERM, SIGINT and SIGHUP do (spec O-10).
+    /// What SIGTERM and SIGINT do (spec O-10).
     #[derive(Default)]
     pub enum OnSignal {
         /// In a pod, what the pod and its controllers say (spec O-66); elsewhere `End`, or `HandOver` with `ha.lease`.

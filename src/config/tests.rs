@@ -1,5 +1,6 @@
 //! Tests of reading the configuration, from a file's text to a [`Config`].
 
+mod changes;
 mod claims;
 mod convert;
 mod effective;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use actix::{Actor as _, Addr};
 
 use crate::actors::commands::messages::SetTargets;
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::poll_source::PollSource;
 use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
@@ -29,6 +31,8 @@ pub(super) struct Actors {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
+    pub(super) lifecycle: Addr<LifecycleManager>,
+    pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) api: api::Actors,
     /// `None` without a listener for executors.
     pub(super) sessions: Option<Sessions>,
@@ -51,6 +55,9 @@ impl Actors {
                 if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {
                     let _ = answer.send(set);
                 }
+            }
+            Command::Reconfigure(changes, answer) => {
+                let _ = answer.send(self.reconfigure(changes).await);
             }
             Command::Look(answer) => {
                 if let Ok(look) = self.store.send(LookNow).await {

@@ -122,12 +122,16 @@ impl Early {
         }
     }
 
-    /// Queries are dropped, because there is nothing to show yet.
+    /// Queries are dropped, because there is nothing to show yet, and new settings, because the start has used the old
+    /// ones.
     fn accept(&mut self, command: Command) {
         match command {
             Command::Stop(way) => self.stop.make(way),
-            Command::Look(_) | Command::Measure(_) | Command::Sessions(_) | Command::Routes(..) => {
-            }
+            Command::Look(_)
+            | Command::Measure(_)
+            | Command::Sessions(_)
+            | Command::Routes(..)
+            | Command::Reconfigure(..) => {}
             command @ (Command::SetTargets(..) | Command::Observe(_)) => self.kept.push(command),
         }
     }

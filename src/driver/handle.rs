@@ -7,13 +7,17 @@ use axum::Router;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::actors::commands::messages::RefusedTargets;
+use crate::actors::profiles::messages::RefusedProfile;
 use crate::actors::snapshot_store::messages::{Measures, Round};
-use crate::config::OnSignal;
+use crate::config::{Changes, OnSignal};
 use crate::model::{ProfileName, Snapshot};
 use crate::server::api::tokens::Tokens;
 
 /// The targets of all profiles, or why the requested ones are refused.
 type Targets = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
+
+/// The changes that took effect, or why none did.
+type Reconfigured = Result<Box<Changes>, RefusedProfile>;
 
 /// A command to a driver. Commands are executed one at a time, and callers wait for the answer, so
 /// the queue needs no limit.
@@ -21,6 +25,7 @@ pub(super) enum Command {
     /// `None`: as `shutdown.on_signal` says.
     Stop(Option<OnSignal>),
     SetTargets(BTreeMap<ProfileName, u32>, oneshot::Sender<Targets>),
+    Reconfigure(Box<Changes>, oneshot::Sender<Reconfigured>),
     Look(oneshot::Sender<Snapshot>),
     Measure(oneshot::Sender<Measures>),
     Observe(Recipient<Round>),
@@ -52,6 +57,13 @@ impl Handle {
     /// Sets targets and returns those of all profiles. `None` if the driver has ended.
     pub async fn set_targets(&self, targets: BTreeMap<ProfileName, u32>) -> Option<Targets> {
         self.ask(|answer| Command::SetTargets(targets, answer))
+            .await
+    }
+
+    /// Has these changes of the configuration take effect, all or none (spec C-6). `None` if the driver ends, or does not
+    /// run yet: nothing was changed.
+    pub async fn reconfigure(&self, changes: Box<Changes>) -> Option<Reconfigured> {
+        self.ask(|answer| Command::Reconfigure(changes, answer))
             .await
     }
 

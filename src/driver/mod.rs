@@ -22,6 +22,7 @@ mod predecessor;
 mod profile_proofs;
 mod profile_spec;
 mod provisioners;
+mod reconfigure;
 mod reporter;
 pub mod rights;
 mod running;

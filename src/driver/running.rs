@@ -50,7 +50,11 @@ impl Running {
                 exit = lease::lost(&mut self.early.lease) => return exit,
                 Some(report) = self.reports.fatal.recv() => return ending::exit_after(report),
                 exit = &mut stopped => return exit,
-                Some(command) = self.early.commands.recv() => self.actors.command(command).await,
+                Some(command) = self.early.commands.recv() => match command {
+                    // Nothing changes any more.
+                    Command::Reconfigure(..) => {}
+                    command => self.actors.command(command).await,
+                },
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
+use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::actors::poll_source;
 use crate::actors::profiles::Understood;
@@ -82,14 +83,18 @@ pub(super) fn understood(
     name: &ProfileName,
     described: &serde_json::Value,
 ) -> Result<Understood, Vec<config::Mistake>> {
-    let profile = place.profile(name.as_str(), described)?;
-    Ok(Understood {
+    place.profile(name.as_str(), described).map(added)
+}
+
+/// A profile that is added at run time.
+pub(super) fn added(profile: config::Profile) -> Understood {
+    Understood {
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,
         min_available: profile.min_available,
         spec: profile_spec::spec(profile),
-    })
+    }
 }
 
 pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
@@ -144,15 +149,7 @@ pub(super) fn lifecycle_settings(
     adoption_grace: Option<Duration>,
 ) -> pending_actions::Settings {
     pending_actions::Settings {
-        keep: kept::Policy {
-            which: match lifecycle.keep {
-                config::Keep::None => kept::Which::None,
-                config::Keep::Failed => kept::Which::Failed,
-                config::Keep::All => kept::Which::All,
-            },
-            most: lifecycle.keep_most as usize,
-            longest: lifecycle.keep_for,
-        },
+        keep: keep_policy(lifecycle),
         max_in_flight: allocation.max_in_flight as usize,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         creation_timeout: allocation.creation_timeout,
@@ -179,10 +176,7 @@ pub(super) fn allocation_settings(
             backoff: CREATE_RETRY,
         },
         stable_after: failures.stable_after,
-        crash_backoff: Backoff {
-            initial: failures.backoff_initial,
-            max: failures.backoff_max,
-        },
+        crash_backoff: crash_backoff(failures),
         repeat_backoff: REPEATED_CREATE,
         creation_timeout: allocation.creation_timeout,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
@@ -192,13 +186,56 @@ pub(super) fn allocation_settings(
             decommission_timeout,
         },
         failures: failure_settings(failures),
-        waiting: waiting::Settings {
-            pending_timeout: allocation.pending_timeout,
-            stuck_after: allocation.stuck_after,
-        },
+        waiting: waiting(allocation),
         caps,
         claims,
         gang,
+    }
+}
+
+pub(super) fn keep_policy(lifecycle: &config::Lifecycle) -> kept::Policy {
+    kept::Policy {
+        which: match lifecycle.keep {
+            config::Keep::None => kept::Which::None,
+            config::Keep::Failed => kept::Which::Failed,
+            config::Keep::All => kept::Which::All,
+        },
+        most: lifecycle.keep_most as usize,
+        longest: lifecycle.keep_for,
+    }
+}
+
+fn crash_backoff(failures: &config::Failures) -> Backoff {
+    Backoff {
+        initial: failures.backoff_initial,
+        max: failures.backoff_max,
+    }
+}
+
+fn waiting(allocation: &config::Allocation) -> waiting::Settings {
+    waiting::Settings {
+        pending_timeout: allocation.pending_timeout,
+        stuck_after: allocation.stuck_after,
+    }
+}
+
+/// The settings of the provisioner that can change while it runs (spec C-6).
+pub(super) fn new_limits(config: &config::Config) -> NewLimits {
+    let (allocation, failures) = (&config.allocation, &config.failures);
+    let profiles = config.profiles.iter();
+    NewLimits {
+        batch_size: allocation.batch_size,
+        max_rate: allocation.max_rate,
+        max_pending: allocation.max_pending,
+        max_pending_of: profiles
+            .map(|(name, profile)| (name.clone(), profile.max_pending))
+            .collect(),
+        over_life: config.app.max_executors,
+        waiting: waiting(allocation),
+        cancel_delay: allocation.cancel_delay,
+        crash_backoff: crash_backoff(failures),
+        max_failures: failures.max,
+        look_every: config.poll.interval,
     }
 }
 

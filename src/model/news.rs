@@ -70,6 +70,8 @@ pub enum News {
     },
     /// The new targets.
     Targets(BTreeMap<ProfileName, u32>),
+    /// The new targets of the configuration, which was read again (spec C-6). The record need not contain them.
+    Configured(BTreeMap<ProfileName, u32>),
     /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher (spec B-32).
     Surge {
         profile: ProfileName,

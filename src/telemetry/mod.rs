@@ -55,8 +55,22 @@ pub fn on_terminal(format: Option<LogFormat>) -> bool {
     format != Some(LogFormat::Json) && std::io::stderr().is_terminal() && !dumb
 }
 
+/// Changes which messages are logged.
+pub struct Level(Box<dyn Fn(EnvFilter) -> bool>);
+
+impl Level {
+    /// # Errors
+    /// If this is no level. Nothing is changed then.
+    pub fn set(&self, level: &str) -> Result<(), TelemetryError> {
+        let filter = filter(level);
+        let set = filter.is_some_and(|filter| (self.0)(filter));
+        set.then_some(())
+            .ok_or_else(|| TelemetryError::Level(level.to_owned()))
+    }
+}
+
 /// Sets up logging for the process. `None`: pretty on a terminal, otherwise JSON.
-pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError> {
+pub fn init(format: Option<LogFormat>, level: &str) -> Result<Level, TelemetryError> {
     let filter = filter(level).ok_or_else(|| TelemetryError::Level(level.to_owned()))?;
     let terminal = std::io::stderr().is_terminal();
     let erases = on_terminal(format);
@@ -66,7 +80,7 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError
         LogFormat::Json
     });
     let colours = terminal && format == LogFormat::Pretty && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
+    let subscriber = tracing_subscriber::fmt()
         // Otherwise the subscriber would panic when standard error is closed.
         .log_internal_errors(false)
         .with_env_filter(filter)
@@ -74,8 +88,10 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError
         .with_ansi(colours)
         .fmt_fields(format::SpanFields)
         .event_format(format::Lines::new(format, erases))
-        .try_init()
-        .map_err(|_| TelemetryError::Begun)
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.try_init().map_err(|_| TelemetryError::Begun)?;
+    Ok(Level(Box::new(move |filter| handle.reload(filter).is_ok())))
 }
 
 /// Whether the text is a valid filter: a level, or directives separated by commas.

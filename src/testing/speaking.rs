@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
 use crate::actors::autoscaler::{self, Autoscaler, scaler};
-use crate::actors::commands::messages::{KeepHeld, Stop};
+use crate::actors::commands::messages::{ForgetTargets, KeepHeld, Stop};
 use crate::actors::commands::{self, Commands};
 use crate::actors::driver_backend::{self, DriverBackend, readiness};
 use crate::actors::event_history::{self, EventHistory};
@@ -46,6 +46,12 @@ impl Handler<KeepHeld> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<ForgetTargets> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: ForgetTargets, _: &mut Self::Context) {}
 }
 
 impl Handler<Stop> for Keeper {
@@ -105,6 +111,7 @@ fn commands(
         profiles: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
         held: None,
         keep_held: Keeper.start().recipient(),
+        forget: Keeper.start().recipient(),
         stop: Keeper.start().recipient(),
         events: events.clone().recipient(),
         store: store.clone(),

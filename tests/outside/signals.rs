@@ -15,11 +15,7 @@ use super::process::boatswain;
 
 const EXECUTORS: usize = 5;
 const ROUNDS: usize = 30;
-const SIGNALS: [(Signal, &str); 3] = [
-    (Signal::TERM, "SIGTERM"),
-    (Signal::INT, "SIGINT"),
-    (Signal::HUP, "SIGHUP"),
-];
+const SIGNALS: [(Signal, &str); 2] = [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")];
 
 /// A start with this latency of the API server takes about half a second.
 const LATENCY: &str = "20ms..60ms";
@@ -114,7 +110,7 @@ fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
             // The executors may run before it listens for signals.
             driver.says("application taken over");
             cluster.converges(EXECUTORS);
-            driver.signal(Signal::HUP);
+            driver.signal(Signal::TERM);
             assert_eq!(driver.exit(), Some(75), "{what}");
         }
     }

@@ -2,13 +2,22 @@ use std::collections::BTreeMap;
 
 use actix::Message;
 
-use super::scaler::Demand;
+use super::scaler::{Demand, Settings};
 use crate::model::ProfileName;
 
 /// Reports the demand by profile (spec B-40). Answered with the executors it takes, within bounds.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedDemand>")]
 pub struct PostDemand(pub BTreeMap<ProfileName, Demand>);
+
+/// Takes over settings of the configuration, which was read again (spec C-6).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct NewSettings {
+    pub settings: Settings,
+    /// The highest target of each profile.
+    pub most: BTreeMap<ProfileName, u32>,
+}
 
 /// Why a demand was refused. None of it counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,7 +21,7 @@ use crate::model::executor::{Class, How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::{Batch, Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
-use messages::{PostDemand, RefusedDemand};
+use messages::{NewSettings, PostDemand, RefusedDemand};
 use scaler::{Scaler, Settings, Step};
 
 pub struct Autoscaler {
@@ -180,6 +180,20 @@ impl Handler<PostDemand> for Autoscaler {
             Some((profile, wanted))
         });
         Ok(wanted.collect())
+    }
+}
+
+impl Handler<NewSettings> for Autoscaler {
+    type Result = ();
+
+    fn handle(&mut self, NewSettings { settings, most }: NewSettings, _: &mut Self::Context) {
+        if self.settings.is_none() {
+            return;
+        }
+        self.settings = Some(settings);
+        for (profile, scaler) in &mut self.by_profile {
+            scaler.reconfigure(settings, most.get(profile).copied());
+        }
     }
 }
 

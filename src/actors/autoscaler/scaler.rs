@@ -91,6 +91,12 @@ impl Scaler {
         }
     }
 
+    /// Takes over new settings, and a new highest target if there is one (spec C-6).
+    pub fn reconfigure(&mut self, settings: Settings, most: Option<u32>) {
+        self.settings = settings;
+        self.bounds.most = most.unwrap_or(self.bounds.most);
+    }
+
     /// Records the demand, and returns how many executors it takes.
     pub fn demanded(&mut self, demand: Demand, now: Tick) -> u32 {
         self.demand = Some((demand, now));

@@ -10,11 +10,11 @@ use actix::{
 
 use super::liveness::Lapse;
 use super::messages::{
-    CommandOutcome, Decommission, GetHeld, Hold, Kill, NotNow, RefusedTargets, Renew, Resume,
-    SetTargets, Stop,
+    CommandOutcome, Decommission, ForgetTargets, GetHeld, Hold, Kill, NotNow, Reconfigure,
+    RefusedTargets, Renew, Resume, SetTargets, Stop,
 };
 use super::picking::{Picked, pick};
-use super::targets::refused;
+use super::targets::{lowered, refused};
 use super::{ABANDONED, Commands};
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
@@ -172,6 +172,40 @@ impl Handler<SetTargets> for Commands {
     }
 }
 
+impl Handler<Reconfigure> for Commands {
+    type Result = AtomicResponse<Self, ()>;
+
+    fn handle(&mut self, new: Reconfigure, _: &mut Self::Context) -> Self::Result {
+        self.settings.kill_grace = new.kill_grace;
+        for (profile, most) in new.most {
+            if let Some(bounds) = self.profiles.get_mut(&profile) {
+                bounds.most = most;
+            }
+        }
+        let (store, bounds, mut targets) = (self.store.clone(), self.profiles.clone(), new.targets);
+        let configured: Vec<ProfileName> = targets.keys().cloned().collect();
+        let setting = async move {
+            store.do_send(Tell(News::Configured(targets.clone())));
+            // The store has stopped only if the driver is ending.
+            let asked = store
+                .send(AskFor(BTreeMap::new()))
+                .await
+                .unwrap_or_default();
+            let lowered = lowered(&bounds, &asked);
+            store.do_send(Tell(News::Targets(lowered.clone())));
+            targets.extend(lowered);
+            targets
+        };
+        AtomicResponse::new(Box::pin(setting.into_actor(self).map(
+            move |set, this, _| {
+                this.hold_as_well(&set);
+                // After the store has the targets, so that no batch says that they were set at run time.
+                this.forget.do_send(ForgetTargets(configured));
+            },
+        )))
+    }
+}
+
 impl Handler<GetHeld> for Commands {
     type Result = MessageResult<GetHeld>;
 
@@ -187,7 +221,10 @@ impl Handler<ProfileAdded> for Commands {
         self.profiles.insert(added.name.clone(), added.bounds);
         let targets = BTreeMap::from([(added.name.clone(), added.executors)]);
         self.hold_as_well(&targets);
-        self.store.do_send(Tell(News::Targets(targets)));
+        self.store.do_send(Tell(match added.kept {
+            Some(_) => News::Targets(targets),
+            None => News::Configured(targets),
+        }));
         Ok(())
     }
 }

@@ -14,6 +14,22 @@ use crate::model::{ExecutorId, ProfileName};
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedTargets>")]
 pub struct SetTargets(pub BTreeMap<ProfileName, u32>);
 
+/// Takes over settings of the configuration, which was read again (spec C-6). Answered when the targets are set.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Reconfigure {
+    pub kill_grace: Duration,
+    /// The highest target of each profile. Higher ones are lowered.
+    pub most: BTreeMap<ProfileName, u32>,
+    /// The targets that the configuration has changed.
+    pub targets: BTreeMap<ProfileName, u32>,
+}
+
+/// Forgets the targets of these profiles that were set at run time: the configuration says them now (spec C-6).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ForgetTargets(pub Vec<ProfileName>);
+
 /// Why targets were refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedTargets {

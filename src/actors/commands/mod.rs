@@ -25,7 +25,7 @@ use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
 use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
-use messages::{KeepHeld, Stop};
+use messages::{ForgetTargets, KeepHeld, Stop};
 
 /// The exit code of an application that was silent for too long (spec B-35).
 pub const ABANDONED: u8 = 12;
@@ -47,6 +47,7 @@ pub struct Wiring {
     pub held: Option<Held>,
     /// Stores the hold for the next start.
     pub keep_held: Recipient<KeepHeld>,
+    pub forget: Recipient<ForgetTargets>,
     pub stop: Recipient<Stop>,
     pub events: Recipient<Happened>,
     pub store: Addr<SnapshotStore>,
@@ -62,6 +63,7 @@ pub struct Commands {
     held: Option<Held>,
     liveness: Option<liveness::Liveness>,
     keep_held: Recipient<KeepHeld>,
+    forget: Recipient<ForgetTargets>,
     stop: Recipient<Stop>,
     events: Recipient<Happened>,
     store: Addr<SnapshotStore>,
@@ -80,6 +82,7 @@ impl Commands {
             held: wiring.held,
             liveness: (wiring.settings.ttl).map(|ttl| liveness::Liveness::new(ttl, now)),
             keep_held: wiring.keep_held,
+            forget: wiring.forget,
             stop: wiring.stop,
             events: wiring.events,
             store: wiring.store,

@@ -28,6 +28,18 @@ pub fn refused(
     })
 }
 
+/// The targets above what is allowed now, each lowered to that.
+pub fn lowered(
+    profiles: &BTreeMap<ProfileName, Bounds>,
+    targets: &BTreeMap<ProfileName, u32>,
+) -> BTreeMap<ProfileName, u32> {
+    let most = |profile: &ProfileName| profiles.get(profile).map_or(u32::MAX, |bounds| bounds.most);
+    (targets.iter())
+        .filter(|(profile, target)| **target > most(profile))
+        .map(|(profile, _)| (profile.clone(), most(profile)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,7 +37,9 @@ use crate::model::{ExecutorId, Snapshot};
 use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 
 use mailboxes::Mailboxes;
-use messages::{GetSessions, Lost, NotTakenIn, Open, Outgoing, Say, SessionEvent, SessionsChanged};
+use messages::{
+    GetSessions, Lost, NotTakenIn, Open, Outgoing, Say, SessionEvent, SessionsChanged, Timeouts,
+};
 use registry::{Effect, Reach, Registry, SessionStep};
 use tally::Tally;
 use view::SessionView;
@@ -368,6 +370,14 @@ impl Handler<CallMade> for ExecutorRegistry {
     fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
         let now = self.clock.now().tick;
         self.registry.call(call.answered, now);
+    }
+}
+
+impl Handler<Timeouts> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, timeouts: Timeouts, _: &mut Self::Context) {
+        self.registry.reconfigure(timeouts, self.clock.now().tick);
     }
 }
 

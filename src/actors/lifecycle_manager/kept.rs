@@ -56,8 +56,9 @@ pub struct KeptPod {
 #[derive(Debug)]
 pub struct KeptPods {
     policy: Policy,
-    /// The oldest first, each with its deadline. A pod that someone else deletes stays until then.
-    pods: BTreeMap<(Timestamp, PodUid), (KeptPod, Tick)>,
+    /// The oldest first, each with how long it had been kept at that time. A pod that someone else deletes stays until
+    /// its time is over.
+    pods: BTreeMap<(Timestamp, PodUid), (KeptPod, Tick, Duration)>,
     uids: BTreeSet<PodUid>,
 }
 
@@ -70,13 +71,16 @@ impl KeptPods {
         }
     }
 
+    pub fn keep_by(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
     pub fn add(&mut self, pod: KeptPod, now: Now) {
         if self.uids.insert(pod.uid.clone()) {
             let age = now.wall.duration_since(pod.since);
             let age = Duration::try_from(age).unwrap_or_default();
-            let until = now.tick + self.policy.longest.saturating_sub(age);
             let key = (pod.since, pod.uid.clone());
-            self.pods.insert(key, (pod, until));
+            self.pods.insert(key, (pod, now.tick, age));
         }
     }
 
@@ -87,11 +91,16 @@ impl KeptPods {
         now: Tick,
     ) -> Vec<KeptPod> {
         let surplus = self.pods.len().saturating_sub(self.policy.most);
-        let over = |(at, (_, until)): &(usize, &(KeptPod, Tick))| *at < surplus || *until <= now;
-        let over = self.pods.values().enumerate().take_while(over);
+        let longest = self.policy.longest;
+        let is_old = |(_, seen, age): &(KeptPod, Tick, Duration)| {
+            age.saturating_add(now.since(*seen)) >= longest
+        };
+        let pods = self.pods.values().enumerate();
+        let over = pods.take_while(|(at, pod)| *at < surplus || is_old(pod));
         let taken: Vec<KeptPod> = over
-            .filter(|(_, (pod, _))| pod.executor.is_none_or(&labelled))
-            .map(|(_, (pod, _))| pod.clone())
+            .map(|(_, (pod, ..))| pod)
+            .filter(|pod| pod.executor.is_none_or(&labelled))
+            .cloned()
             .collect();
         for pod in &taken {
             self.pods.remove(&(pod.since, pod.uid.clone()));
@@ -172,6 +181,26 @@ mod tests {
         let labelled = |id| Some(id) != first;
         assert_eq!(names(kept.take_surplus(labelled, now(0).tick)), ["u2"]);
         assert_eq!(names(kept.take_surplus(|_| true, now(0).tick)), ["u1"]);
+    }
+
+    // spec: C-6, O-77
+    #[test]
+    fn a_new_policy_applies_to_pods_that_are_kept_already() {
+        let mut kept = keeping(9, 60);
+        kept.add(pod(1, -50), now(0));
+        kept.add(pod(2, 0), now(0));
+        kept.add(pod(3, 1), now(1));
+        let by = |most, longest| Policy {
+            which: Which::Failed,
+            most,
+            longest: Duration::from_secs(longest),
+        };
+        kept.keep_by(by(9, 1_000));
+        assert!(kept.take_surplus(|_| true, now(60).tick).is_empty());
+        kept.keep_by(by(9, 100));
+        assert_eq!(names(kept.take_surplus(|_| true, now(60).tick)), ["u1"]);
+        kept.keep_by(by(1, 100));
+        assert_eq!(names(kept.take_surplus(|_| true, now(60).tick)), ["u2"]);
     }
 
     // spec: O-77

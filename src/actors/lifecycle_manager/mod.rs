@@ -37,7 +37,7 @@ use crate::planted::{self, Planted};
 
 use call_queue::{PodCall, Subject};
 use kept::KeptPod;
-use messages::{Instruct, Report};
+use messages::{Instruct, NewPolicy, Report};
 use pending_actions::{Action, PendingActions};
 
 pub struct LifecycleManager {
@@ -315,6 +315,15 @@ impl Handler<AskDepths> for LifecycleManager {
 
     fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
         Depths(vec![("calls-owed", self.pending_actions.outstanding())])
+    }
+}
+
+impl Handler<NewPolicy> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, NewPolicy(policy): NewPolicy, _: &mut Self::Context) {
+        self.pending_actions.keep_by(policy);
+        self.store.do_send(AskRound(Subscriber::Lifecycle));
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Allocation {
     said_enough: bool,
     avoid: Avoid,
     kept_steps: BTreeMap<ProfileName, u32>,
+    /// Whether settings have changed since the last decision.
+    reconfigured: bool,
     /// The profile that got the first slot of the last round that sent a request.
     served_first: Option<ProfileName>,
 }
@@ -100,6 +102,7 @@ impl Allocation {
                 .iter()
                 .map(|(profile, kept)| (profile.clone(), kept.step))
                 .collect(),
+            reconfigured: false,
             served_first: None,
             settings,
         }
@@ -157,6 +160,11 @@ impl Allocation {
                 latest.entries.keys().collect()
             }
         };
+        if std::mem::take(&mut self.reconfigured) {
+            for entry in latest.entries.values() {
+                self.waiting.see(entry, now);
+            }
+        }
         self.judge(batch, &changed, now, &mut decision);
         for ending in batch.ends() {
             self.ended(ending, wall, &mut decision);

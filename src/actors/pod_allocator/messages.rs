@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::Message;
 
@@ -10,6 +11,8 @@ use crate::model::{ExecutorId, ProfileName};
 
 use super::crash_loop::Kept;
 use super::refusal::Kind;
+use super::waiting;
+use boatswain_agent::backoff::Backoff;
 
 /// Reserve ids up to this one (spec O-30). Answered, once written, with the last reserved id.
 #[derive(Debug, Clone, Copy, Message)]
@@ -41,6 +44,25 @@ pub struct CannotStart {
     pub kind: Kind,
     /// The server's message.
     pub why: String,
+}
+
+/// Takes over settings of the configuration, which was read again (spec C-6).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct NewLimits {
+    pub batch_size: u32,
+    pub max_rate: Option<u32>,
+    /// The most pending executors over all profiles, and of each.
+    pub max_pending: Option<u32>,
+    pub max_pending_of: BTreeMap<ProfileName, Option<u32>>,
+    /// The most executors over the application's life.
+    pub over_life: Option<u32>,
+    pub waiting: waiting::Settings,
+    pub cancel_delay: Duration,
+    pub crash_backoff: Backoff,
+    pub max_failures: Option<u32>,
+    /// The interval between lists of sets.
+    pub look_every: Duration,
 }
 
 /// Send no more requests. Answered with the number of requests in flight, which are awaited.

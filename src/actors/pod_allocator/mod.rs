@@ -51,7 +51,7 @@ use crate::planted::{self, Planted};
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
-use messages::{CannotStart, Keep, KeepFailures, OverBudget, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting};
 use pause::Paused;
 use refusal::Kind;
 
@@ -389,6 +389,15 @@ impl Handler<ProfileAdded> for PodAllocator {
             .limit_pending(name.clone(), added.max_pending);
         self.allocation.know(name.clone(), added.bounds.least);
         Ok(())
+    }
+}
+
+impl Handler<NewLimits> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
+        self.allocation.reconfigure(new, self.clock.now().tick);
+        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

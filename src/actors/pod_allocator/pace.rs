@@ -167,6 +167,13 @@ impl Pace {
         }
     }
 
+    pub fn limit_rate(&mut self, most: Option<u32>, now: Tick) {
+        if most != self.limits.max_rate {
+            self.limits.max_rate = most;
+            self.rate = most.map(|most| Rate::new(most, now));
+        }
+    }
+
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }

@@ -86,6 +86,11 @@ impl Waiting {
         }
     }
 
+    /// Takes over new limits, for each executor when it is next seen.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// An executor has changed.
     pub fn see(&mut self, entry: &Entry, now: Tick) {
         let id = entry.id;

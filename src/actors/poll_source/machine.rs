@@ -49,6 +49,7 @@ pub(super) enum Event {
         timer: Serial,
     },
     PollNow,
+    NewInterval(Duration),
     /// The API server answers again after an outage.
     ServerIsBack,
     Stop,
@@ -184,6 +185,7 @@ impl Machine {
                 Ok(list) => self.listed(&list, asked, now, out),
                 Err(why) => self.failed(why, now, out),
             },
+            (phase, Event::NewInterval(interval)) => self.new_interval(phase, interval, now, out),
             (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
             // The list in flight began before the request and need not contain what is looked for.
             (Phase::Polling { call, repeated, .. }, Event::PollNow) => Phase::Polling {
@@ -213,6 +215,22 @@ impl Machine {
                 phase
             }
             phase @ (Phase::Idle | Phase::Waiting { .. } | Phase::Stopped) => phase,
+        }
+    }
+
+    /// The next list is made an interval from now at the latest, unless the server has asked to wait for longer.
+    fn new_interval(
+        &mut self,
+        phase: Phase,
+        interval: Duration,
+        now: Tick,
+        out: &mut Vec<Effect>,
+    ) -> Phase {
+        self.pace.interval = interval;
+        let after = self.interval().max(now.until(self.not_before));
+        match phase {
+            Phase::Waiting { due, .. } if now + after < due => self.wait(after, now, out),
+            phase => phase,
         }
     }
 

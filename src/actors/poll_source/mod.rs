@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use self::lister::{ListError, Lister, TakenIn};
 use self::machine::{Effect, Event, Machine, Polled, Report, Serial, Setback};
-use self::messages::{PollNow, Stop};
+use self::messages::{NewInterval, PollNow, Stop};
 use crate::kubernetes::calls::ServerIsBack;
 use crate::model::Tick;
 use crate::model::news::ListKind;
@@ -174,6 +174,15 @@ impl Handler<PollNow> for PollSource {
 
     fn handle(&mut self, PollNow: PollNow, ctx: &mut Self::Context) {
         self.step(Event::PollNow, ctx);
+    }
+}
+
+impl Handler<NewInterval> for PollSource {
+    type Result = ();
+
+    fn handle(&mut self, NewInterval(interval): NewInterval, ctx: &mut Self::Context) {
+        self.deadline = interval.max(SHORTEST_DEADLINE);
+        self.step(Event::NewInterval(interval), ctx);
     }
 }
 

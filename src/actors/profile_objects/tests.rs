@@ -74,8 +74,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let added = AddedProfile {
         name: "large".into(),
-        described: json!({}),
-        proof: None,
+        kept: None,
         executors: 2,
         bounds: Bounds {
             slots: 1,

@@ -1,10 +1,12 @@
 //! The messages that Profiles receives and publishes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Message;
 use serde_json::Value;
 
+use super::Understood;
 use crate::config::Mistake;
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
@@ -18,6 +20,12 @@ pub struct AddProfile {
     /// The description, with the keys of the configuration.
     pub described: Value,
 }
+
+/// Adds these profiles of the configuration, which was read again (spec C-6). Answered as [`AddProfile`], with those
+/// that exist already, which stay as they are.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<Vec<ProfileName>, RefusedProfile>")]
+pub struct AddConfigured(pub BTreeMap<ProfileName, Understood>);
 
 /// Why a profile was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,10 +55,8 @@ pub struct ProfileAdded(pub Arc<AddedProfile>);
 #[derive(Debug, Clone)]
 pub struct AddedProfile {
     pub name: ProfileName,
-    /// The description, which the application record keeps for later starts.
-    pub described: Value,
-    /// The proof for later starts that a driver added it (spec O-58).
-    pub proof: Option<Arc<str>>,
+    /// What the application record keeps for later starts; `None`: the configuration has the profile.
+    pub kept: Option<KeptProfile>,
     /// The first target.
     pub executors: u32,
     pub bounds: Bounds,
@@ -60,6 +66,13 @@ pub struct AddedProfile {
     pub max_pending: Option<u32>,
     /// The number of executors that evictions leave; `None`: no PodDisruptionBudget (spec K-12).
     pub min_available: Option<u32>,
+}
+
+#[derive(Debug, Clone)]
+pub struct KeptProfile {
+    pub described: Value,
+    /// The proof that a driver added it (spec O-58).
+    pub proof: Option<Arc<str>>,
 }
 
 /// The limits of one profile's executors.

@@ -18,7 +18,9 @@ use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::gangs::Gangs;
 use crate::model::ProfileName;
 
-use messages::{AddProfile, AddedProfile, Bounds, ProfileAdded, RefusedProfile};
+use messages::{
+    AddConfigured, AddProfile, AddedProfile, Bounds, KeptProfile, ProfileAdded, RefusedProfile,
+};
 
 /// The most profiles that can be added: each is in the application record, whose size is limited.
 const MOST_ADDED: usize = 32;
@@ -81,6 +83,22 @@ impl Profiles {
         }
     }
 
+    fn know(&mut self, added: &AddedProfile) {
+        let (profile, executors) = (added.name.as_str(), added.executors);
+        tracing::info!(profile, executors, "profile added");
+        self.names.insert(added.name.clone());
+        let Some(kept) = &added.kept else { return };
+        if kept.proof.is_none() {
+            tracing::warn!(
+                profile,
+                hint = "set backend.key_file to a file that outlasts the driver",
+                "no successor will use this profile: there is no secret to prove it with"
+            );
+        }
+        self.added
+            .insert(added.name.clone(), kept.described.clone());
+    }
+
     /// The parsed profile, with all gangs; `None` if the same profile exists already.
     fn understood(
         &self,
@@ -97,28 +115,41 @@ impl Profiles {
         if self.added.len() >= MOST_ADDED || length > LONGEST {
             return Err(RefusedProfile::TooMuch);
         }
-        let Understood {
-            executors,
-            bounds,
-            mut spec,
-            max_pending,
-            min_available,
-        } = (self.read)(name, described).map_err(RefusedProfile::Mistakes)?;
+        let understood = (self.read)(name, described).map_err(RefusedProfile::Mistakes)?;
         let mut gangs = self.gangs.clone();
-        if let Some(gangs) = &mut gangs {
-            gangs.add(name, bounds.least, &mut spec);
-        }
-        let added = AddedProfile {
-            name: name.clone(),
+        let kept = KeptProfile {
             described: described.clone(),
             proof: (self.prove)(name, described).map(Arc::from),
-            executors,
-            bounds,
-            spec,
-            max_pending,
-            min_available,
         };
+        let added = added(name, understood, Some(kept), &mut gangs);
         Ok(Some((added, gangs)))
+    }
+}
+
+fn added(
+    name: &ProfileName,
+    understood: Understood,
+    kept: Option<KeptProfile>,
+    gangs: &mut Option<Gangs>,
+) -> AddedProfile {
+    let Understood {
+        executors,
+        bounds,
+        mut spec,
+        max_pending,
+        min_available,
+    } = understood;
+    if let Some(gangs) = gangs {
+        gangs.add(name, bounds.least, &mut spec);
+    }
+    AddedProfile {
+        name: name.clone(),
+        kept,
+        executors,
+        bounds,
+        spec,
+        max_pending,
+        min_available,
     }
 }
 
@@ -158,21 +189,42 @@ impl Handler<AddProfile> for Profiles {
         AtomicResponse::new(Box::pin(published.into_actor(self).map(
             |published, this, _| {
                 if let Some((added, gangs)) = published? {
-                    let (profile, executors) = (added.name.as_str(), added.executors);
-                    tracing::info!(profile, executors, "profile added");
-                    if added.proof.is_none() {
-                        tracing::warn!(
-                            profile,
-                            hint = "set backend.key_file to a file that outlasts the driver",
-                            "no successor will use this profile: there is no secret to prove it with"
-                        );
-                    }
-                    this.names.insert(added.name.clone());
-                    this.added
-                        .insert(added.name.clone(), added.described.clone());
                     this.gangs = gangs;
+                    this.know(&added);
                 }
                 Ok(())
+            },
+        )))
+    }
+}
+
+impl Handler<AddConfigured> for Profiles {
+    type Result = AtomicResponse<Self, Result<Vec<ProfileName>, RefusedProfile>>;
+
+    fn handle(
+        &mut self,
+        AddConfigured(profiles): AddConfigured,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let (known, new): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (profiles.into_iter()).partition(|(name, _)| self.names.contains(name));
+        let mut gangs = self.gangs.clone();
+        let new: Vec<_> = (new.into_iter())
+            .map(|(name, understood)| Arc::new(added(&name, understood, None, &mut gangs)))
+            .collect();
+        let recipients = self.recipients.clone();
+        let published = async move {
+            for added in &new {
+                publish(recipients.clone(), ProfileAdded(Arc::clone(added))).await?;
+            }
+            Ok((new, gangs))
+        };
+        AtomicResponse::new(Box::pin(published.into_actor(self).map(
+            |published: Result<_, RefusedProfile>, this, _| {
+                let (new, gangs) = published?;
+                this.gangs = gangs;
+                new.iter().for_each(|added| this.know(added));
+                Ok(known.into_keys().collect())
             },
         )))
     }

@@ -48,19 +48,7 @@ fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) 
     };
     let readers = [first.start(), Reader::default().start()];
     let profiles = Profiles::new(Wiring {
-        read: Box::new(|_, _| {
-            Ok(Understood {
-                executors: 2,
-                bounds: Bounds {
-                    slots: 1,
-                    least: 2,
-                    most: 9,
-                },
-                spec: ProfileSpec::default(),
-                max_pending: None,
-                min_available: None,
-            })
-        }),
+        read: Box::new(|_, _| Ok(understood())),
         prove: Box::new(|name, _| Some(format!("proof of {name}"))),
         names: BTreeSet::from(["default".into()]),
         added: BTreeMap::new(),
@@ -68,6 +56,20 @@ fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) 
         recipients: readers.iter().map(|r| r.clone().recipient()).collect(),
     });
     (profiles.start(), readers)
+}
+
+fn understood() -> Understood {
+    Understood {
+        executors: 2,
+        bounds: Bounds {
+            slots: 1,
+            least: 2,
+            most: 9,
+        },
+        spec: ProfileSpec::default(),
+        max_pending: None,
+        min_available: None,
+    }
 }
 
 fn add(name: &str) -> AddProfile {
@@ -111,4 +113,31 @@ async fn another_profile_of_a_name_that_exists_is_refused() {
     let (profiles, _) = profiles(false);
     let refused = profiles.send(add("default")).await.unwrap();
     assert_eq!(refused, Err(RefusedProfile::Exists("default".into())));
+}
+
+// spec: O-80
+#[actix::test]
+async fn profiles_of_the_configuration_are_added_and_those_that_exist_stay() {
+    let (profiles, readers) = profiles(false);
+    profiles.send(add("large")).await.unwrap().unwrap();
+    let names = ["large", "small", "tiny"];
+    let configured = || AddConfigured(names.map(|name| (name.into(), understood())).into());
+    let known = profiles.send(configured()).await.unwrap();
+    assert_eq!(known, Ok(vec!["large".into()]));
+    for reader in &readers {
+        let added = reader.send(Known).await.unwrap();
+        let added = added
+            .iter()
+            .map(|a| (a.name.as_str(), a.kept.is_some(), a.spec.gang.is_some()));
+        let expected = [
+            ("large", true, true),
+            ("small", false, true),
+            ("tiny", false, true),
+        ];
+        assert_eq!(added.collect::<Vec<_>>(), expected);
+    }
+    let known = profiles.send(configured()).await.unwrap();
+    assert_eq!(known, Ok(names.map(ProfileName::from).to_vec()));
+    let refused = profiles.send(add("small")).await.unwrap();
+    assert_eq!(refused, Err(RefusedProfile::Exists("small".into())));
 }

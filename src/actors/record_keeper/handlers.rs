@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
-use crate::actors::commands::messages::KeepHeld;
+use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
@@ -170,16 +170,28 @@ impl Handler<ProfileAdded> for RecordKeeper {
         ProfileAdded(added): ProfileAdded,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let (name, described) = (added.name.clone(), added.described.clone());
+        let name = added.name.clone();
+        let Some(kept) = added.kept.clone() else {
+            self.forget_targets(&[name]);
+            return Ok(());
+        };
         self.keeping.change_now(|record| {
-            match added.proof.clone() {
+            match kept.proof {
                 Some(proof) => record.profile_proofs.insert(name.clone(), proof),
                 None => record.profile_proofs.remove(&name),
             };
-            record.profiles.insert(name, described);
+            record.profiles.insert(name, kept.described);
         });
         self.pump(ctx);
         Ok(())
+    }
+}
+
+impl Handler<ForgetTargets> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, ForgetTargets(profiles): ForgetTargets, _: &mut Self::Context) {
+        self.forget_targets(&profiles);
     }
 }
 

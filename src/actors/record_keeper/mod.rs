@@ -182,6 +182,17 @@ impl RecordKeeper {
         }
     }
 
+    /// The configuration says these targets now, and a successor reads it (spec C-6).
+    fn forget_targets(&mut self, profiles: &[ProfileName]) {
+        let now = self.clock.now().tick;
+        let forget = |record: &mut Record| {
+            record
+                .targets
+                .retain(|profile, _| !profiles.contains(profile));
+        };
+        (self.keeping).change(forget, now);
+    }
+
     fn call(&mut self, op: Op, ctx: &mut Context<Self>) {
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
         let call = async move {

@@ -43,7 +43,7 @@ fn an_executor_missing_in_the_first_list_stays_in_the_record_until_its_end_is_re
     );
 }
 
-// spec: O-30, B-31, B-32
+// spec: O-30, O-80, B-31, B-32
 #[test]
 fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them() {
     let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
@@ -74,6 +74,10 @@ fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them()
     assert_eq!(set(&scenario), to(5));
     scenario.tell(News::Resume);
     assert_eq!(set(&scenario), BTreeMap::new());
+    scenario.tell(News::Configured(to(4)));
+    assert_eq!(set(&scenario), BTreeMap::new(), "as configured");
+    scenario.want("default", 4);
+    assert_eq!(set(&scenario), to(4));
 }
 
 // spec: O-30, O-31, L-1

@@ -175,6 +175,12 @@ impl Scaling {
         self.hashes.insert(profile, hash);
     }
 
+    /// Takes over new settings (spec C-6).
+    pub fn reconfigure(&mut self, look_every: Duration, max_failures: Option<u32>) {
+        self.settings.look_every = look_every;
+        self.failures.allow(max_failures);
+    }
+
     /// The application ends. The sets are deleted once no executor drains. Returns their number.
     pub fn end(&mut self) -> usize {
         if !std::mem::replace(&mut self.ending, true) {

@@ -16,7 +16,9 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipie
 use serde_json::json;
 
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::pod_allocator::messages::{KeepFailures, OverBudget, Reserve, StopRequesting};
+use crate::actors::pod_allocator::messages::{
+    KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
+};
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -338,6 +340,15 @@ impl Handler<ServerIsBack> for SetScaler {
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.scaling.server_is_back(self.clock.now().tick);
         self.ask();
+    }
+}
+
+impl Handler<NewLimits> for SetScaler {
+    type Result = ();
+
+    fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
+        self.scaling.reconfigure(new.look_every, new.max_failures);
+        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

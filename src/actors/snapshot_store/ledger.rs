@@ -250,7 +250,8 @@ impl Ledger {
             News::Retire { ids, aim, why, how } => {
                 self.retire(ids, aim, &why, how, now, &mut draft);
             }
-            News::Targets(targets) => self.ask_for(targets, now, &mut draft),
+            News::Targets(targets) => self.ask_for(targets, true, now, &mut draft),
+            News::Configured(targets) => self.ask_for(targets, false, now, &mut draft),
             News::Surge { profile, under_way } => {
                 self.surge(profile, under_way, now, &mut draft);
             }

@@ -75,6 +75,7 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
             ..held
         }),
         keep_held: links.record.clone().recipient(),
+        forget: links.record.clone().recipient(),
         stop: links.reporter.clone().recipient(),
         events: links.history.clone().recipient(),
         store: links.store.clone(),

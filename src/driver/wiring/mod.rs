@@ -109,6 +109,8 @@ pub(super) fn wire(
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,
+        lifecycle: links.lifecycle,
+        registry: links.registry,
         api: api::Actors {
             backend: links.backend,
             history: links.history,

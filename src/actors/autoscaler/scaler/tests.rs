@@ -211,3 +211,18 @@ proptest! {
         prop_assert_eq!(target, wanted);
     }
 }
+
+// spec: C-6
+#[test]
+fn new_settings_apply_to_the_demand_that_is_known() {
+    let mut scaler = scaler();
+    scaler.demanded(demand(100, 0), at(0));
+    let settings = Settings {
+        backlog_timeout: Duration::ZERO,
+        ..SETTINGS
+    };
+    scaler.reconfigure(settings, Some(21));
+    let target = scaler.decide(20, at(5_001)).unwrap().target;
+    assert_eq!(target, 21);
+    assert_eq!(scaler.decide(21, at(9_000)), None);
+}

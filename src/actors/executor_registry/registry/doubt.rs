@@ -96,6 +96,11 @@ impl Doubt {
         }
     }
 
+    pub(super) fn reconfigure(&mut self, timeout: Duration, mass_loss: u32) {
+        self.patience.timeout = timeout;
+        self.patience.mass_loss = mass_loss;
+    }
+
     /// The reason for the doubt, and its beginning.
     pub(super) fn current(&self) -> Option<(WhyDoubt, Tick)> {
         self.now

@@ -1,6 +1,7 @@
 //! Finds executors that have been silent for too long (spec B-12 to B-15, A-44, A-52).
 
 use super::{Effect, LOOK, Reach, Registry};
+use crate::actors::executor_registry::messages::Timeouts;
 use crate::model::executor::{Class, Why};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
@@ -100,6 +101,25 @@ impl Registry {
     pub(super) fn stop_waiting_for(&mut self, id: ExecutorId) {
         if let Some(awaited) = self.awaited.remove(&id) {
             self.due.remove(&(awaited.due, id));
+        }
+    }
+
+    /// Takes over new time limits, also for executors that are silent now (spec C-6).
+    pub fn reconfigure(&mut self, new: Timeouts, now: Tick) {
+        let settings = &mut self.settings;
+        settings.heartbeat_timeout = new.heartbeat;
+        settings.loss_reason_timeout = new.loss_reason;
+        settings.mass_loss = new.mass_loss;
+        settings.registration_timeout = settings.registration_timeout.map(|_| new.registration);
+        self.doubt.reconfigure(new.heartbeat, new.mass_loss);
+        for id in self.accounts.keys().copied().collect::<Vec<_>>() {
+            self.watch_over(id, now);
+        }
+        // A check that comes too early is put off.
+        for (id, awaited) in &mut self.awaited {
+            self.due.remove(&(awaited.due, *id));
+            awaited.due = awaited.due.min(awaited.since + new.registration);
+            self.due.insert((awaited.due, *id));
         }
     }
 

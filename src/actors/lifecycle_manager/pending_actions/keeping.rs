@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::PendingActions;
 use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
-use crate::actors::lifecycle_manager::kept::{KeptPod, Which};
+use crate::actors::lifecycle_manager::kept::{KeptPod, Policy, Which};
 use crate::model::{Epoch, ExecutorId, Now, Tick};
 
 impl PendingActions {
@@ -16,6 +16,12 @@ impl PendingActions {
             self.queue
                 .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
         }
+    }
+
+    /// Keeps pods by this policy from now on (spec C-6).
+    pub fn keep_by(&mut self, policy: Policy) {
+        self.settings.keep = policy;
+        self.kept.keep_by(policy);
     }
 
     /// Takes over the pods that earlier drivers kept (spec O-77).

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::pace::Limits;
 use crate::actors::pod_allocator::{claims, failures, gang, victims, waiting};
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{ExecutorId, ProfileName};
+use crate::model::{ExecutorId, ProfileName, Tick};
 use boatswain_agent::backoff::Backoff;
+
+use super::Allocation;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -35,6 +38,25 @@ pub struct Settings {
     pub claims: claims::Settings,
     /// `None`: no gangs (spec B-20).
     pub gang: Option<gang::Settings>,
+}
+
+impl Allocation {
+    /// Takes over new settings (spec C-6). Each change shows in the next decision.
+    pub fn reconfigure(&mut self, new: NewLimits, now: Tick) {
+        let settings = &mut self.settings;
+        settings.batch_size = new.batch_size;
+        settings.caps.pending = new.max_pending;
+        settings.caps.over_life = new.over_life;
+        settings.victims.cancel_delay = new.cancel_delay;
+        settings.crash_backoff = new.crash_backoff;
+        for (profile, most) in new.max_pending_of {
+            self.limit_pending(profile, most);
+        }
+        self.pace.limit_rate(new.max_rate, now);
+        self.failures.allow(new.max_failures);
+        self.waiting.reconfigure(new.waiting);
+        self.reconfigured = true;
+    }
 }
 
 /// What earlier incarnations wrote to the record.

@@ -116,6 +116,13 @@ impl Failures {
         }
     }
 
+    /// Allows this many failures from now on (spec C-6).
+    pub fn allow(&mut self, max: Option<u32>) {
+        // The record needs the largest target if the limit depends on it.
+        self.changed |= max.is_none() && self.settings.max.is_some();
+        self.settings.max = max;
+    }
+
     pub fn see(&mut self, entry: &Entry, now: Tick) {
         self.nodes.see(entry, now);
     }

@@ -301,3 +301,22 @@ fn nodes_are_avoided_by_affinity_or_if_so_configured_by_preference_only() {
         assert!(not_avoided.is_empty());
     }
 }
+
+// spec: C-6, L-30
+#[test]
+fn a_new_limit_counts_the_failures_so_far() {
+    let mut failures = failures(Some(5), 3_600);
+    for n in 1..=3 {
+        let spent = failures.ended(&entry(n), &reason(LossClass::Exited, Some(1)), None, now(n));
+        assert_eq!(spent, None);
+    }
+    assert!(failures.keep().is_some() && failures.keep().is_none());
+    failures.allow(None);
+    assert!(
+        failures.keep().is_some(),
+        "the record needs the largest target"
+    );
+    assert_eq!(failures.spent(now(9).tick), None);
+    failures.allow(Some(2));
+    assert!(failures.spent(now(9).tick).is_some());
+}

@@ -344,3 +344,28 @@ fn a_failed_list_is_made_again_when_the_server_is_back() {
     driven.polled(Err(asked));
     assert_eq!(driven.step(Event::ServerIsBack), [], "it asked to wait");
 }
+
+// spec: C-6
+#[test]
+fn a_new_interval_counts_from_now_unless_a_list_is_due_sooner() {
+    let mut driven = Driven::begun(BESIDE);
+    let (_, after) = driven.timer.unwrap();
+    assert!(after >= 27 * S);
+    driven.step(Event::NewInterval(10 * S));
+    let (_, after) = driven.timer.unwrap();
+    assert!((9 * S..=11 * S).contains(&after), "{after:?}");
+    assert_eq!(driven.step(Event::NewInterval(100 * S)), []);
+    driven.alarm();
+    driven.polled(taken_in(true));
+    let (_, after) = driven.timer.unwrap();
+    assert!((90 * S..=110 * S).contains(&after), "{after:?}");
+    driven.alarm();
+    let failed = Setback {
+        retry_after: Some(20 * S),
+        ..setback()
+    };
+    driven.polled(Err(failed));
+    driven.step(Event::NewInterval(S));
+    let (_, after) = driven.timer.unwrap();
+    assert!(after == 20 * S, "the server has asked to wait: {after:?}");
+}

@@ -65,7 +65,7 @@ impl Ledger {
             Aim::Fall => counted.into_iter().for_each(|(profile, marked)| {
                 self.fall(profile, marked, now, draft);
             }),
-            Aim::Become(targets) => self.ask_for(targets, now, draft),
+            Aim::Become(targets) => self.ask_for(targets, true, now, draft),
             // Also if an executor has ended meanwhile: its replacement is running.
             Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
                 self.surge(profile, false, now, draft);
@@ -94,6 +94,7 @@ impl Ledger {
     pub(super) fn ask_for(
         &mut self,
         targets: BTreeMap<ProfileName, u32>,
+        is_set: bool,
         now: Now,
         draft: &mut Draft,
     ) {
@@ -102,7 +103,7 @@ impl Ledger {
                 executors: asked,
                 since: now.tick,
                 asked,
-                is_set: true,
+                is_set,
             };
             self.set_target(profile, target, now, draft);
         }

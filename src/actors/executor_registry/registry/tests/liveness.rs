@@ -1,6 +1,7 @@
 //! Tests of which executors are given up, and when.
 
 use super::*;
+use crate::actors::executor_registry::messages::Timeouts;
 use crate::testing::running;
 
 fn timeout(seconds: u64) -> Why {
@@ -23,6 +24,28 @@ fn a_silent_executor_is_given_up_once_and_to_the_second() {
     assert_eq!(world.given_up(), [(1, timeout(120))]);
     world.pass(300, &[2]);
     assert_eq!(world.given_up(), []);
+}
+
+// spec: C-6
+#[test]
+fn a_new_timeout_applies_to_executors_that_are_silent_already() {
+    let new = |seconds| Timeouts {
+        heartbeat: Duration::from_secs(seconds),
+        loss_reason: Duration::from_millis(LOSS),
+        mass_loss: 20,
+        registration: Duration::from_secs(300),
+    };
+    for (timeout_after, given_up_after) in [(60, 60), (200, 200)] {
+        let mut world = World::new(settings(), 2);
+        world.registers(1);
+        world.registers(2);
+        world.pass(30, &[2]);
+        world.registry.reconfigure(new(timeout_after), world.now());
+        world.pass(given_up_after - 31, &[2]);
+        assert_eq!(world.given_up(), []);
+        world.pass(1, &[2]);
+        assert_eq!(world.given_up(), [(1, timeout(given_up_after))]);
+    }
 }
 
 // spec: B-10
