@@ -31,6 +31,7 @@ mod local_run;
 mod manifests;
 mod ports;
 mod quiet;
+mod reload;
 mod rights;
 mod server_faults;
 mod signals;

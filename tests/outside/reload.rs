@@ -1,0 +1,153 @@
+//! Tests a driver that reads its configuration again on SIGHUP.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::cluster::Cluster;
+use super::driver::{Driver, RECORD};
+use super::process::{boatswain, until};
+
+const READ: &str = "the configuration was read again";
+const REFUSED: &str = "the configuration was not read again: nothing has changed";
+const LATER: &str = "changed in the configuration, but takes effect at the next start";
+
+fn write(cluster: &Cluster, executors: u32, rest: &str) {
+    write_with(cluster, "info", executors, rest);
+}
+
+fn write_with(cluster: &Cluster, level: &str, executors: u32, rest: &str) {
+    let kubeconfig = cluster.kubeconfig.display();
+    let namespace = &cluster.api.namespace;
+    let text = format!(
+        "[app]\nname = \"t\"\n[cluster]\nkubeconfig = \"{kubeconfig}\"\nnamespace = \"{namespace}\"\n\
+         [log]\nformat = \"json\"\nlevel = \"{level}\"\n[profiles.default]\nimage = \"registry.example/none:1\"\n\
+         command = [\"sleep\", \"infinity\"]\nexecutors = {executors}\n{rest}"
+    );
+    fs::write(cluster.directory.path().join("reload.toml"), text).unwrap();
+}
+
+fn start(cluster: &Cluster, log: &str) -> Driver {
+    let mut command = boatswain();
+    command
+        .arg("run")
+        .arg("--config")
+        .arg(cluster.directory.path().join("reload.toml"));
+    let sets = ["poll.interval=1s", "shutdown.on_signal=hand-over"];
+    let mut driver = Driver::run(&mut command, &sets, &cluster.file(log));
+    driver.says("application taken over");
+    driver
+}
+
+/// Sends SIGHUP and waits for this line once more than before.
+fn reads(driver: &mut Driver, message: &str) -> serde_json::Value {
+    let before = driver.log().count(message);
+    driver.signal(Signal::HUP);
+    driver.until(message, |log| {
+        log.lines(message).get(before).map(|line| (*line).clone())
+    })
+}
+
+// spec: C-6, O-80
+#[test]
+fn a_configuration_that_is_read_again_takes_effect_whole_or_not_at_all() {
+    let cluster = Cluster::any();
+    write(&cluster, 2, "");
+    let mut driver = start(&cluster, "first");
+    cluster.converges(2);
+
+    // Twice nothing: no change, and a mistake beside a new target.
+    assert_eq!(reads(&mut driver, READ)["changed"], "nothing");
+    write(&cluster, 3, "max_executers = 9\nslots = \"many\"\n");
+    let refused = reads(&mut driver, REFUSED);
+    assert_eq!(refused["mistakes"], 2);
+    let mistakes = driver.log().count("mistake in the configuration");
+    assert_eq!(mistakes, 2);
+
+    // A target, a new profile and a log level take effect; a variable does not, nor does an
+    // interval that is overridden.
+    let rest = "env = { PASSWORD = \"hunter2\" }\n[poll]\ninterval = \"9s\"\n[profiles.large]\nexecutors = 1\n\
+                image = \"registry.example/none:1\"\ncommand = [\"sleep\", \"infinity\"]\n";
+    write_with(&cluster, "debug", 3, rest);
+    let read = reads(&mut driver, READ);
+    let changed =
+        "log.level: \"info\" → \"debug\", profiles.default.executors: 2 → 3, profiles.large: added";
+    assert_eq!(read["changed"], changed);
+    assert_eq!(driver.says(LATER)["keys"], "profiles.default.env");
+    assert!(!driver.stderr().contains("hunter2"));
+    cluster.converges(4);
+    driver.says("poll completed");
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(75));
+}
+
+// spec: O-80, O-30
+#[test]
+fn a_target_of_the_configuration_is_no_longer_kept_in_the_record() {
+    let cluster = Cluster::any();
+    write(&cluster, 1, "");
+    let mut driver = start(&cluster, "first");
+    cluster.converges(1);
+    write(&cluster, 3, "");
+    reads(&mut driver, READ);
+    cluster.converges(3);
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(75));
+    let record = cluster.api.config_map(RECORD).unwrap();
+    let kept = &record["data"]["targets"];
+    assert!(kept.is_null() || kept == "{}", "{kept}");
+    write(&cluster, 2, "");
+    let mut driver = start(&cluster, "second");
+    cluster.converges(2);
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(75));
+}
+
+// spec: O-81
+#[test]
+fn a_driver_that_starts_or_ignores_sighup_changes_nothing() {
+    let Some(cluster) = Cluster::own() else {
+        return;
+    };
+    write(&cluster, 1, "");
+    let mut command = std::process::Command::new("sh");
+    command
+        .arg("-c")
+        .arg("trap '' HUP; exec \"$0\" \"$@\"")
+        .arg(boatswain().get_program());
+    command
+        .arg("run")
+        .arg("--config")
+        .arg(cluster.directory.path().join("reload.toml"));
+    let sets = ["shutdown.on_signal=end"];
+    let mut ignoring = Driver::run(&mut command, &sets, &cluster.file("ignoring"));
+    ignoring.says("application taken over");
+    cluster.converges(1);
+    write(&cluster, 2, "");
+    ignoring.signal(Signal::HUP);
+    ignoring.signal(Signal::TERM);
+    assert_eq!(ignoring.exit(), Some(0));
+    assert_eq!(ignoring.log().count(READ), 0);
+
+    cluster.freeze();
+    let mut command = boatswain();
+    command
+        .arg("run")
+        .arg("--config")
+        .arg(cluster.directory.path().join("reload.toml"));
+    let mut starting = Driver::run(&mut command, &sets, &cluster.file("starting"));
+    let status = format!("/proc/{}/status", starting.pid());
+    until("it listens for SIGHUP", || {
+        let status = fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+        (caught & 1 == 1).then_some(())
+    });
+    write(&cluster, 1, "");
+    starting.signal(Signal::HUP);
+    cluster.thaw();
+    starting.says("the configuration was not read again: the driver starts, stands by or ends");
+    cluster.converges(2);
+    starting.signal(Signal::TERM);
+    assert_eq!(starting.exit(), Some(0));
+}
