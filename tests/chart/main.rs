@@ -136,6 +136,7 @@ fn configurations() -> Vec<(&'static str, Value)> {
     certificate["backend"] = json!({"listen": "0.0.0.0:7078", "url": "https://etl.jobs:7078"});
     certificate["executors"] = json!({"pod_name_prefix": "other"});
     certificate["ha"] = json!({"lease": true});
+    certificate["api"]["evidence"] = json!(true);
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
     gang["profiles"]["default"]["min_executors"] = json!(2);
     gang["profiles"]["default"]["min_available"] = json!(1);
