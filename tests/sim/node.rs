@@ -27,6 +27,7 @@ use restarts::Restarts;
 
 pub use injected_faults::{Pace, PodFault, StartupFault};
 pub use placement::{NODE_NAMES, excluded_nodes};
+pub use restarts::restarts_containers;
 pub use statuses::SIDECAR;
 
 /// The plans of this many deleted pods are kept, because a restore may bring the pods back.

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::checks::Verdict;
-use crate::node::{PodFault, short};
+use crate::node::{PodFault, restarts_containers, short};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::Script;
 use crate::tokens::Issuer;
@@ -69,6 +69,8 @@ pub struct LinkState {
     exits: Vec<Exit>,
     /// Executors that fell silent on purpose, by pod uid.
     silent: BTreeSet<String>,
+    /// Executors that have registered since their container was started last, by pod uid.
+    registered: BTreeSet<String>,
     /// Issues the tokens of service accounts, if executors prove themselves with these.
     issuer: Option<(Issuer, Clock)>,
 }
@@ -127,7 +129,8 @@ impl SessionLink {
 pub struct Sessions {
     link: SessionLink,
     rng: StdRng,
-    executors: BTreeMap<String, JoinHandle<()>>,
+    /// The executors' tasks by pod uid, each with the number of restarts of its container when it began.
+    executors: BTreeMap<String, (u64, JoinHandle<()>)>,
     /// The cluster's version when the running executors were last determined.
     seen_version: Option<u64>,
     /// Whether new executors behave correctly in any case.
@@ -190,10 +193,12 @@ impl Sessions {
         }
         let running: BTreeMap<&str, &Value> = (state.pods(NAMESPACE))
             .filter(|pod| matches!(text(pod, "/status/phase"), "Running" | "Unknown"))
+            .filter(|pod| !waits_for_restart(pod))
             .map(|pod| (text(pod, "/metadata/uid"), pod))
             .collect();
-        self.executors.retain(|uid, task| {
-            let runs = running.contains_key(uid.as_str());
+        self.executors.retain(|uid, (restarts, task)| {
+            let pod = running.get(uid.as_str());
+            let runs = pod.is_some_and(|pod| restart_count(pod) == *restarts);
             if !runs {
                 task.abort();
             }
@@ -208,6 +213,11 @@ impl Sessions {
                 continue;
             };
             let behaviour = self.draw_behaviour();
+            if restart_count(pod) > 0 {
+                let mut state = self.link.state();
+                state.silent.remove(uid);
+                state.registered.remove(uid);
+            }
             trace_line!(
                 "   {} has a session: {behaviour:?}",
                 text(pod, "/metadata/name")
@@ -216,7 +226,8 @@ impl Sessions {
                 may_leave.insert(uid.to_owned());
             }
             let task = tokio::spawn(executor.run(behaviour));
-            self.executors.insert(uid.to_owned(), task);
+            self.executors
+                .insert(uid.to_owned(), (restart_count(pod), task));
         }
     }
 
@@ -239,6 +250,16 @@ impl Sessions {
         }
     }
 
+    /// Whether an executor is silent. One that has exited is, even if the driver does not know yet; and so is one whose
+    /// container was started again, until it has registered.
+    fn is_silent(&self, uid: &str) -> bool {
+        let state = self.link.state();
+        let speaks = self.executors.get(uid).is_some_and(|(restarts, task)| {
+            !task.is_finished() && (*restarts == 0 || state.registered.contains(uid))
+        });
+        !speaks || state.silent.contains(uid)
+    }
+
     /// Whether the driver may give up an executor that is not silent: the path was interrupted recently, and too few
     /// executors were given up at the same time for the driver to suspect its own network.
     fn may_lose_live_executor(&mut self) -> bool {
@@ -254,9 +275,22 @@ impl Sessions {
     }
 }
 
+/// How often the container of a pod was started again; 0 if it never is.
+fn restart_count(pod: &Value) -> u64 {
+    let count = pod.pointer("/status/containerStatuses/0/restartCount");
+    count.and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether the container has ended and is to be started again in the same pod.
+fn waits_for_restart(pod: &Value) -> bool {
+    let state = pod.pointer("/status/containerStatuses/0/state");
+    let runs = state.is_none_or(|state| state.get("running").is_some());
+    restarts_containers(pod) && !runs
+}
+
 impl Drop for Sessions {
     fn drop(&mut self) {
-        for task in self.executors.values() {
+        for (_, task) in self.executors.values() {
             task.abort();
         }
     }
@@ -321,6 +355,9 @@ impl World {
             ExitCause::NoDriver => i32::from(NO_DRIVER),
         };
         trace_line!("   {} exits: {:?}", short(uid), exit.why);
+        if restarts_containers(pod) {
+            (self.checks).note_pod_fault(uid, PodFault::Exit(code), None);
+        }
         self.nodes.end(pod, PodFault::Exit(code)).await;
         Ok(())
     }
@@ -344,12 +381,7 @@ impl World {
             let has_wrong_identity = self.checks.excuses.relabelled.contains(uid)
                 || self.checks.excuses.foreign.contains(uid)
                 || !self.checks.excuses.history_replaced.is_empty();
-            // An executor that has exited is silent as well, even if the driver does not know yet.
-            let speaks = sessions
-                .executors
-                .get(uid)
-                .is_some_and(|task| !task.is_finished());
-            let silent = !speaks || sessions.link.state().silent.contains(uid);
+            let silent = sessions.is_silent(uid);
             if is_silence_loss
                 && !silent
                 && !has_wrong_identity

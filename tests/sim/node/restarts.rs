@@ -76,7 +76,7 @@ fn ready(status: &str) -> Value {
 
 /// Whether a pod's containers are restarted: only if a set has made the pod. Pods created by the simulation itself
 /// name no restart policy and need no restarts.
-pub(super) fn restarts_containers(pod: &Value) -> bool {
+pub fn restarts_containers(pod: &Value) -> bool {
     let owner = text(pod, "/metadata/ownerReferences/0/kind");
     matches!(owner, "StatefulSet" | "ReplicaSet") && text(pod, "/spec/restartPolicy") == "Always"
 }

@@ -1,7 +1,9 @@
 //! Draws the scripts of runs in which sets make the executors' pods (spec A-80). They have a random stream of their
 //! own, so that the other runs do not change.
 
-use boatswain::config::{Config, Strategy};
+use std::time::Duration;
+
+use boatswain::config::{Auth, Config, Strategy};
 use boatswain::model::AppId;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -11,7 +13,7 @@ use super::mix::{
     quotas, records, servers, startup_faults, successors, watches,
 };
 use super::size::Size;
-use super::{Fault, Script, clocks, commands, credentials, ms, settings};
+use super::{Fault, Script, Step, agents, clocks, commands, credentials, ms, settings, tokens};
 use crate::node::{PodFault, StartupFault};
 
 /// Separates the random stream of [`of`] from the others.
@@ -19,6 +21,15 @@ const SETS: u64 = 0x7365_7473;
 
 /// Separates the random stream of the failure budgets from the others.
 const BUDGETS: u64 = 0x6275_6467_6574;
+
+/// Separates the random stream of the sessions from the others.
+const SESSIONS: u64 = 0x7365_7373_696f_6e73;
+
+/// Separates the random stream of the interruptions between executors and drivers from the others.
+const PARTITIONS: u64 = 0x7061_7274_6974_696f;
+
+/// Percentage of seeds with sessions.
+const PERCENT_WITH_SESSIONS: u32 = 25;
 
 /// Most executors at first, because a StatefulSet replaces its pods one by one.
 const MAX_EXECUTORS: u32 = 20;
@@ -37,6 +48,12 @@ pub fn of(seed: u64) -> Script {
     let mix = mix(rng);
     let mut steps = super::faults(rng, &size, &mix);
     steps.extend(super::network_steps(rng, &size));
+    enable_sessions(seed, &mut config);
+    let (of_sessions, wrong) = session_steps(seed, &mut config, size.faults_end);
+    let skew = skew.max(wrong);
+    let (driver_timeout, absences) = agents::draw(seed ^ SETS, &config, size.faults_end);
+    steps.extend(absences);
+    steps.extend(of_sessions);
     let (clock_steps, mut more) = clocks::steps(seed ^ SETS, size.faults_end);
     more.extend(commands::steps(seed ^ SETS, size.faults_end));
     more.extend(credentials::steps(seed ^ SETS, size.faults_end));
@@ -48,11 +65,41 @@ pub fn of(seed: u64) -> Script {
         faults_end: size.faults_end,
         skew,
         clock_steps,
-        driver_timeout: None,
+        driver_timeout,
     }
 }
 
-/// Disables sessions and fixes the application's id: sets left by an application of another id would be in the way.
+/// Lets the executors of some seeds register, with seldom heartbeats, because each one costs time.
+fn enable_sessions(seed: u64, config: &mut Config) {
+    let rng = &mut StdRng::seed_from_u64(seed ^ SESSIONS);
+    if !rng.random_ratio(PERCENT_WITH_SESSIONS, 100) {
+        return;
+    }
+    settings::enable_sessions(rng, config);
+    let sessions = &mut config.backend.sessions;
+    sessions.auth = Some(Auth::Kubernetes);
+    sessions.heartbeat_interval = ms(rng, 15_000..60_000);
+    sessions.heartbeat_timeout = 4 * sessions.heartbeat_interval + ms(rng, 0..60_000);
+}
+
+/// Rotations of the keys that sign the executors' tokens, and interruptions of their path to the driver, before the
+/// faults end; and how wrong the drivers' wall clocks are at least.
+fn session_steps(seed: u64, config: &mut Config, faults_end: Duration) -> (Vec<Step>, Duration) {
+    let (mut steps, wrong) = tokens::draw(seed ^ SETS, config, faults_end);
+    if config.backend.sessions.listen.is_some() {
+        let rng = &mut StdRng::seed_from_u64(seed ^ PARTITIONS);
+        let partitions = (0..rng.random_range(0..3)).map(|_| Step {
+            at: faults_end.mul_f64(rng.random()),
+            fault: Fault::Partition {
+                time: ms(rng, 1_000..300_000),
+            },
+        });
+        steps.extend(partitions);
+    }
+    (steps, wrong)
+}
+
+/// Disables the sessions of other runs and fixes the application's id: sets left by an application of another id would be in the way.
 fn adapt_to_sets(rng: &mut StdRng, config: &mut Config) {
     let default = Config::default();
     config.backend = default.backend;

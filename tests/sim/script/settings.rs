@@ -170,7 +170,7 @@ fn enable_gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
 }
 
 /// Turns sessions on. Simulated executors use the router within this process, so nothing connects to the listener.
-fn enable_sessions(rng: &mut StdRng, config: &mut Config) {
+pub fn enable_sessions(rng: &mut StdRng, config: &mut Config) {
     config.backend.kill_grace = ms(rng, 0..5_000);
     config.backend.decommission_timeout = ms(rng, 1_000..60_000);
     config.allocation.registration_timeout = ms(rng, 30_000..300_000);

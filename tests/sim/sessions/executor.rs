@@ -21,6 +21,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
 use super::{Behaviour, ExitCause, SessionLink};
+use crate::node::restarts_containers;
 use crate::objects::text;
 use crate::tokens::RENEWED_AFTER;
 
@@ -30,13 +31,17 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Buffer size of a connection in bytes.
 const BUFFER_SIZE: usize = 64 * 1024;
 
+/// No run has this many executors.
+const NO_SUCH_EXECUTOR: u64 = 1_000_000;
+
 /// The identity of an executor, and its random source.
 pub struct Executor {
     link: SessionLink,
     pod: Value,
     uid: String,
     app: String,
-    id: u64,
+    /// The executor's id; `None` in a pod of a set, which does not know it.
+    id: Option<u64>,
     credential: Credential,
     /// The agent's `--driver-timeout`.
     driver_timeout: Option<Duration>,
@@ -62,7 +67,8 @@ enum Next {
 }
 
 impl Executor {
-    /// An executor with the identity in its pod's environment; `None` if that has none.
+    /// An executor with the identity in its pod's environment; `None` if that has none. In a pod of a set it does not
+    /// contain the executor's id.
     pub fn of(
         pod: &Value,
         link: SessionLink,
@@ -77,7 +83,11 @@ impl Executor {
         Some(Self {
             uid: text(pod, "/metadata/uid").to_owned(),
             app: value("BOATSWAIN_APP_ID")?,
-            id: value("BOATSWAIN_EXECUTOR_ID")?.parse().ok()?,
+            id: match value("BOATSWAIN_EXECUTOR_ID") {
+                Some(id) => Some(id.parse().ok()?),
+                None if restarts_containers(pod) => None,
+                None => return None,
+            },
             credential: match value("BOATSWAIN_TOKEN") {
                 Some(token) => Credential::Environment(token),
                 None => Credential::Account {
@@ -298,7 +308,13 @@ impl Executor {
     }
 
     fn registration(&self) -> Value {
-        json!({"type": "register", "app": self.app, "executor": self.id, "pod_uid": self.uid, "slots": 2})
+        let mut message =
+            json!({"type": "register", "app": self.app, "pod_uid": self.uid, "slots": 2});
+        match self.id {
+            Some(id) => message["executor"] = id.into(),
+            None => message["pod"] = text(&self.pod, "/metadata/name").into(),
+        }
+        message
     }
 
     fn message(&mut self, session: Option<u64>, decommission_at: &mut Option<Instant>) -> Value {
@@ -321,6 +337,7 @@ impl Executor {
         let first = answers.first().unwrap_or(&Value::Null);
         match text(first, "/type") {
             "registered" => {
+                self.link.state().registered.insert(self.uid.clone());
                 let number = |name: &str| first[name].as_u64().unwrap_or_default();
                 let interval = Duration::from_millis(number("heartbeat_interval_ms"));
                 match self.react(&answers[1..]) {
@@ -361,7 +378,7 @@ impl Executor {
         let Some(driver) = self.link.driver() else {
             return;
         };
-        let another = self.id + self.rng.random_range(1..5);
+        let another = self.id.unwrap_or(NO_SUCH_EXECUTOR) + self.rng.random_range(1..5);
         let register = |field: &str, value: Value| {
             let mut message = self.registration();
             message[field] = value;
@@ -384,7 +401,8 @@ impl Executor {
             let accepted = (answers.iter())
                 .any(|answer| matches!(text(answer, "/type"), "registered" | "ack"));
             if accepted {
-                let violation = format!("B-5: executor {} sent {message}: {answers:?}", self.id);
+                let name = text(&self.pod, "/metadata/name");
+                let violation = format!("B-5: {name} sent {message}: {answers:?}");
                 self.link.state().violations.push(violation);
             }
         }
