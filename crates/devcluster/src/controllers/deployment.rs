@@ -20,7 +20,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
     let template = pods::template(owner);
     let hash = pods::hash(&template);
-    let sets = pods::owned(state, owner, Resource::ReplicaSets);
+    let sets = pods::claim(state, owner, Resource::ReplicaSets, |_| true, writes);
     let (new, old): (Vec<_>, Vec<_>) = sets
         .into_iter()
         .partition(|set| pods::label(set, HASH) == hash);

@@ -1,7 +1,8 @@
 //! The controllers of StatefulSets, Deployments, ReplicaSets and Jobs: they create, replace and delete pods.
 //!
-//! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
-//! not adopt orphans, keep no revisions to roll back to, and count a pod as available as soon as it is ready.
+//! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Sets adopt the orphans that they
+//! select, and release what they do not select any more. Unlike the real controllers, these adopt no orphans for Jobs,
+//! keep no revisions to roll back to, and count a pod as available as soon as it is ready.
 
 pub(crate) mod budget;
 mod deployment;
@@ -70,10 +71,26 @@ fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
         let owners = object.owners().filter_map(|owner| state.by_uid(owner.uid));
         let sets = owners.filter(|owner| has_pods(owner.key().resource));
         due.extend(sets.map(|owner| owner.key().clone()));
+        if object.controller().is_none() {
+            due.extend(may_adopt(state, object));
+        }
     }
     if resource == Resource::Pods && job::is_stray(state, object) {
         due.insert(object.key().clone());
     }
+}
+
+/// The sets that select an object that no controller has.
+fn may_adopt<'a>(state: &'a State, orphan: &'a Object) -> impl Iterator<Item = Key> + use<'a> {
+    let kinds: &[Resource] = match orphan.key().resource {
+        Resource::Pods => &[Resource::StatefulSets, Resource::ReplicaSets],
+        Resource::ReplicaSets => &[Resource::Deployments],
+        _ => &[],
+    };
+    (kinds.iter())
+        .flat_map(|kind| state.list(*kind, Some(&orphan.key().namespace)))
+        .filter(|set| pods::selects(set, orphan))
+        .map(|set| set.key().clone())
 }
 
 /// Reconciles one set, or a pod that a Job has left. Returns whether all its writes were accepted.

@@ -4,23 +4,67 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::changes::write::Write;
-use crate::objects::object::{Key, Object, at, condition, set};
+use crate::changes::write::{Part, Write};
+use crate::objects::label_selector;
+use crate::objects::object::{Key, Object, at, condition, is_true, list, set};
 use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-pub(super) fn owned<'a>(
+/// The objects of a set among these: those that it controls and selects, and those that it selects and no controller
+/// has, which it adopts. It releases those that it controls and does not select any more. `fits` is what the set demands
+/// of them besides its labels.
+pub(super) fn claim<'a>(
     state: &'a State,
     owner: &Object,
     resource: Resource,
+    fits: impl Fn(&Object) -> bool,
+    writes: &mut Vec<Write>,
 ) -> Vec<&'a Arc<Object>> {
-    let owned = state.dependents(owner.uid());
-    owned
-        .filter(|object| object.key().resource == resource)
-        .collect()
+    let is_selected = |object: &Object| selects(owner, object) && fits(object);
+    let mut claimed = Vec::new();
+    for object in state.list(resource, Some(&owner.key().namespace)) {
+        let controller = object.controller();
+        if controller == Some(owner.uid()) {
+            if is_selected(object) {
+                claimed.push(object);
+            } else if !owner.is_terminating() {
+                let others = owners(object).filter(|owner| !is_true(owner, &["controller"]));
+                writes.push(set_owners(object, others.collect()));
+            }
+        } else if controller.is_none()
+            && !owner.is_terminating()
+            && !object.is_terminating()
+            && is_selected(object)
+        {
+            let all = owners(object).chain([reference(owner)]);
+            writes.push(set_owners(object, all.collect()));
+            claimed.push(object);
+        }
+    }
+    claimed
 }
 
+/// Whether a set selects an object by its labels.
+pub(super) fn selects(owner: &Object, object: &Object) -> bool {
+    let selector = at(owner.value(), &["spec", "selector"]);
+    selector.is_some_and(|selector| label_selector::selects(selector, object.labels()))
+}
+
+fn owners(object: &Object) -> impl Iterator<Item = Value> {
+    let owners = list(object.value(), &["metadata", "ownerReferences"]);
+    owners.iter().cloned()
+}
+
+/// Replaces the owners of an object, unless it has changed meanwhile.
+fn set_owners(object: &Object, owners: Vec<Value>) -> Write {
+    let patch = json!({"metadata": {
+        "uid": object.uid(),
+        "resourceVersion": object.resource_version().to_string(),
+        "ownerReferences": owners,
+    }});
+    Write::merge_patch(object.key(), Part::Main, patch)
+}
 /// Whether a pod has terminated or is being deleted.
 pub(super) fn is_over(pod: &Object) -> bool {
     pod.is_terminating() || pod::has_ended(pod)

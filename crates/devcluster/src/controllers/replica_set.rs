@@ -16,8 +16,8 @@ use crate::storage::store::State;
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
-    let all = pods::owned(state, owner, Resource::Pods);
-    let active: Vec<&Arc<Object>> = all.into_iter().filter(|pod| !pods::is_over(pod)).collect();
+    let is_active = |pod: &Object| !pods::is_over(pod);
+    let active = pods::claim(state, owner, Resource::Pods, is_active, writes);
     let there = active.len();
     if !owner.is_terminating() {
         let wanted = desired_replicas(owner) as usize;

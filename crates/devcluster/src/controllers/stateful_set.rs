@@ -18,7 +18,9 @@ const REVISION: &str = "controller-revision-hash";
 
 pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
     let revision = revision(owner);
-    let there = by_ordinal(owner, pods::owned(state, owner, Resource::Pods));
+    let is_named = |pod: &Object| ordinal(owner, pod).is_some();
+    let claimed = pods::claim(state, owner, Resource::Pods, is_named, writes);
+    let there = by_ordinal(owner, claimed);
     if !owner.is_terminating() {
         step(state, owner, &revision, &there, writes);
     }
@@ -48,13 +50,15 @@ fn revision(owner: &Object) -> String {
 }
 
 fn by_ordinal<'a>(owner: &Object, pods: Vec<&'a Arc<Object>>) -> BTreeMap<u32, &'a Arc<Object>> {
-    let ordinal = |pod: &Object| {
-        let rest = pod.key().name.strip_prefix(&*owner.key().name)?;
-        rest.strip_prefix('-')?.parse().ok()
-    };
     pods.into_iter()
-        .filter_map(|pod| Some((ordinal(pod)?, pod)))
+        .filter_map(|pod| Some((ordinal(owner, pod)?, pod)))
         .collect()
+}
+
+/// The ordinal in the name of a pod that this set could have made.
+fn ordinal(owner: &Object, pod: &Object) -> Option<u32> {
+    let rest = pod.key().name.strip_prefix(&*owner.key().name)?;
+    rest.strip_prefix('-')?.parse().ok()
 }
 
 /// The next step towards the wanted replicas.

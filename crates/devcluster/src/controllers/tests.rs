@@ -281,3 +281,81 @@ async fn invalid_sets_are_refused() {
     let (code, _) = world.ask(Method::PATCH, &path, patch).await;
     assert_eq!(code, 422);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_set_adopts_the_pods_that_a_deleted_one_has_left() {
+    for (kind, plural) in [
+        ("StatefulSet", "statefulsets"),
+        ("Deployment", "deployments"),
+    ] {
+        let world = World::new();
+        world.make(plural, set(kind, 2, json!({}))).await;
+        seconds(10).await;
+        let uids = |pods: &[Value]| -> Vec<Value> {
+            (pods.iter())
+                .map(|pod| pod["metadata"]["uid"].clone())
+                .collect()
+        };
+        let before = uids(&world.pods().await);
+        assert_eq!(before.len(), 2);
+        let path = format!("{APPS}/{plural}/web");
+        let orphan = json!({"propagationPolicy": "Orphan"});
+        world.ask(Method::DELETE, &path, Some(orphan)).await;
+        seconds(5).await;
+        assert_eq!(world.ask(Method::GET, &path, None).await.0, 404);
+        assert_eq!(uids(&world.pods().await), before);
+        let made = world.make(plural, set(kind, 2, json!({}))).await;
+        seconds(10).await;
+        let pods = world.pods().await;
+        assert_eq!(uids(&pods), before);
+        let mut owner = pods[0]["metadata"]["ownerReferences"][0].clone();
+        if kind == "Deployment" {
+            let sets = world.get(&format!("{APPS}/replicasets")).await;
+            assert_eq!(sets["items"].as_array().unwrap().len(), 1);
+            owner = sets["items"][0]["metadata"]["ownerReferences"][0].clone();
+        }
+        assert_eq!(owner["uid"], made["metadata"]["uid"]);
+        assert_eq!(owner["controller"], true);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_releases_pods_that_it_does_not_select_and_adopts_those_that_it_selects_again() {
+    let world = World::new();
+    world
+        .make("statefulsets", set("StatefulSet", 1, json!({})))
+        .await;
+    seconds(5).await;
+    let path = "/api/v1/namespaces/default/pods/web-0";
+    let uid = world.get(path).await["metadata"]["uid"].clone();
+    let relabel = |app: &str| json!({"metadata": {"labels": {"app": app}}});
+    world.patch(path, relabel("other")).await;
+    seconds(5).await;
+    let released = world.get(path).await;
+    assert_eq!(released["metadata"]["uid"], uid);
+    assert!(
+        released["metadata"]["ownerReferences"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+    );
+    world.patch(path, relabel("web")).await;
+    seconds(5).await;
+    let adopted = world.get(path).await;
+    assert_eq!(adopted["metadata"]["uid"], uid);
+    assert_eq!(
+        adopted["metadata"]["ownerReferences"][0]["kind"],
+        "StatefulSet"
+    );
+    // Pods of another name are no members of a StatefulSet, whatever their labels say.
+    let stranger = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+    });
+    let pods = "/api/v1/namespaces/default/pods";
+    world.ask(Method::POST, pods, Some(stranger)).await;
+    seconds(5).await;
+    let stranger = world.get(&format!("{pods}/other")).await;
+    assert!(stranger["metadata"].get("ownerReferences").is_none());
+}

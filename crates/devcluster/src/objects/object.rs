@@ -183,6 +183,13 @@ impl Object {
                 blocks: is_true(owner, &["blockOwnerDeletion"]),
             })
     }
+
+    /// The uid of the owner that controls the object.
+    pub fn controller(&self) -> Option<&str> {
+        let owners = list(&self.value, &["metadata", "ownerReferences"]);
+        let controller = owners.iter().find(|owner| is_true(owner, &["controller"]));
+        controller.map(|owner| text(owner, &["uid"]))
+    }
 }
 
 /// The part of a watch event before the object.
