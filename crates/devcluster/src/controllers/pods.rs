@@ -11,9 +11,20 @@ use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The objects of a set among these: those that it controls and selects, and those that it selects and no controller
-/// has, which it adopts. It releases those that it controls and does not select any more. `fits` is what the set demands
-/// of them besides its labels.
+pub(super) fn owned<'a>(
+    state: &'a State,
+    owner: &Object,
+    resource: Resource,
+) -> Vec<&'a Arc<Object>> {
+    let owned = state.dependents(owner.uid());
+    owned
+        .filter(|object| object.key().resource == resource)
+        .collect()
+}
+
+/// The objects of a set: those that it controls and selects, and those that it selects and no controller
+/// has, which it adopts. It releases those that it controls and does not select any more. Objects that `fits` rejects are
+/// neither adopted nor released.
 pub(super) fn claim<'a>(
     state: &'a State,
     owner: &Object,
@@ -21,12 +32,12 @@ pub(super) fn claim<'a>(
     fits: impl Fn(&Object) -> bool,
     writes: &mut Vec<Write>,
 ) -> Vec<&'a Arc<Object>> {
-    let is_selected = |object: &Object| selects(owner, object) && fits(object);
     let mut claimed = Vec::new();
-    for object in state.list(resource, Some(&owner.key().namespace)) {
+    let objects = state.list(resource, Some(&owner.key().namespace));
+    for object in objects.filter(|object| fits(object)) {
         let controller = object.controller();
         if controller == Some(owner.uid()) {
-            if is_selected(object) {
+            if selects(owner, object) {
                 claimed.push(object);
             } else if !owner.is_terminating() {
                 let others = owners(object).filter(|owner| !is_true(owner, &["controller"]));
@@ -35,7 +46,7 @@ pub(super) fn claim<'a>(
         } else if controller.is_none()
             && !owner.is_terminating()
             && !object.is_terminating()
-            && is_selected(object)
+            && selects(owner, object)
         {
             let all = owners(object).chain([reference(owner)]);
             writes.push(set_owners(object, all.collect()));
@@ -65,6 +76,7 @@ fn set_owners(object: &Object, owners: Vec<Value>) -> Write {
     }});
     Write::merge_patch(object.key(), Part::Main, patch)
 }
+
 /// Whether a pod has terminated or is being deleted.
 pub(super) fn is_over(pod: &Object) -> bool {
     pod.is_terminating() || pod::has_ended(pod)
