@@ -44,7 +44,7 @@ async fn killed_executors_end_within_their_grace_and_lower_the_target() {
     assert_eq!(
         again["targets"],
         json!({"default": 1}),
-        "twice the same: no harm"
+        "killing an executor again lowers no target"
     );
     // The node would take longer than the grace of 5 s, after which the driver deletes the pod without grace.
     let took = gone_after(&driver, 1).await;
@@ -96,7 +96,7 @@ async fn a_decommissioned_executors_pod_is_marked_and_the_executor_replaced() {
     assert_eq!(mark["by"], "bob");
     let until: jiff::Timestamp = mark["until"].as_str().unwrap().parse().unwrap();
     let begun: jiff::Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
-    assert!(until > begun, "within the minute that is usual: {until}");
+    assert!(until > begun, "the default period is a minute: {until}");
     assert_eq!(
         pod["metadata"]["deletionGracePeriodSeconds"], 30,
         "with its own grace"

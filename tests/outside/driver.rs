@@ -110,7 +110,7 @@ impl Driver {
 
     /// Waits for the log line about this executor's end.
     pub fn end_of(&mut self, executor: u64) -> Value {
-        self.until(&format!("executor {executor}'s end is told"), |log| {
+        self.until(&format!("executor {executor}'s end is logged"), |log| {
             log.end_of(executor).cloned()
         })
     }

@@ -7,7 +7,7 @@ use devcluster::State;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::checks::Verdict;
+use crate::checks::{PREFIX, Verdict};
 use crate::convergence::LONGEST_BACKOFF;
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 
@@ -56,9 +56,15 @@ pub fn check_converged(state: &State, config: &Config, app: &str) -> Verdict {
         Keep::Failed | Keep::All if lifecycle.keep_for <= SHORT => 0,
         Keep::Failed | Keep::All => lifecycle.keep_most as usize,
     };
-    // Others that bear the label were labelled by an injected fault.
-    let kept = |pod: &&serde_json::Value| {
+    // A pod to which an injected fault gave another application, role or id is nobody's executor (spec E-1), and stays.
+    let is_executor = |pod: &serde_json::Value| {
+        let id = label(pod, "boatswain.dev/executor-id");
         label(pod, "boatswain.dev/app-id") == app
+            && label(pod, "boatswain.dev/role") == "executor"
+            && text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}")
+    };
+    let kept = |pod: &&serde_json::Value| {
+        is_executor(pod)
             && is_inactive(pod)
             && !is_terminating(pod)
             && pod["metadata"]["annotations"]["boatswain.dev/kept-since"].is_string()

@@ -354,7 +354,7 @@ impl Allocation {
             .collect();
         if steps != self.kept_steps {
             self.kept_steps = steps;
-            decision.actions.push(Action::Keep(kept));
+            decision.actions.push(Action::KeepBackoffs(kept));
         }
         let kept = self.keep_failures();
         decision.actions.extend(kept.map(Action::KeepFailures));

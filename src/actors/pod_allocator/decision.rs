@@ -33,7 +33,7 @@ pub enum Action {
     /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
     /// Write these backoffs to the record (spec O-30).
-    Keep(BTreeMap<ProfileName, Kept>),
+    KeepBackoffs(BTreeMap<ProfileName, Kept>),
     /// Write these failures to the record (spec L-30).
     KeepFailures(KeptFailures),
     /// New executors avoid exactly these nodes from now on (spec L-32).

@@ -22,7 +22,7 @@ pub struct Reserve(pub ExecutorId);
 /// Write these backoffs to the record (spec O-30).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
-pub struct Keep(pub BTreeMap<ProfileName, Kept>);
+pub struct KeepBackoffs(pub BTreeMap<ProfileName, Kept>);
 
 /// Write these failures to the record (spec L-30, O-30).
 #[derive(Debug, Clone, Message)]

@@ -51,7 +51,9 @@ use crate::planted::{self, Planted};
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
-use messages::{CannotStart, Keep, KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting};
+use messages::{
+    CannotStart, KeepBackoffs, KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
+};
 use pause::Paused;
 use refusal::Kind;
 
@@ -65,7 +67,7 @@ pub struct PodAllocator {
     timing: Timing,
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
-    keep: Recipient<Keep>,
+    keep_backoffs: Recipient<KeepBackoffs>,
     keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
     stop: Recipient<OverBudget>,
@@ -85,7 +87,7 @@ pub struct Wiring {
     pub timing: Timing,
     pub store: Addr<SnapshotStore>,
     pub reserve: Recipient<Reserve>,
-    pub keep: Recipient<Keep>,
+    pub keep_backoffs: Recipient<KeepBackoffs>,
     pub keep_failures: Recipient<KeepFailures>,
     /// Is informed if the driver cannot start.
     pub cannot_start: Recipient<CannotStart>,
@@ -111,7 +113,7 @@ impl PodAllocator {
             timing: wiring.timing,
             store: wiring.store,
             reserve: wiring.reserve,
-            keep: wiring.keep,
+            keep_backoffs: wiring.keep_backoffs,
             keep_failures: wiring.keep_failures,
             cannot_start: wiring.cannot_start,
             stop: wiring.stop,
@@ -151,7 +153,7 @@ impl PodAllocator {
                     this.store.do_send(AskRound(Subscriber::Allocator));
                 }));
             }
-            Action::Keep(backoffs) => self.keep.do_send(Keep(backoffs)),
+            Action::KeepBackoffs(backoffs) => self.keep_backoffs.do_send(KeepBackoffs(backoffs)),
             Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
             Action::Avoid(avoid) => {
                 let (nodes, rather_not) = (&avoid.never, &avoid.rather_not);

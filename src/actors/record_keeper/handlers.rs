@@ -14,7 +14,7 @@ use super::{RecordKeeper, Wake};
 use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
-use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
+use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
@@ -111,10 +111,10 @@ impl Handler<Reserve> for RecordKeeper {
     }
 }
 
-impl Handler<Keep> for RecordKeeper {
+impl Handler<KeepBackoffs> for RecordKeeper {
     type Result = ();
 
-    fn handle(&mut self, Keep(kept): Keep, ctx: &mut Self::Context) {
+    fn handle(&mut self, KeepBackoffs(kept): KeepBackoffs, ctx: &mut Self::Context) {
         let now = self.clock.now();
         let save = |kept: Kept| SavedBackoff {
             step: kept.step,

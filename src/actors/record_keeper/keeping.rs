@@ -2,22 +2,22 @@
 //! K-2, W-7). One call is in flight at a time. After an unclear answer the record is read before it
 //! is written.
 
-use std::cmp::Ordering;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::kubernetes::Failure;
 use crate::kubernetes::calls::ConfigMap;
-use crate::kubernetes::record::{Record, RecordError, RecordPlace};
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::record::{Record, RecordPlace};
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Epoch, ExecutorId, IdSet, Incarnation, PodUid, ResourceVersion, Tick};
-use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
+
+mod answers;
 
 /// Changes for which no actor waits are collected this long. If they are lost, acting on them twice
 /// does no harm (spec O-30).
@@ -307,30 +307,6 @@ impl Keeping {
         }
     }
 
-    pub fn seen(&mut self, map: &ConfigMap) -> Vec<Effect> {
-        if self.is_deleted_by(map) {
-            return self.deleted();
-        }
-        let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
-        let newer = self.version().is_none_or(|version| map.version > *version);
-        if let Some(over) = self.over(map) {
-            self.goal = Goal::Leave;
-            return vec![Effect::Over(over)];
-        }
-        if !known || (newer && self.sent.is_none()) {
-            self.must_read = true;
-        }
-        Vec::new()
-    }
-
-    pub fn seen_deleted(&mut self, uid: &PodUid) -> Vec<Effect> {
-        if self.goal == Goal::Delete || self.uid() != Some(uid) {
-            return Vec::new();
-        }
-        self.must_read = true;
-        vec![Effect::Lost]
-    }
-
     pub fn next(&mut self, now: Tick) -> Option<Op> {
         if self.sent.is_some() || self.goal == Goal::Leave || now < self.not_before {
             return None;
@@ -373,180 +349,10 @@ impl Keeping {
         }
     }
 
-    pub fn answered(&mut self, answer: Answer, now: Tick) -> Vec<Effect> {
-        let (sent, asked_in) = self.sent.take().unzip();
-        if asked_in != Some(self.epoch) && self.goal != Goal::Delete {
-            // The answer may come from the server before its restore.
-            self.must_read = true;
-            return Vec::new();
-        }
-        let recovered = self.troubled.then_some(Effect::Recovered);
-        let mut effects = match answer {
-            Answer::Failed(failure) => return self.failed(&failure, now),
-            Answer::Got(Some(map)) => self.got(&map, now),
-            Answer::Got(None) if self.goal == Goal::Delete => self.deleted(),
-            Answer::Got(None) if planted::is(Planted::RecordNotRemade) => {
-                self.must_read = false;
-                vec![Effect::Lost]
-            }
-            Answer::Got(None) => {
-                self.must_read = false;
-                (self.map, self.written) = (None, None);
-                vec![Effect::Lost]
-            }
-            Answer::Written(map) => {
-                self.written = sent;
-                self.settle();
-                self.map = Some((map.uid, map.version));
-                self.outdated().unwrap_or_else(|| self.confirm())
-            }
-            Answer::Deleted => self.deleted(),
-        };
-        (self.failures, self.troubled, self.not_before) = (0, false, now);
-        effects.extend(recovered);
-        effects
-    }
-
-    /// Whether this is a successor's record, which must not be touched. Then the own record no
-    /// longer exists.
-    fn is_deleted_by(&self, map: &ConfigMap) -> bool {
-        self.goal == Goal::Delete && self.uid() != Some(&map.uid)
-    }
-
-    fn deleted(&mut self) -> Vec<Effect> {
-        self.map = None;
-        vec![Effect::Deleted]
-    }
-
     fn is_due(&self, now: Tick) -> bool {
         // The comparison comes last because it takes the longest.
         self.written.is_none()
             || self.write.is_due(now) && self.written.as_ref() != Some(&self.wanted)
-    }
-
-    fn got(&mut self, map: &ConfigMap, now: Tick) -> Vec<Effect> {
-        self.must_read = false;
-        if self.is_deleted_by(map) {
-            return self.deleted();
-        }
-        if let Some(over) = self.over(map) {
-            self.goal = Goal::Leave;
-            return vec![Effect::Over(over)];
-        }
-        self.map = Some((map.uid.clone(), map.version.clone()));
-        // The record of an earlier incarnation, restored from a backup, or an unreadable one is
-        // overwritten.
-        let ours = Record::read_own(map, &self.wanted.app_id).ok();
-        self.written = ours.filter(|record| record.incarnation == self.wanted.incarnation);
-        if self.written.is_none() {
-            return Vec::new();
-        }
-        if let Some(effects) = self.outdated() {
-            return effects;
-        }
-        if self.written.as_ref() != Some(&self.wanted) {
-            self.write.by(now);
-        }
-        self.settle();
-        self.confirm()
-    }
-
-    /// Whether pods bear a later incarnation than the record, which this driver holds: the record of
-    /// their driver was lost. Nothing tells them from pods that are requested late, so this driver
-    /// raises the record's incarnation to theirs and ends, and the next one adopts them.
-    fn outdated(&mut self) -> Option<Vec<Effect>> {
-        let later = self.later.filter(|_| self.goal == Goal::Keep)?;
-        if self.wanted.incarnation < later {
-            self.wanted.incarnation = later;
-            self.write = Write::Now;
-            return Some(Vec::new());
-        }
-        self.goal = Goal::Leave;
-        Some(vec![Effect::Over(Over::Outdated { later: later.0 })])
-    }
-
-    /// Cancels the scheduled write if everything is written.
-    fn settle(&mut self) {
-        if self.written.as_ref() == Some(&self.wanted) {
-            self.write = Write::Nothing;
-        }
-    }
-
-    fn confirm(&self) -> Vec<Effect> {
-        let Some((uid, _)) = &self.map else {
-            return Vec::new();
-        };
-        let mut effects = vec![Effect::Seen {
-            uid: uid.clone(),
-            epoch: self.epoch,
-        }];
-        effects.extend(
-            self.written
-                .as_ref()
-                .and_then(|w| w.reserved)
-                .map(Effect::Reserved),
-        );
-        if self.written.as_ref() == Some(&self.wanted) {
-            effects.push(Effect::Flushed);
-        }
-        effects
-    }
-
-    /// Why this driver is over, if the record that was read says so (spec W-7).
-    pub fn over(&self, map: &ConfigMap) -> Option<Over> {
-        match Record::read_own(map, &self.wanted.app_id) {
-            Ok(record) if self.is_of_another(&record) => Some(match record.finished {
-                Some(code) => Over::Finished(code),
-                None => Over::Superseded {
-                    by: record.incarnation.0,
-                },
-            }),
-            Ok(_) | Err(RecordError::Unreadable { .. }) => None,
-            Err(error @ (RecordError::Newer { .. } | RecordError::AnotherApplication { .. })) => {
-                Some(Over::Foreign(error.to_string()))
-            }
-        }
-    }
-
-    /// Whether a later driver has written this. The same incarnation from another start is later
-    /// too: that start has read the record after this driver wrote it. So is any incarnation with
-    /// another origin: the record was created again, and its numbers began at one.
-    fn is_of_another(&self, record: &Record) -> bool {
-        let (theirs, ours) = (&record.holder, &self.wanted.holder);
-        if planted::is(Planted::SupersededGoesOn) {
-            return false;
-        }
-        if (record.origin.as_ref().zip(self.wanted.origin.as_ref())).is_some_and(|(a, b)| a != b) {
-            return true;
-        }
-        match record.incarnation.cmp(&self.incarnation) {
-            // This driver may have raised it.
-            Ordering::Greater => self.later.is_none() || theirs.is_none() || theirs != ours,
-            Ordering::Equal => theirs.is_some() && theirs != ours,
-            Ordering::Less => false,
-        }
-    }
-
-    fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
-        // Only a read shows whether a write was committed.
-        self.must_read = true;
-        let contended = matches!(
-            failure.kind,
-            Kind::Conflict | Kind::AlreadyExists | Kind::NotFound
-        );
-        self.failures = self.failures.saturating_add(1);
-        let at_once = contended && self.failures == 1;
-        let wait = if at_once {
-            Duration::ZERO
-        } else {
-            RETRY.delay(self.failures)
-        };
-        self.asked_to_wait = now + failure.retry_after.unwrap_or_default();
-        self.not_before = self.asked_to_wait.max(now + wait);
-        if contended || std::mem::replace(&mut self.troubled, true) {
-            return Vec::new();
-        }
-        vec![Effect::Troubled(Arc::clone(&failure.message))]
     }
 }
 

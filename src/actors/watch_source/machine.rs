@@ -9,11 +9,11 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::news::News;
 use crate::model::{Epoch, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 
+mod breaks;
 mod values;
 
 pub(super) use self::values::{Effect, Event, Line, Listing, Report, Serial, Setback, SetbackKind};
@@ -396,102 +396,6 @@ impl Machine {
             out.push(Effect::Tell(news));
         }
         Phase::Watching(watching)
-    }
-
-    /// The timer is not re-armed for each line, so it may ring too early.
-    fn silence(&mut self, mut watching: Watching, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        let longest = self.longest_silence(watching.timeout);
-        let silence = now.since(watching.last_line);
-        if silence < longest {
-            watching.timer = self.arm(longest.saturating_sub(silence), out);
-            return Phase::Watching(watching);
-        }
-        out.push(Effect::Cut);
-        self.suspect_version(&watching, SetbackKind::Silent, now);
-        let why = Setback {
-            kind: SetbackKind::Silent,
-            error: Arc::from(format!("nothing came for {} s", silence.as_secs())),
-            retry_after: None,
-        };
-        self.over(why, Some(watching.from.clone()), Some(&watching), now, out)
-    }
-
-    /// Counts evidence that the version of the watch is invalid.
-    fn suspect_version(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
-        let lived = now.since(watching.opened);
-        match kind {
-            SetbackKind::Silent => self.silences += 1,
-            // Without bookmarks the server ends the watch before the silence is too long.
-            SetbackKind::Ended
-                if watching.received == Received::Nothing
-                    && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
-            {
-                self.silences += 1;
-            }
-            SetbackKind::Broke if watching.received != Received::Readable => self.breaks += 1,
-            SetbackKind::Ended
-            | SetbackKind::Broke
-            | SetbackKind::Expired
-            | SetbackKind::Outdated => {}
-        }
-    }
-
-    fn longest_silence(&self, timeout: Duration) -> Duration {
-        if self.bookmarks {
-            SILENCE_WITH_BOOKMARKS
-        } else {
-            timeout + SILENCE_AFTER_TIMEOUT
-        }
-    }
-
-    /// Ends a phase; the next one starts after the backoff (spec W-2). For a watch the backoff
-    /// counts from its opening: a watch that lasted for minutes is resumed at once, one that ended
-    /// immediately is not.
-    fn over(
-        &mut self,
-        why: Setback,
-        resume: Option<Point>,
-        watched: Option<&Watching>,
-        now: Tick,
-        out: &mut Vec<Effect>,
-    ) -> Phase {
-        if why.kind == SetbackKind::Expired && planted::is(Planted::WatchLeftClosed) {
-            return Phase::Stopped;
-        }
-        self.failures = self.failures.saturating_add(1);
-        let backoff = WATCH.jittered(self.failures, self.rng.random());
-        let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
-        let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
-        let wait = backoff.saturating_sub(lived).max(asked_for);
-        let of_no_use = why.kind == SetbackKind::Expired
-            || self.silences >= SILENCES_BEFORE_LIST
-            || self.breaks >= BREAKS_BEFORE_LIST;
-        let next = resume.filter(|from| !of_no_use && from.epoch >= self.epoch);
-
-        let from = next.as_ref().map(|from| from.version.clone());
-        let showed = watched.is_some_and(|watching| watching.received == Received::Readable);
-        let in_good_order = match why.kind {
-            SetbackKind::Outdated => true,
-            SetbackKind::Ended => wait.is_zero(),
-            SetbackKind::Broke | SetbackKind::Silent | SetbackKind::Expired => false,
-        };
-        let error = why.error;
-        out.push(Effect::Report(if showed || in_good_order {
-            Report::Again { error, from, wait }
-        } else {
-            let first = !std::mem::replace(&mut self.in_trouble, true);
-            Report::Trouble {
-                first,
-                error,
-                from,
-                wait,
-            }
-        }));
-        Phase::Waiting {
-            timer: self.arm(wait, out),
-            next,
-            not_before: now + asked_for,
-        }
     }
 
     fn arm(&mut self, after: Duration, out: &mut Vec<Effect>) -> Serial {

@@ -94,7 +94,7 @@ fn pod_allocator(
         timing: provisioner_timing(basis),
         store: links.store.clone(),
         reserve: links.record.clone().recipient(),
-        keep: links.record.clone().recipient(),
+        keep_backoffs: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         cannot_start: links.reporter.clone().recipient(),
         stop: links.commands.clone().recipient(),

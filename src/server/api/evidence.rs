@@ -81,7 +81,6 @@ impl EvidenceReader {
 
     pub(super) async fn read(&self, pod: &KnownPod) -> Evidence {
         let until = Instant::now() + LIMIT;
-        let in_time = async |work| timeout_at(until, work).await.unwrap_or(Err(Unread::Late));
         let Ok(Ok(_place)) = timeout_at(until, self.places.acquire()).await else {
             return evidence(pod, Err(Unread::Late), Err(Unread::Late));
         };
@@ -89,11 +88,17 @@ impl EvidenceReader {
             return evidence(pod, Err(Unread::UnknownUid), Err(Unread::UnknownUid));
         }
         let (warnings, log) = tokio::join!(
-            timeout_at(until, self.calls.warnings(&pod.name, pod.uid.as_ref())),
-            in_time(self.log(pod)),
+            timeout_at(until, self.warnings(pod)),
+            timeout_at(until, self.log(pod)),
         );
-        let warnings = warnings.map_or(Err(Unread::Late), |read| read.map_err(Unread::Failed));
+        let warnings = warnings.unwrap_or(Err(Unread::Late));
+        let log = log.unwrap_or(Err(Unread::Late));
         evidence(pod, warnings, log)
+    }
+
+    async fn warnings(&self, pod: &KnownPod) -> Result<Vec<Warning>, Unread> {
+        let read = self.calls.warnings(&pod.name, pod.uid.as_ref()).await;
+        read.map_err(Unread::Failed)
     }
 
     async fn log(&self, pod: &KnownPod) -> Result<Log, Unread> {

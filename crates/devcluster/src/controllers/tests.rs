@@ -347,15 +347,15 @@ async fn a_set_releases_pods_that_it_does_not_select_and_adopts_those_that_it_se
         "StatefulSet"
     );
     // Pods of another name are no members of a StatefulSet, whatever their labels say.
-    let stranger = json!({
+    let misnamed = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "other", "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i:1"}]},
     });
     let pods = "/api/v1/namespaces/default/pods";
-    world.ask(Method::POST, pods, Some(stranger)).await;
+    world.ask(Method::POST, pods, Some(misnamed)).await;
     seconds(5).await;
-    let stranger = world.get(&format!("{pods}/other")).await;
-    assert!(stranger["metadata"].get("ownerReferences").is_none());
+    let misnamed = world.get(&format!("{pods}/other")).await;
+    assert!(misnamed["metadata"].get("ownerReferences").is_none());
 }

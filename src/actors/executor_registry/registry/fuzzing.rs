@@ -25,7 +25,7 @@ const LONGEST_PAUSE: u64 = 600_000;
 /// Interprets the data as messages of executors, separated by `%`. The first line of a part names
 /// the executor, the way and the pause before it in milliseconds: `1 r` is a request of one
 /// executor, `2 c7 500` a message of another one over connection 7, `2 x7` the end of that
-/// connection, `2 d` an order that the latter drain, `2 k` that it stop. The rest is the message.
+/// connection, `2 d` the decommissioning of that executor, `2 k` its kill. The rest is the message.
 /// Each is answered for its own executor only, and the state is bounded (spec B-1 to B-15, I-8,
 /// I-11).
 pub fn sessions(data: &[u8]) {
@@ -36,8 +36,8 @@ pub fn sessions(data: &[u8]) {
         let (head, message) = part.split_at(end.unwrap_or(part.len()));
         let head = String::from_utf8_lossy(head);
         let words: Vec<&str> = head.split_whitespace().collect();
-        world.happens(&words, message.get(1..).unwrap_or_default());
-        world.is_sound();
+        world.apply(&words, message.get(1..).unwrap_or_default());
+        world.check();
     }
 }
 
@@ -110,17 +110,19 @@ impl World {
 
     fn round(&mut self, first: bool) {
         let batch = Batch::new(Vec::new(), self.ledger.current().clone());
-        self.took(|registry, _, now, effects| registry.round(&batch, first, now, effects));
+        self.change_registry(|registry, _, now, effects| {
+            registry.round(&batch, first, now, effects)
+        });
     }
 
     /// Changes the registry, and carries out the effects on the ledger.
-    fn took<T>(
+    fn change_registry<T>(
         &mut self,
-        does: impl FnOnce(&mut Registry, &Snapshot, Tick, &mut Vec<Effect>) -> T,
+        change: impl FnOnce(&mut Registry, &Snapshot, Tick, &mut Vec<Effect>) -> T,
     ) -> T {
         let (now, mut effects) = (self.now().tick, Vec::new());
         let snapshot = self.ledger.current().clone();
-        let done = does(&mut self.registry, &snapshot, now, &mut effects);
+        let result = change(&mut self.registry, &snapshot, now, &mut effects);
         for effect in effects {
             let news = match effect {
                 Effect::Session {
@@ -134,29 +136,32 @@ impl World {
                 },
                 Effect::Retire(id, why) => retired(id, why, How::Delete),
                 Effect::Send(connection, _) | Effect::Close(connection) => {
-                    assert!(self.open.contains_key(&connection.0), "told to nobody");
+                    assert!(
+                        self.open.contains_key(&connection.0),
+                        "sent over a closed connection"
+                    );
                     continue;
                 }
                 Effect::AsksToGo(id, _) | Effect::Happened(id, ..) => {
-                    assert!((1..=EXECUTORS).contains(&id.get()), "{id} was never there");
+                    assert!((1..=EXECUTORS).contains(&id.get()), "{id} is unknown");
                     continue;
                 }
                 Effect::Degraded(_) | Effect::Recovered => continue,
             };
-            self.marked(news);
+            self.change_ledger(news);
         }
-        done
+        result
     }
 
     /// Sends news to the ledger, and the changed snapshots to the registry.
-    fn marked(&mut self, news: News) {
+    fn change_ledger(&mut self, news: News) {
         let snapshots = self.tell(news).into_iter().collect();
         let batch = Batch::new(snapshots, self.ledger.current().clone());
         let (now, mut effects) = (self.now().tick, Vec::new());
         self.registry.round(&batch, false, now, &mut effects);
     }
 
-    fn happens(&mut self, words: &[&str], message: &[u8]) {
+    fn apply(&mut self, words: &[&str], message: &[u8]) {
         let number = |text: &str| text.parse::<u64>().ok();
         let who = words.first().and_then(|word| number(word)).unwrap_or(1);
         let Some(id) = ExecutorId::new(who % EXECUTORS + 1) else {
@@ -164,7 +169,9 @@ impl World {
         };
         let pause = words.get(2).and_then(|word| number(word)).unwrap_or(0);
         self.millis += pause.min(LONGEST_PAUSE);
-        self.took(|registry, snapshot, now, effects| registry.look(Some(snapshot), now, effects));
+        self.change_registry(|registry, snapshot, now, effects| {
+            registry.look(Some(snapshot), now, effects)
+        });
         let (what, which) = words
             .get(1)
             .unwrap_or(&"r")
@@ -176,49 +183,55 @@ impl World {
             "x" => {
                 self.open.remove(&connection);
                 let connection = ConnectionId(connection);
-                self.took(|registry, _, now, effects| registry.lost(connection, now, effects));
+                self.change_registry(|registry, _, now, effects| {
+                    registry.lost(connection, now, effects)
+                });
             }
             "d" => {
                 let within = Duration::from_secs(60);
-                self.marked(retired(
+                self.change_ledger(retired(
                     id,
                     Why::Decommissioned(by()),
                     How::Drain { within },
                 ));
             }
-            "k" => self.marked(retired(id, Why::Killed(by()), How::Delete)),
+            "k" => self.change_ledger(retired(id, Why::Killed(by()), How::Delete)),
             "c" => {
                 // A connection belongs to the executor whose token opened it.
                 let owner = *self.open.entry(connection).or_insert(id);
-                self.said(owner, Via::Connection(ConnectionId(connection)), message);
+                self.receive(owner, Via::Connection(ConnectionId(connection)), message);
             }
-            _ => self.said(id, Via::Request, message),
+            _ => self.receive(id, Via::Request, message),
         }
     }
 
-    fn said(&mut self, id: ExecutorId, via: Via, message: &[u8]) {
+    fn receive(&mut self, id: ExecutorId, via: Via, message: &[u8]) {
         let message = match read(message) {
             Ok(message) => message,
             Err(misread) => {
                 assert!(!misread.code.is_empty() && !misread.message.is_empty());
-                return is_told(&[misread.answer()]);
+                return check_answers(&[misread.answer()]);
             }
         };
         assert!(!matches!(&message, FromExecutor::Register(r) if r.pod_uid.is_empty()));
         let proof = Proof::Executor(id);
-        let answers = self.took(|registry, snapshot, now, effects| {
+        let answers = self.change_registry(|registry, snapshot, now, effects| {
             registry.said(&proof, via, &message, Some(snapshot), now, effects)
         });
-        assert!(!answers.is_empty(), "it is not answered");
+        assert!(!answers.is_empty(), "a message without an answer");
         for answer in &answers {
             if let ToExecutor::Registered(registered) = answer {
-                assert_eq!(registered.executor, id.get(), "it speaks as itself alone");
+                assert_eq!(
+                    registered.executor,
+                    id.get(),
+                    "registered as another executor"
+                );
             }
         }
-        is_told(&answers);
+        check_answers(&answers);
     }
 
-    fn is_sound(&self) {
+    fn check(&self) {
         let registry = &self.registry;
         let most = usize::try_from(EXECUTORS).unwrap_or(usize::MAX);
         assert!(registry.accounts.len() <= most && registry.orders.len() <= most);
@@ -245,7 +258,7 @@ fn retired(id: ExecutorId, why: Why, how: How) -> News {
 }
 
 /// Checks that each answer can be sent, is short, and can be decoded to itself.
-fn is_told(answers: &[ToExecutor]) {
+fn check_answers(answers: &[ToExecutor]) {
     for answer in answers {
         let text = serde_json::to_string(answer).unwrap_or_default();
         assert!(

@@ -203,7 +203,7 @@ impl Driver {
                 Action::ListClaims(epoch) => self.lists.push(epoch),
                 Action::EnsureClaim(ensure) => self.ensures.push(ensure),
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),
-                Action::Keep(kept) => self.keeps.push(kept),
+                Action::KeepBackoffs(kept) => self.keeps.push(kept),
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),
                 Action::Avoid(avoid) => self.avoids.push(avoid),
                 Action::Say(notice) => self.said.push(notice),

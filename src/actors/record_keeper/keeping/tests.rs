@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::kubernetes::LabelScheme;
+use crate::kubernetes::{Kind, LabelScheme};
 use crate::model::{AppId, Incarnation};
 
 fn at(seconds: u64) -> Tick {

@@ -117,16 +117,16 @@ async fn new_keys_are_fetched_and_forged_key_ids_cause_few_fetches() {
     tokio::time::pause();
     let (cluster, other) = (Cluster::start(), Cluster::start());
     let access = access(&cluster);
-    let (strange, _) = other.token("a-exec-1", AUDIENCE).await;
-    let denied = access.prove(&strange).await.unwrap_err();
+    let (foreign, _) = other.token("a-exec-1", AUDIENCE).await;
+    let denied = access.prove(&foreign).await.unwrap_err();
     assert!(denied.to_string().contains("publishes"), "{denied}");
     // The keys are cached now, so the token is verified without a request.
     let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
     assert!(access.prove(&token).await.is_ok());
-    assert!(access.prove(&strange).await.is_err());
+    assert!(access.prove(&foreign).await.is_err());
     tokio::time::sleep(Duration::from_secs(11)).await;
     // The keys are fetched again, without success; the cached keys stay valid.
-    assert!(access.prove(&strange).await.is_err());
+    assert!(access.prove(&foreign).await.is_err());
     assert!(access.prove(&token).await.is_ok());
 }
 
@@ -140,8 +140,7 @@ async fn without_keys_an_executor_is_deferred() {
     assert_eq!(access.prove(&token).await, Err(Denied::NoKeys));
 }
 
-/// The keys of a cluster whose documents take as long as the channel says, how often they were fetched, and that
-/// channel.
+/// Access by the keys of a cluster that publishes them slowly, the number of fetches, and the delay of each fetch.
 fn slow_access(cluster: &Cluster) -> (Access, watch::Receiver<u32>, watch::Sender<Duration>) {
     let (slowness, delay) = watch::channel(Duration::ZERO);
     let (fetches, fetched) = watch::channel(0);
@@ -179,7 +178,7 @@ async fn a_known_key_never_waits_for_the_fetch_that_an_invented_one_caused() {
     let began = Instant::now();
     assert!(access.prove(&token).await.is_ok());
     assert!(began.elapsed() < Duration::from_millis(10), "{began:?}");
-    // What waits for the fetch waits for a bounded time, and is to come again.
+    // The proof of an unknown key waits for the fetch, but not for long; then the executor has to try again.
     assert_eq!(waiting.await.unwrap(), Err(Denied::NoKeys));
     assert!(began.elapsed() < Duration::from_secs(5));
 }
@@ -198,7 +197,7 @@ async fn keys_are_fetched_one_at_a_time_and_rarely_whatever_is_invented() {
         tokio::spawn(async move { access.prove(&forged).await });
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // Each takes 8 s, and the next begins 10 s after the end of the last one.
+    // A fetch takes 8 s, and the next one begins 10 s after its end.
     assert_eq!(*fetched.borrow(), 5);
     let began = Instant::now();
     assert!(access.prove(&token).await.is_ok());
