@@ -1,6 +1,6 @@
 //! Tests executor sessions: the agent, its child process, the driver, and what an operator sees when one of them ends.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -241,6 +241,37 @@ fn the_agent_forwards_signals_to_its_child() {
     });
     agent.signal(Signal::TERM);
     assert_eq!(agent.exit(), Some(5));
+}
+
+// spec: O-60
+#[test]
+fn a_refusal_is_logged_once_though_the_driver_was_only_unreachable_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = free_address();
+    let driver = format!("http://{address}");
+    let mut command = boatswain();
+    command.args(["agent", "--driver", &driver, "--app", "a"]);
+    command.args(["--executor", "1", "--pod-uid", "u", "--", "sleep", "60"]);
+    command.env("BOATSWAIN_TOKEN", "1.00");
+    let mut agent = Program::start("agent", &mut command, &directory.path().join("agent.log"));
+    let warnings = |agent: &Program| agent.log().count("no session with the driver: retrying");
+    until("the driver is unreachable", || {
+        (warnings(&agent) == 1).then_some(())
+    });
+    let listener = TcpListener::bind(&address).unwrap();
+    for _ in 0..3 {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(&connection).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.is_empty()), "it asked for a session");
+        let refusal = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        connection.write_all(refusal).unwrap();
+    }
+    until("the refusal is logged", || {
+        agent.stderr().contains("403").then_some(())
+    });
+    assert_eq!(warnings(&agent), 2);
+    agent.signal(Signal::TERM);
+    agent.exit();
 }
 
 // spec: O-60

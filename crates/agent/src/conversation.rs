@@ -90,6 +90,22 @@ enum Over {
     Done,
 }
 
+impl Over {
+    /// Whether another try is likely to fail in the same way, such as with a CA that did not issue the driver's certificate.
+    fn needs_operator(&self) -> bool {
+        match self {
+            Self::Token(_) | Self::Untrusted(_) | Self::Denied(_) | Self::Refused(_) => true,
+            Self::Unresolved(_)
+            | Self::Unreachable(_)
+            | Self::Silence
+            | Self::Broken(_)
+            | Self::Closed(_)
+            | Self::Superseded
+            | Self::Done => false,
+        }
+    }
+}
+
 /// The agent's session with the driver, across reconnections.
 pub(super) struct Conversation {
     identity: Identity,
@@ -102,6 +118,8 @@ pub(super) struct Conversation {
     /// not exist yet (spec K-9).
     resolved: bool,
     failures: u32,
+    /// Whether one of these failures was logged that needs an operator.
+    needs_operator: bool,
     rng: StdRng,
 }
 
@@ -118,6 +136,7 @@ impl Conversation {
             last_heard: Instant::now(),
             resolved: false,
             failures: 0,
+            needs_operator: false,
             rng: rand::make_rng(),
         }
     }
@@ -139,7 +158,7 @@ impl Conversation {
             }
             self.failures += 1;
             self.over(&over);
-            log(&over, self.failures);
+            self.log(&over);
             if self.is_away(heard_before) {
                 tracing::error!(
                     "the driver has been unreachable for too long: stopping the command"
@@ -219,6 +238,7 @@ impl Conversation {
         let (executor, session) = (registered.executor, registered.session);
         tracing::info!(executor, session, "registered with the driver");
         self.failures = 0;
+        self.needs_operator = false;
         let interval = Duration::from_millis(registered.heartbeat_interval_ms.max(1));
         // The first heartbeat is sent at once: until then the driver does not know the busy slots.
         let mut beat_at = Instant::now();
@@ -296,6 +316,19 @@ impl Conversation {
         }
     }
 
+    /// Logs as warnings the first of consecutive failures and, because the first may only be the end of a connection, the
+    /// first one that needs an operator.
+    fn log(&mut self, over: &Over) {
+        let error = over as &dyn std::error::Error;
+        let failures = self.failures;
+        if failures == 1 || (over.needs_operator() && !self.needs_operator) {
+            tracing::warn!(error, "no session with the driver: retrying");
+        } else {
+            tracing::debug!(error, failures, "no session with the driver");
+        }
+        self.needs_operator |= over.needs_operator();
+    }
+
     async fn last_word(&self, socket: &mut Socket, session: u64, end: Ended) -> Over {
         let exiting = FromExecutor::Exiting(Exiting {
             session: Some(session),
@@ -309,15 +342,6 @@ impl Conversation {
         }
         let _ = socket.close(None).await;
         Over::Done
-    }
-}
-
-/// Logs only the first of consecutive failures as a warning.
-fn log(over: &Over, failures: u32) {
-    let error = over as &dyn std::error::Error;
-    match failures {
-        1 => tracing::warn!(error, "no session with the driver: retrying"),
-        _ => tracing::debug!(error, failures, "no session with the driver"),
     }
 }
 
