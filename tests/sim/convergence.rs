@@ -15,7 +15,7 @@ use crate::drivers::Driver;
 use crate::kept;
 use crate::network::LONGEST_LINE_DELAY;
 use crate::network_conditions::{LONGEST_DELAY, RequestFault};
-use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
+use crate::objects::{NAMESPACE, is_executor, is_inactive, is_terminating, owner, text};
 use crate::script::{Fault, Script};
 use crate::sets;
 use crate::trace::trace_line;
@@ -236,7 +236,7 @@ impl World {
             sets::check_converged(&state, &ledger, &images.unwrap_or_default(), &app)?;
         }
         let pods: Vec<&Value> = (state.pods(NAMESPACE))
-            .filter(|pod| is_executor(pod, &app, of_sets))
+            .filter(|pod| is_executor(pod, &app, of_sets) && !is_inactive(pod))
             .collect();
         if !of_sets {
             check_owners(&pods, record)?;
@@ -326,7 +326,7 @@ impl World {
         sets::check_none_left(&state, &self.app_id)?;
         let left: Vec<&str> = state
             .pods(NAMESPACE)
-            .filter(|pod| is_executor(pod, &self.app_id, of_sets))
+            .filter(|pod| is_executor(pod, &self.app_id, of_sets) && !is_inactive(pod))
             .filter(|pod| {
                 !self
                     .checks
@@ -365,16 +365,6 @@ fn check_owners(pods: &[&Value], record: &str) -> Verdict {
         )),
         None => Ok(()),
     }
-}
-
-/// Whether a pod is one of this application's executors and not a dead pod kept for inspection. Sets name their pods
-/// themselves, so such a pod must have an id as well.
-fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
-    let id = label(pod, "boatswain.dev/executor-id");
-    label(pod, "boatswain.dev/app-id") == app
-        && label(pod, "boatswain.dev/role") == "executor"
-        && !is_inactive(pod)
-        && (of_sets || text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}"))
 }
 
 // spec: I-6, I-10

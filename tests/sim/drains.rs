@@ -5,34 +5,31 @@
 //! controller at that time: handed over, no executor has ended; ended, none is left; let go, none is left and the record
 //! is open. In the end one driver keeps as many executors as were wanted last.
 
+mod faults;
+mod kubelet;
 mod truth;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use boatswain::clock::Clock;
 use boatswain::config::Config;
-use boatswain::exit::Exit;
 use boatswain::planted::Planted;
 use devcluster::{DevCluster, Key, NodeKind, Options, Resource, SimulatedNode, State};
 use http::{Method, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
 use crate::checks::Verdict;
-use crate::drivers::{Driver, Drivers};
-use crate::lease::wire::{Wire, Wires};
+use crate::drivers::Drivers;
+use crate::lease::wire::Wires;
 use crate::objects::NAMESPACE;
 use crate::runs::{run_world, run_worlds};
-use crate::trace::trace_line;
-use truth::{Signal, Truth, agrees, controller_of, executors, is_over, running_pods};
+use truth::{Signal, Truth, executors, is_over, stays};
 
 const SEEDS: u64 = 30;
 
@@ -224,15 +221,10 @@ impl World {
     /// What a signal means to this driver now.
     fn truth(&self, state: &State, placed: &Placed) -> Truth {
         if self.owner == Owner::Nothing {
-            let pod = state.pod(NAMESPACE, &placed.pod);
-            let stays = |pod: &&Value| {
-                pod["metadata"]["uid"] == *placed.uid
-                    && pod["metadata"]["deletionTimestamp"].is_null()
-            };
-            return match pod.filter(stays) {
+            return match stays(state, &placed.pod, &placed.uid) {
                 // The kubelet restarts it.
-                Some(_) => Truth::HandOver,
-                None => Truth::End,
+                true => Truth::HandOver,
+                false => Truth::End,
             };
         }
         let owner = self.controller(state);
@@ -246,145 +238,6 @@ impl World {
             Some(owner) if owner["spec"]["replicas"] == 0 => Truth::LetGo,
             Some(_) => Truth::HandOver,
         }
-    }
-
-    /// Starts, signals and restarts drivers as the pods say. Checks those that have exited.
-    async fn kubelet(&mut self) -> Result<(), String> {
-        let state = self.cluster.state().await;
-        let now = Instant::now();
-        self.look_at_drivers(&state);
-        for pod in self.check_exits(&state)? {
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
-            let status = json!({"status": {"phase": "Succeeded"}});
-            self.ask(Method::PATCH, &path, status).await;
-        }
-        let alive = self.alive();
-        for (pod, uid) in running_pods(&state) {
-            let has_driver = alive.iter().any(|number| self.placed[number].uid == uid);
-            let may_start = self.restarts.get(&uid).is_none_or(|at| *at <= now);
-            if !has_driver && may_start {
-                self.start(&state, pod, uid);
-            }
-        }
-        let over: Vec<_> = (self.interrupted.iter())
-            .filter(|(_, until)| **until <= now)
-            .map(|(number, _)| *number)
-            .collect();
-        for number in over {
-            self.interrupted.remove(&number);
-            self.wires.set(number, Wire::Works);
-        }
-        if self.repair.is_some_and(|at| at <= now) {
-            self.repair().await;
-        }
-        Ok(())
-    }
-
-    /// Signals drivers whose pods are being deleted, and notes what those that were signalled may learn.
-    fn look_at_drivers(&mut self, state: &State) {
-        let now = Instant::now();
-        let alive = self.alive();
-        for number in &alive {
-            let placed = &self.placed[number];
-            let pod = state.pod(NAMESPACE, &placed.pod);
-            let stays = pod.is_some_and(|pod| {
-                pod["metadata"]["uid"] == *placed.uid
-                    && pod["metadata"]["deletionTimestamp"].is_null()
-            });
-            if !stays {
-                self.signal(*number, state);
-            }
-            let truth = self.truth(state, &self.placed[number]);
-            let interrupted = self.interrupted.contains_key(number);
-            let others = alive.len() > 1;
-            let signal = self
-                .placed
-                .get_mut(number)
-                .and_then(|placed| placed.signal.as_mut());
-            if let Some(signal) = signal {
-                if signal.at + LEARNING >= now {
-                    signal.truths.insert(truth);
-                }
-                signal.excused |= interrupted || others;
-            }
-        }
-    }
-
-    fn start(&mut self, state: &State, pod: String, uid: String) {
-        let mut config = self.config.clone();
-        config.driver.pod_name = Some(pod.clone());
-        let number = self.drivers.borrow().len() + 1;
-        let driver = Driver::start(
-            number,
-            config,
-            self.wires.connect(self.cluster.router()),
-            Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
-            self.seed,
-            Arc::new(Notify::new()),
-        );
-        self.drivers.borrow_mut().push(driver);
-        for placed in self.placed.values_mut() {
-            if let Some(signal) = &mut placed.signal {
-                signal.excused = true;
-            }
-        }
-        let placed = Placed {
-            pod,
-            owner: controller_of(state, &uid),
-            uid,
-            since: Instant::now(),
-            signal: None,
-        };
-        self.placed.insert(number, placed);
-    }
-
-    /// Sends SIGTERM, once.
-    fn signal(&mut self, number: usize, state: &State) {
-        let placed = &self.placed[&number];
-        if placed.signal.is_some() {
-            return;
-        }
-        let truth = self.truth(state, placed);
-        trace_line!("d{number} gets a signal: {truth:?}");
-        let signal = Signal {
-            at: Instant::now(),
-            truths: [truth].into(),
-            executors: executors(state),
-            // A pod can be gone before its driver has read what controls it.
-            excused: placed.since.elapsed() < START,
-        };
-        self.drivers.borrow()[number - 1].handle.stop();
-        self.placed.get_mut(&number).unwrap().signal = Some(signal);
-    }
-
-    /// Returns the pods that have succeeded.
-    fn check_exits(&mut self, state: &State) -> Result<Vec<String>, String> {
-        let mut succeeded = Vec::new();
-        let exits: Vec<_> = (self.drivers.borrow_mut().iter_mut())
-            .filter_map(|driver| Some((driver.number, driver.take_exit()?)))
-            .collect();
-        for (number, exit) in exits {
-            trace_line!("d{number} exits with {exit:?}");
-            let placed = &self.placed[&number];
-            self.restarts
-                .insert(placed.uid.clone(), Instant::now() + RESTART_AFTER);
-            if exit == Exit::Bug {
-                return Err(format!("O-12: d{number} has a bug"));
-            }
-            if self.owner == Owner::Job && exit.code() == 0 {
-                let never = Instant::now() + NEVER;
-                self.restarts.insert(placed.uid.clone(), never);
-                succeeded.push(placed.pod.clone());
-            }
-            match &placed.signal {
-                Some(signal) => agrees(number, exit, signal, state)?,
-                None if exit == Exit::Clean => {
-                    return Err(format!("I-12: d{number} ended by itself"));
-                }
-                None => {}
-            }
-        }
-        Ok(succeeded)
     }
 
     fn alive(&self) -> Vec<usize> {
@@ -405,114 +258,6 @@ impl World {
 
     fn ms(&mut self, range: std::ops::Range<u64>) -> Duration {
         Duration::from_millis(self.rng.random_range(range))
-    }
-
-    /// Deletes the youngest driver's pod, as a drain or by hand.
-    async fn drain(&mut self, number: usize) {
-        let pod = self.placed[&number].pod.clone();
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}");
-        if self.rng.random() {
-            let condition = json!({"type": "DisruptionTarget", "status": "True"});
-            let status = json!({"status": {"conditions": [condition]}});
-            self.ask(Method::PATCH, &format!("{path}/status"), status)
-                .await;
-        }
-        // By force the pod is gone before the driver has learned anything.
-        let grace = if self.rng.random() { 0 } else { 30 };
-        let options = json!({"gracePeriodSeconds": grace});
-        self.ask(Method::DELETE, &path, options).await;
-        if self.owner == Owner::Nothing {
-            let after = self.ms(1_000..60_000);
-            self.repair = Some(Instant::now() + after);
-        }
-    }
-
-    async fn fault(&mut self) {
-        let Some(number) = self.alive().last().copied() else {
-            return;
-        };
-        let fault = self.rng.random_range(0..14);
-        trace_line!("fault {fault} of d{number}");
-        let sets = self.sets();
-        match (fault, sets) {
-            (0..4, _) => self.drain(number).await,
-            (4, _) => {
-                self.interrupt(number);
-                self.drain(number).await;
-            }
-            (5..7, Some(sets)) => {
-                let patch = match self.owner {
-                    Owner::Job => json!({"spec": {"suspend": true}}),
-                    _ => json!({"spec": {"replicas": 0}}),
-                };
-                self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
-                    .await;
-                let after = self.ms(100..90_000);
-                self.repair = Some(Instant::now() + after);
-            }
-            (7..9, Some(sets)) => {
-                let how = if self.rng.random() {
-                    "Background"
-                } else {
-                    "Foreground"
-                };
-                let options = json!({"propagationPolicy": how});
-                self.may_be_anew = true;
-                self.ask(Method::DELETE, &format!("{sets}/driver"), options)
-                    .await;
-                let after = self.ms(100..90_000);
-                self.repair = Some(Instant::now() + after);
-            }
-            (9, Some(sets)) if self.owner == Owner::Job => {
-                let patch = json!({"spec": {"activeDeadlineSeconds": 1}});
-                self.may_be_anew = true;
-                self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
-                    .await;
-                let after = self.ms(100..90_000);
-                self.repair = Some(Instant::now() + after);
-            }
-            (9, Some(sets)) => {
-                let version = self.rng.random_range(0..1_000_000).to_string();
-                let annotations = json!({"metadata": {"annotations": {"version": version}}});
-                let patch = json!({"spec": {"template": annotations}});
-                self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
-                    .await;
-            }
-            (10, _) => self.drivers.borrow_mut()[number - 1].kill(),
-            (11, _) => self.interrupt(number),
-            (12, _) => self.set_target(number).await,
-            _ => {
-                // The kubelet ends it: nothing shows why.
-                let state = self.cluster.state().await;
-                self.signal(number, &state);
-            }
-        }
-    }
-
-    fn interrupt(&mut self, number: usize) {
-        let wire = match self.rng.random_range(0..3) {
-            0 => Wire::Refuses,
-            1 => Wire::Silent,
-            _ => Wire::Deaf,
-        };
-        self.wires.set(number, wire);
-        let time = self.ms(500..60_000);
-        self.interrupted.insert(number, Instant::now() + time);
-    }
-
-    /// Sets a target that later drivers keep, if no driver is about to end.
-    async fn set_target(&mut self, number: usize) {
-        let target: u32 = self.rng.random_range(2..20);
-        let alone = self.alive().len() == 1 && self.placed[&number].signal.is_none();
-        if !alone || self.interrupted.contains_key(&number) || self.owner == Owner::Nothing {
-            return;
-        }
-        let handle = self.drivers.borrow()[number - 1].handle.clone();
-        let set = handle.set_targets([("default".into(), target)].into());
-        if let Ok(Some(Ok(_))) = timeout(Duration::from_secs(1), set).await {
-            trace_line!("d{number}: target {target}");
-            self.wanted = target as usize;
-        }
     }
 
     async fn run(mut self) -> Result<(), String> {

@@ -7,9 +7,10 @@ use devcluster::State;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::checks::{PREFIX, Verdict};
+use crate::checks::Verdict;
 use crate::convergence::LONGEST_BACKOFF;
-use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_executor, is_inactive, is_terminating, text};
+use crate::sets;
 
 /// Separates the random stream of [`draw`] from the others.
 const KEPT: u64 = 0x6b65_7074;
@@ -56,15 +57,10 @@ pub fn check_converged(state: &State, config: &Config, app: &str) -> Verdict {
         Keep::Failed | Keep::All if lifecycle.keep_for <= SHORT => 0,
         Keep::Failed | Keep::All => lifecycle.keep_most as usize,
     };
-    // A pod to which an injected fault gave another application, role or id is nobody's executor (spec E-1), and stays.
-    let is_executor = |pod: &serde_json::Value| {
-        let id = label(pod, "boatswain.dev/executor-id");
-        label(pod, "boatswain.dev/app-id") == app
-            && label(pod, "boatswain.dev/role") == "executor"
-            && text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}")
-    };
+    // A pod to which an injected fault gave another application, role or id is nobody's executor, and stays.
+    let of_sets = sets::kind(config).is_some();
     let kept = |pod: &&serde_json::Value| {
-        is_executor(pod)
+        is_executor(pod, app, of_sets)
             && is_inactive(pod)
             && !is_terminating(pod)
             && pod["metadata"]["annotations"]["boatswain.dev/kept-since"].is_string()

@@ -7,6 +7,8 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use crate::checks::PREFIX;
+
 /// The namespace of all simulated objects.
 pub const NAMESPACE: &str = "default";
 
@@ -162,6 +164,15 @@ pub fn label<'a>(pod: &'a Value, key: &str) -> &'a str {
 pub fn is_terminating(pod: &Value) -> bool {
     pod.get("metadata")
         .is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
+}
+
+/// Whether the driver takes a pod for one of this application's executors, kept ones included (spec E-1). Sets name
+/// their pods themselves.
+pub fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
+    let id = label(pod, "boatswain.dev/executor-id");
+    label(pod, "boatswain.dev/app-id") == app
+        && label(pod, "boatswain.dev/role") == "executor"
+        && (of_sets || text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}"))
 }
 
 /// Whether a pod is labelled as dead and kept for inspection. The driver's lists exclude it.

@@ -118,7 +118,7 @@ pub(super) struct Conversation {
     /// not exist yet (spec K-9).
     resolved: bool,
     failures: u32,
-    /// Whether one of these failures was logged that needs an operator.
+    /// Whether one of these failures needs an operator.
     needs_operator: bool,
     rng: StdRng,
 }

@@ -41,11 +41,6 @@ impl Checks {
         self.assigned.is_some()
     }
 
-    // spec: E-1, A-80
-    pub(super) fn name_fits_id(&self, name: &str, id: &str) -> bool {
-        self.is_of_sets() || name == format!("{PREFIX}-exec-{id}")
-    }
-
     /// The executor id of a pod: from its name; or, if sets make the names, from its label or the id that a driver
     /// assigned.
     pub(super) fn id_of(&self, pod: &Value, uid: &PodUid) -> Option<u64> {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{Checks, CreatedPod, PodDelete, Verdict, is_healthy};
 use crate::node::{NODE_NAMES, excluded_nodes};
-use crate::objects::{label, text};
+use crate::objects::{is_executor, label, text};
 use crate::requests::{CompletedWrite, RequestKind, addressed_object};
 
 impl Checks {
@@ -122,10 +122,7 @@ impl Checks {
         if addressed_object(&write.sent) != uid.as_str() {
             return violated!("I-7: d{driver} wrote {name} without its uid");
         }
-        let id = label(pod, "boatswain.dev/executor-id");
-        let ours = label(pod, "boatswain.dev/app-id") == self.app_id
-            && label(pod, "boatswain.dev/role") == "executor"
-            && self.name_fits_id(name, id);
+        let ours = is_executor(pod, &self.app_id, self.is_of_sets());
         let bound = self.ever_bound.contains(&uid);
         // A pod that was bound between two checks is recognised by its name and by the request that created it.
         let assigned = self.id_of(pod, &uid);

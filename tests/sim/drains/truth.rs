@@ -7,7 +7,7 @@ use devcluster::State;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::objects::NAMESPACE;
+use crate::objects::{NAMESPACE, is_terminating};
 
 /// What a signal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,13 +28,19 @@ pub struct Signal {
     pub excused: bool,
 }
 
+/// Whether this pod is there and not being deleted.
+pub fn stays(state: &State, name: &str, uid: &str) -> bool {
+    let pod = state.pod(NAMESPACE, name);
+    pod.is_some_and(|pod| pod["metadata"]["uid"] == *uid && !is_terminating(pod))
+}
+
 /// The names and uids of the driver's pods that run and are not being deleted.
 pub fn running_pods(state: &State) -> Vec<(String, String)> {
     let text = |pod: &Value, key: &str| pod["metadata"][key].as_str().unwrap().to_owned();
     state
         .pods(NAMESPACE)
         .filter(|pod| pod["metadata"]["labels"]["app"] == "driver")
-        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        .filter(|pod| !is_terminating(pod))
         .filter(|pod| pod["status"]["phase"] == "Running")
         .map(|pod| (text(pod, "name"), text(pod, "uid")))
         .collect()
@@ -70,7 +76,7 @@ pub fn executors(state: &State) -> BTreeSet<String> {
     state
         .pods(NAMESPACE)
         .filter(|pod| pod["metadata"]["labels"]["app"] != "driver")
-        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        .filter(|pod| !is_terminating(pod))
         .map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned())
         .collect()
 }

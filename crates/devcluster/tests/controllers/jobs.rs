@@ -58,6 +58,14 @@ impl World {
         }
         panic!("no pod came: {:?}", self.status().await);
     }
+
+    /// Ends a pod, and returns the seconds until the next one is active.
+    async fn replaced_after(&self, pod: &Pod, code: i32) -> u64 {
+        let at = self.seconds();
+        self.exits(pod, code).await;
+        self.next().await;
+        self.seconds() - at
+    }
 }
 
 fn job(mut spec: Value) -> Job {
@@ -198,10 +206,7 @@ async fn failed_pods_are_replaced_after_a_delay_that_doubles() {
     let mut pauses = Vec::new();
     for _ in 0..3 {
         let pod = world.next().await;
-        let at = world.seconds();
-        world.exits(&pod, 1).await;
-        world.next().await;
-        pauses.push(world.seconds() - at);
+        pauses.push(world.replaced_after(&pod, 1).await);
     }
     assert_eq!(pauses, [10, 20, 40]);
     let last = world.next().await;
@@ -226,20 +231,14 @@ async fn the_delay_ends_at_ten_minutes_and_starts_anew_after_a_success() {
     let mut last = 0;
     for _ in 0..8 {
         let pod = world.next().await;
-        let at = world.seconds();
-        world.exits(&pod, 1).await;
-        world.next().await;
-        last = world.seconds() - at;
+        last = world.replaced_after(&pod, 1).await;
     }
     assert_eq!(last, 600);
     let pod = world.next().await;
     world.exits(&pod, 0).await;
     settle().await;
     let pod = world.active().await.expect("the next pod comes at once");
-    let at = world.seconds();
-    world.exits(&pod, 1).await;
-    world.next().await;
-    assert_eq!(world.seconds() - at, 10);
+    assert_eq!(world.replaced_after(&pod, 1).await, 10);
 }
 
 #[tokio::test(start_paused = true)]

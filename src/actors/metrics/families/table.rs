@@ -4,6 +4,8 @@ use prometheus_client::registry::Unit;
 
 use super::{Families, Line};
 
+const SECONDS: Option<Unit> = Some(Unit::Seconds);
+
 impl Families {
     /// All metrics except `build`, which has no value.
     pub(super) fn table(&self) -> Vec<Line> {
@@ -12,7 +14,6 @@ impl Families {
     }
 
     fn of_executors(&self) -> Vec<Line> {
-        let seconds = || Some(Unit::Seconds);
         vec![
             (
                 "target_executors",
@@ -35,19 +36,19 @@ impl Families {
             (
                 "executor_start",
                 "Time from the request for an executor until it runs",
-                seconds(),
+                SECONDS,
                 Box::new(self.starts.clone()),
             ),
             (
                 "executor_registration",
                 "Time from the request for an executor until it registers",
-                seconds(),
+                SECONDS,
                 Box::new(self.registrations.clone()),
             ),
             (
                 "tls_certificate_expiration_timestamp",
                 "When the certificate of API and sessions expires, in seconds since 1970",
-                seconds(),
+                SECONDS,
                 Box::new(self.certificate.clone()),
             ),
             (
@@ -72,7 +73,6 @@ impl Families {
     }
 
     fn of_work(&self) -> Vec<Line> {
-        let seconds = || Some(Unit::Seconds);
         vec![
             (
                 "queue_depth",
@@ -83,7 +83,7 @@ impl Families {
             (
                 "mailbox_wait",
                 "How long an actor took to answer a message that needs no work",
-                seconds(),
+                SECONDS,
                 Box::new(self.mailboxes.clone()),
             ),
             (
@@ -95,20 +95,19 @@ impl Families {
             (
                 "api_call",
                 "How long calls to the API server took",
-                seconds(),
+                SECONDS,
                 Box::new(self.call_times.clone()),
             ),
             (
                 "round",
                 "How long a subscriber took to decide on a batch",
-                seconds(),
+                SECONDS,
                 Box::new(self.rounds.clone()),
             ),
         ]
     }
 
     fn of_the_ledger(&self) -> Vec<Line> {
-        let seconds = || Some(Unit::Seconds);
         vec![
             (
                 "orphans",
@@ -125,7 +124,7 @@ impl Families {
             (
                 "snapshot_age",
                 "Time since the last change in the ledger",
-                seconds(),
+                SECONDS,
                 Box::new(self.snapshot_age.clone()),
             ),
             (
@@ -149,13 +148,13 @@ impl Families {
             (
                 "watch_bookmark_age",
                 "Time since the last bookmark of the watch, which the server sends about every minute",
-                seconds(),
+                SECONDS,
                 Box::new(self.bookmark_age.clone()),
             ),
             (
                 "full_list_age",
                 "Time since the start of the last list that proves which pods do not exist",
-                seconds(),
+                SECONDS,
                 Box::new(self.list_age.clone()),
             ),
         ]

@@ -36,10 +36,7 @@ async fn ignored_failures_do_not_count_but_delay_the_next_pod() {
         .await;
     for pause in [10, 20] {
         let pod = world.next().await;
-        let at = world.seconds();
-        world.exits(&pod, 75).await;
-        world.next().await;
-        assert_eq!(world.seconds() - at, pause);
+        assert_eq!(world.replaced_after(&pod, 75).await, pause);
     }
     assert_eq!(world.status().await.failed, None);
     let pod = world.next().await;
