@@ -98,10 +98,10 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
         seed,
         holder,
     };
-    // Beside the start, which must not get slower. The workload's kind is unknown here; the one right that depends on it
-    // is used, and named, before anything else.
+    // Beside the start, which must not get slower. The workload's kind is unknown here; the rights that depend on it are
+    // used, and named if they are missing, when its controllers are read.
     let reporting = matches!(cluster, Cluster::Kubernetes).then(|| {
-        let rights = Rights::new(&config, &environment.clients, Kind::Job);
+        let rights = Rights::new(&config, &environment.clients, None);
         actix::spawn(rights.report_missing())
     });
     let exit = drive(config, environment, commands).await;
@@ -123,7 +123,7 @@ pub async fn rights(config: &Config, kind: Kind) -> Result<Option<Rights>, Conne
         ClusterMode::Embedded => return Ok(None),
         ClusterMode::Kubernetes => cluster::connect(config).await,
     };
-    connected.map(|clients| Some(Rights::new(config, &clients, kind)))
+    connected.map(|clients| Some(Rights::new(config, &clients, Some(kind))))
 }
 
 async fn drive(

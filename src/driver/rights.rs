@@ -51,7 +51,7 @@ impl Unknown {
 }
 
 impl Rights {
-    pub(super) fn new(config: &Config, clients: &Clients, kind: Kind) -> Self {
+    pub(super) fn new(config: &Config, clients: &Clients, kind: Option<Kind>) -> Self {
         let (calls, place) = succession::calls(config, clients);
         Self {
             needed: rights::one_by_one(config, kind),

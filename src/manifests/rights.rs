@@ -16,7 +16,8 @@ pub struct Rule {
     pub suffix: Option<&'static str>,
 }
 
-type IsOn = fn(&Config, Kind) -> bool;
+/// From the configuration, and the kind of the driver's workload if it is known.
+type IsOn = fn(&Config, Option<Kind>) -> bool;
 
 const LEASES: &str = "coordination.k8s.io";
 
@@ -43,15 +44,15 @@ const TABLE: &[(IsOn, Rule)] = &[
     (has_evidence, rule("", "pods/log", &["get"])),
     // Why the driver's pod is stopped (spec O-66).
     (
-        |config, kind| kind == Kind::Job && learns(config),
+        |config, kind| kind == Some(Kind::Job) && learns(config),
         rule("batch", "jobs", &["get"]),
     ),
     (
-        |config, kind| kind == Kind::Deployment && learns(config),
+        |config, kind| kind == Some(Kind::Deployment) && learns(config),
         rule("apps", "deployments", &["get"]),
     ),
     (
-        |config, kind| kind == Kind::Statefulset && learns(config),
+        |config, kind| kind == Some(Kind::Statefulset) && learns(config),
         rule("apps", "statefulsets", &["get"]),
     ),
     (
@@ -68,7 +69,7 @@ const TABLE: &[(IsOn, Rule)] = &[
     ),
     // From the driver's pod to its Deployment.
     (
-        |_, kind| kind == Kind::Deployment,
+        |_, kind| kind == Some(Kind::Deployment),
         rule("apps", "replicasets", &["get"]),
     ),
     // The driver's own CA.
@@ -152,7 +153,7 @@ impl Rule {
     }
 }
 
-fn always(_: &Config, _: Kind) -> bool {
+fn always(_: &Config, _: Option<Kind>) -> bool {
     true
 }
 
@@ -160,48 +161,48 @@ fn learns(config: &Config) -> bool {
     config.shutdown.on_signal == OnSignal::Auto
 }
 
-fn has_evidence(config: &Config, _: Kind) -> bool {
+fn has_evidence(config: &Config, _: Option<Kind>) -> bool {
     config.api.evidence
 }
 
-fn has_claims(config: &Config, _: Kind) -> bool {
+fn has_claims(config: &Config, _: Option<Kind>) -> bool {
     config
         .profiles
         .values()
         .any(|profile| !profile.claims.is_empty())
 }
 
-fn has_service(config: &Config, _: Kind) -> bool {
+fn has_service(config: &Config, _: Option<Kind>) -> bool {
     !config.backend.sessions.service_selector.is_empty()
 }
 
-fn own_authority(config: &Config, _: Kind) -> bool {
+fn own_authority(config: &Config, _: Option<Kind>) -> bool {
     config.tls.generate
 }
 
-fn has_lease(config: &Config, _: Kind) -> bool {
+fn has_lease(config: &Config, _: Option<Kind>) -> bool {
     config.ha.lease
 }
 
-fn stateful_sets(config: &Config, _: Kind) -> bool {
+fn stateful_sets(config: &Config, _: Option<Kind>) -> bool {
     config.allocation.strategy == Strategy::StatefulSet
 }
 
-fn deployments(config: &Config, _: Kind) -> bool {
+fn deployments(config: &Config, _: Option<Kind>) -> bool {
     config.allocation.strategy == Strategy::Deployment
 }
 
-fn has_budgets(config: &Config, _: Kind) -> bool {
+fn has_budgets(config: &Config, _: Option<Kind>) -> bool {
     let mut profiles = config.profiles.values();
     profiles.any(|profile| profile.min_available.is_some())
 }
 
-fn volcano(config: &Config, _: Kind) -> bool {
+fn volcano(config: &Config, _: Option<Kind>) -> bool {
     config.scheduling.gang == Gang::Volcano
 }
 
-/// The rules that this configuration needs, for a driver of this kind.
-pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
+/// The rules that this configuration needs, for a driver of this kind; without a kind, those that every kind needs.
+pub fn needed(config: &Config, kind: Option<Kind>) -> impl Iterator<Item = Rule> {
     let on = TABLE.iter().filter(move |(is_on, _)| is_on(config, kind));
     on.map(|(_, rule)| *rule)
 }
@@ -209,7 +210,7 @@ pub fn needed(config: &Config, kind: Kind) -> impl Iterator<Item = Rule> {
 /// The same as a Role has them.
 pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
     let prefix = config.pod_name_prefix();
-    needed(config, kind)
+    needed(config, Some(kind))
         .map(|rule| rule.to_value(&prefix))
         .collect()
 }
@@ -224,7 +225,7 @@ pub(super) fn all(prefix: &str) -> Vec<Value> {
 }
 
 /// The same one by one, as the API server is asked for them (spec C-8).
-pub fn one_by_one(config: &Config, kind: Kind) -> Vec<Right> {
+pub fn one_by_one(config: &Config, kind: Option<Kind>) -> Vec<Right> {
     let prefix = config.pod_name_prefix();
     let of_rule = |rule: Rule| {
         let name = rule.name(&prefix);

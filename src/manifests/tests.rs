@@ -41,7 +41,7 @@ fn refused(text: &str, options: &Options) -> String {
 }
 
 fn resources(text: &str, kind: Kind) -> Vec<&'static str> {
-    rights::needed(&config(text), kind)
+    rights::needed(&config(text), Some(kind))
         .map(|rule| rule.resource)
         .collect()
 }
@@ -169,7 +169,7 @@ fn what_a_driver_may_create_is_cleaned_up_with_the_documented_rights() {
 #[test]
 fn a_right_is_shown_with_the_rule_that_grants_it() {
     let lease = config(&format!("{PLAIN}[ha]\nlease = true\n"));
-    let rights = rights::one_by_one(&lease, Kind::Job);
+    let rights = rights::one_by_one(&lease, Some(Kind::Job));
     let right = rights.last().unwrap();
     assert_eq!(right.to_string(), "update leases boatswain-driver");
     assert_eq!(

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::local_run::{Local, nothing_is_left};
+use super::talking::ask_for_decommissioning;
 
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("-c").arg("").output().is_ok();
@@ -48,8 +49,8 @@ fn the_word_count_is_right_after_losing_an_executor_and_the_driver() {
     }
 }
 
-/// Runs executors with this client program, which have to register, send heartbeats, and drain when one of them is
-/// decommissioned.
+/// Runs executors with this client program, which have to register and send heartbeats. Without TLS, one of them is
+/// decommissioned and has to drain.
 fn speaks(program: &str, client: &str, with_tls: bool) {
     if !has(program) {
         return;
@@ -75,10 +76,15 @@ fn speaks(program: &str, client: &str, with_tls: bool) {
             assert_eq!(log.count("executor leaving"), 0);
             (began.elapsed() > std::time::Duration::from_secs(8)).then_some(())
         });
+    if !with_tls {
+        ask_for_decommissioning(&mut local, 1);
+        let end: Value = local.driver.end_of(1);
+        assert_eq!(end["reason"], "Decommissioned");
+        assert_eq!(end["exit_code"], 0);
+        local.runs(&[3]);
+    }
     let mark = local.mark();
     local.driver.signal(Signal::INT);
-    let end: Value = local.driver.end_of(1);
-    assert_eq!(end["reason"], "Killed");
     assert_eq!(local.driver.exit(), Some(0));
     nothing_is_left(&mark);
 }

@@ -51,7 +51,8 @@ impl Local {
         format!("BOATSWAIN_APP_ID={}", taken["app"].as_str().unwrap())
     }
 
-    fn process_of(&mut self, executor: u64) -> Pid {
+    /// The process that the driver has started for this executor.
+    pub fn process_of(&mut self, executor: u64) -> Pid {
         let (mark, driver) = (self.mark(), self.driver.pid());
         let of_application: BTreeSet<_> = processes_with(&mark).into_iter().collect();
         let of_executor = processes_with(&format!("BOATSWAIN_EXECUTOR_ID={executor}"));

@@ -290,6 +290,16 @@ fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
     assert_eq!(log.count("no session with the driver: retrying"), 1, "once");
 }
 
+/// Asks the driver to decommission an executor, as a preStop hook does, which knows no session.
+pub fn ask_for_decommissioning(local: &mut Local, executor: u64) {
+    let process = local.process_of(executor);
+    let token = variable(process, "BOATSWAIN_TOKEN");
+    let served = local.driver.says("listening for executors' sessions");
+    let address = served["address"].as_str().unwrap().to_owned();
+    let ask = json!({"type": "decommission-me", "why": "spot notice"});
+    assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
+}
+
 // spec: O-60, B-30
 #[test]
 fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
@@ -297,13 +307,7 @@ fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
     let args = "profiles.default.args=[\"trap 'exit 0' USR1; while :; do sleep 0.1; done\"]";
     let mut local = Local::start(&[command, args, "profiles.default.executors=2"]);
     registered(&mut local, &[1, 2]);
-    let (agent, _) = agent_and_child(&mut local, 1);
-    let token = variable(agent, "BOATSWAIN_TOKEN");
-    let served = local.driver.says("listening for executors' sessions");
-    let address = served["address"].as_str().unwrap().to_owned();
-    // A preStop hook sends this without knowing a session.
-    let ask = json!({"type": "decommission-me", "why": "spot notice"});
-    assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
+    ask_for_decommissioning(&mut local, 1);
     local.driver.end_of(1);
     registered(&mut local, &[3]);
 }

@@ -89,8 +89,9 @@ pub struct Checks {
     pub ended_by: BTreeSet<usize>,
     pub budget: Budget,
     pub deadlines: Deadlines,
-    /// Executors that were bound in some version of the record, and those whose end some driver reported.
-    recorded: BTreeSet<ExecutorId>,
+    /// Executors that were bound in some version of the record, and the driver that wrote it last.
+    recorded: BTreeMap<ExecutorId, usize>,
+    /// Executors whose end some driver reported.
     pub reported: BTreeSet<ExecutorId>,
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
@@ -280,7 +281,7 @@ impl Checks {
                     .last_ledger(driver)
                     .is_none_or(|last| last.entry(**id).is_none())
         };
-        match self.recorded.iter().find(unreported) {
+        match self.recorded.keys().find(unreported) {
             Some(id) => violated!("I-2: {id} was in the record, and no driver reported its end"),
             None => Ok(()),
         }

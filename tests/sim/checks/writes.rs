@@ -1,5 +1,7 @@
 //! Checks what drivers write.
 
+use std::collections::BTreeSet;
+
 use boatswain::model::{ExecutorId, PodUid};
 use tokio::time::Instant;
 
@@ -80,12 +82,18 @@ impl Checks {
         self.app_id = text(&write.sent, "/data/app-id").to_owned();
         // A superseded driver can only write after the server has lost its successor's record, and its record is then
         // overwritten.
+        let bound = ids(text(&write.sent, "/data/bound"));
         if !self.is_superseded(write.driver) {
-            self.recorded.extend(ids(text(&write.sent, "/data/bound")));
+            self.recorded.extend(bound.map(|id| (id, write.driver)));
             for id in ids(text(&write.sent, "/data/reported")) {
                 self.recorded_ends.entry(id).or_insert(write.driver);
             }
         } else {
+            // What only its successor has bound is lost (W-7).
+            let bound: BTreeSet<ExecutorId> = bound.collect();
+            let mut recorded = std::mem::take(&mut self.recorded);
+            recorded.retain(|id, by| !self.is_younger(*by, write.driver) || bound.contains(id));
+            self.recorded = recorded;
             self.recorded_late
                 .extend(ids(text(&write.sent, "/data/reported")));
         }
