@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix::{Actor as _, Addr};
 
 use crate::actors::commands::messages::SetTargets;
+use crate::actors::event_recorder::EventRecorder;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::poll_source::PollSource;
@@ -31,6 +32,8 @@ pub(super) struct Actors {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
+    /// `None` outside a cluster.
+    pub(super) event_recorder: Option<Addr<EventRecorder>>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) api: api::Actors,

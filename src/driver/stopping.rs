@@ -8,6 +8,7 @@ use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use crate::actors::event_recorder::RecordRest;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::poll_source;
@@ -47,6 +48,9 @@ const LAST_STEPS: u32 = 5;
 const RECORD_SHARE: u32 = 4;
 
 const CLAIMS_AT_ONCE: usize = 16;
+
+/// The time for recording the Kubernetes Events that wait at the end.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// Why executors are let go, after "killed by".
 const LET_GO: &str = "their driver, which is suspended or scaled to 0";
@@ -94,6 +98,10 @@ impl Actors {
             }
             StopMode::LetGo => self.let_go(grace).await,
         };
+        if let Some(event_recorder) = &self.event_recorder {
+            // What could not be recorded in time is in the log.
+            let _ = timeout(LAST_EVENTS, event_recorder.send(RecordRest)).await;
+        }
         if let Some(watch) = &self.watch {
             watch.do_send(watch_source::messages::Stop);
         }

@@ -7,7 +7,9 @@ pub mod events;
 
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
+};
 
 use crate::clock::Clock;
 use crate::kubernetes::Calls;
@@ -21,6 +23,11 @@ const SPACING: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct RecordEvent(pub Note);
+
+/// Records all that waits, because the driver ends. Answered when it is recorded.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct RecordRest;
 
 pub struct EventRecorder {
     events: Events,
@@ -52,20 +59,21 @@ impl EventRecorder {
             return;
         };
         self.busy = true;
-        let calls = self.calls.clone();
-        let made = async move {
-            match call {
-                Call::Create(event) => calls.create_event(&event).await,
-                Call::Update(name, patch) => calls.patch_event(&name, &patch).await,
-            }
-        };
-        ctx.spawn(made.into_actor(self).map(|answer, _, ctx| {
-            if let Err(failure) = answer {
-                let error = &failure.message;
-                tracing::debug!(%error, "an event about the driver's pod could not be recorded");
-            }
+        let made = make(self.calls.clone(), call);
+        ctx.spawn(made.into_actor(self).map(|(), _, ctx| {
             ctx.notify_later(Next, SPACING);
         }));
+    }
+}
+
+async fn make(calls: Calls, call: Call) {
+    let made = match call {
+        Call::Create(event) => calls.create_event(&event).await,
+        Call::Update(name, patch) => calls.patch_event(&name, &patch).await,
+    };
+    if let Err(failure) = made {
+        let error = &failure.message;
+        tracing::debug!(%error, "an event about the driver's pod could not be recorded");
     }
 }
 
@@ -91,5 +99,19 @@ impl Handler<Next> for EventRecorder {
     fn handle(&mut self, _: Next, ctx: &mut Self::Context) {
         self.busy = false;
         self.pump(ctx);
+    }
+}
+
+impl Handler<RecordRest> for EventRecorder {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: RecordRest, _: &mut Self::Context) -> Self::Result {
+        let (now, calls) = (self.clock.now(), self.calls.clone());
+        let rest: Vec<Call> = std::iter::from_fn(|| self.events.next(now)).collect();
+        Box::pin(async move {
+            for call in rest {
+                make(calls.clone(), call).await;
+            }
+        })
     }
 }

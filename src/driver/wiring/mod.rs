@@ -109,6 +109,7 @@ pub(super) fn wire(
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,
+        event_recorder: links.event_recorder,
         lifecycle: links.lifecycle,
         registry: links.registry,
         api: api::Actors {
