@@ -299,8 +299,30 @@ fn service(config: &Config, notes: &mut Notes) {
         (_, Some(address)) if address.ip().is_loopback() => {
             "found, and backend.listen is an address that only this machine can reach"
         }
-        _ => return,
+        _ => return selected_executors(config, notes),
     };
     let fix = "set backend.listen, such as \"0.0.0.0:7078\", or remove it";
     notes.refuse("backend.service_selector", found, fix);
+}
+
+/// The Service must not lead to executors. With the lease it selects the label of the active driver too.
+fn selected_executors(config: &Config, notes: &mut Notes) {
+    let keys = ["app.name", "profiles", "ha.lease"];
+    if config.ha.lease || !notes.are_sound(&keys) {
+        return;
+    }
+    let selector = &config.backend.sessions.service_selector;
+    for (name, profile) in &config.profiles {
+        let has = |key: &str, value: &str| match key {
+            "app.kubernetes.io/name" => value == config.app.name,
+            "app.kubernetes.io/component" => value == "executor",
+            "app.kubernetes.io/managed-by" => value == "boatswain",
+            _ => profile.labels.get(key).is_some_and(|own| own == value),
+        };
+        if selector.iter().all(|(key, value)| has(key, value)) {
+            let found = format!("the executors of profile {name} have all of these labels");
+            let fix = "name a label that only the driver's pod has, such as { driver = \"etl\" }";
+            return notes.refuse("backend.service_selector", found, fix);
+        }
+    }
 }

@@ -124,3 +124,27 @@ fn a_service_needs_a_port_that_others_can_call_and_is_an_address_enough() {
     }
     assert_eq!(with("").unwrap().backend.sessions.service_port(), None);
 }
+
+// spec: K-9
+#[test]
+fn a_service_that_would_lead_to_executors_is_refused() {
+    let service = |selector: &str, lease: bool, labels: &str| {
+        let sessions = "backend.plain_http = true\nbackend.listen = \"0.0.0.0:7078\"";
+        let selector = format!("backend.service_selector = {{ {selector} }}");
+        let lease = format!("ha.lease = {lease}\ndriver.pod_name = \"etl-0\"");
+        let general = format!("{sessions}\n{selector}\napp.name = \"etl\"\n{lease}");
+        read(&format!("{general}\n{LEAST}labels = {{ {labels} }}\n"))
+    };
+    let of_name = "\"app.kubernetes.io/name\" = \"etl\"";
+    let team = "team = \"a\"";
+    let both = format!("{of_name}, {team}");
+    for (selector, labels) in [(of_name, ""), (&both, team), (team, team)] {
+        let message = service(selector, false, labels).unwrap_err().to_string();
+        let why = "the executors of profile default have all of these labels";
+        assert!(message.contains(why), "{message}");
+    }
+    let of_driver = "\"app.kubernetes.io/name\" = \"etl-driver\"";
+    for (selector, lease) in [(both.as_str(), false), (of_driver, false), (of_name, true)] {
+        service(selector, lease, "").unwrap();
+    }
+}
