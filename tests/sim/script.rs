@@ -149,8 +149,8 @@ pub enum Fault {
     DeleteUnrecognised,
     /// An operator scales the set of a profile.
     ScaleSet { pick: u64, replicas: u32 },
-    /// An operator deletes the set of a profile with its pods.
-    DeleteSet { pick: u64 },
+    /// An operator deletes the set of a profile with its pods, or orphans them.
+    DeleteSet { pick: u64, orphan: bool },
     /// An operator creates a copy of an executor's pod under another name.
     CopyPod { pick: u64 },
     /// An operator creates a pod with the labels and the name of an executor that has ended.

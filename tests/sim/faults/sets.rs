@@ -3,7 +3,7 @@
 use boatswain::model::ProfileName;
 use serde_json::json;
 
-use crate::objects::{NAMESPACE, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_terminating, label, owner, text};
 use crate::script::Fault;
 use crate::sets::{self, EXECUTOR_ID};
 use crate::trace::trace_line;
@@ -11,7 +11,7 @@ use crate::world::World;
 
 impl World {
     pub(super) async fn inject_set_fault(&mut self, fault: Fault) {
-        let (Fault::ScaleSet { pick, .. } | Fault::DeleteSet { pick }) = fault else {
+        let (Fault::ScaleSet { pick, .. } | Fault::DeleteSet { pick, .. }) = fault else {
             return;
         };
         let Some((kind, profile)) = sets::kind(&self.script.config).zip(self.profile(pick)) else {
@@ -22,6 +22,9 @@ impl World {
             Fault::ScaleSet { replicas, .. } => {
                 let scale = json!({"spec": {"replicas": replicas}});
                 self.client.patch_set(kind, &name, &scale).await
+            }
+            Fault::DeleteSet { orphan: true, .. } => {
+                self.client.delete_set(kind, &name, "Orphan").await
             }
             _ => self.client.delete_set(kind, &name, "Background").await,
         };
@@ -55,16 +58,18 @@ impl World {
         trace_line!("   {name} gets the id {id}: {code}");
     }
 
-    /// Deletes the unrecognised pods, as the operator who labelled them would.
+    /// Deletes the unrecognised pods, and those that their sets have released, as the operator who labelled them would.
     // spec: E-2
     pub(super) async fn delete_unrecognised(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE).filter(|pod| !is_terminating(pod)) {
+            let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
             let id = label(pod, EXECUTOR_ID);
-            if !id.is_empty() && id.parse::<u64>().is_err() {
-                let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+            let invalid = !id.is_empty() && id.parse::<u64>().is_err();
+            let released = owner(pod).is_empty() && self.checks.excuses.relabelled.contains(uid);
+            if invalid || released {
                 let code = self.client.delete(name, uid, Some(1)).await;
-                trace_line!("   {name} with the id {id} is deleted: {code}");
+                trace_line!("   {name} with the id {id:?} is deleted: {code}");
             }
         }
     }

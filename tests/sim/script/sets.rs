@@ -28,6 +28,9 @@ const SESSIONS: u64 = 0x7365_7373_696f_6e73;
 /// Separates the random stream of the interruptions between executors and drivers from the others.
 const PARTITIONS: u64 = 0x7061_7274_6974_696f;
 
+/// Separates the random stream of the orphaned and released pods from the others.
+const ORPHANS: u64 = 0x6f72_7068_616e_7321;
+
 /// Percentage of seeds with sessions.
 const PERCENT_WITH_SESSIONS: u32 = 25;
 
@@ -55,6 +58,7 @@ pub fn of(seed: u64) -> Script {
     steps.extend(absences);
     steps.extend(of_sessions);
     let (clock_steps, mut more) = clocks::steps(seed ^ SETS, size.faults_end);
+    more.extend(orphan_steps(seed, size.faults_end));
     more.extend(commands::steps(seed ^ SETS, size.faults_end));
     more.extend(credentials::steps(seed ^ SETS, size.faults_end));
     Script {
@@ -67,6 +71,35 @@ pub fn of(seed: u64) -> Script {
         clock_steps,
         driver_timeout,
     }
+}
+
+/// In half of the seeds, some sets are deleted without their pods, and some pods lose a label that their set selects.
+fn orphan_steps(seed: u64, faults_end: Duration) -> Vec<Step> {
+    let rng = &mut StdRng::seed_from_u64(seed ^ ORPHANS);
+    let count = match rng.random_bool(0.5) {
+        true => rng.random_range(1..5),
+        false => 0,
+    };
+    let mut step = || {
+        let at = faults_end.mul_f64(rng.random());
+        let pick = rng.random();
+        let key = match rng.random_range(0..6) {
+            0 => Some("boatswain.dev/app-id"),
+            1 => Some("boatswain.dev/profile"),
+            2 => Some("boatswain.dev/role"),
+            _ => None,
+        };
+        let fault = match key {
+            Some(key) => Fault::Relabel {
+                pick,
+                key,
+                value: None,
+            },
+            None => Fault::DeleteSet { pick, orphan: true },
+        };
+        Step { at, fault }
+    };
+    (0..count).map(|_| step()).collect()
 }
 
 /// Lets the executors of some seeds register, with seldom heartbeats, because each one costs time.
@@ -144,7 +177,10 @@ fn mix(rng: &mut StdRng) -> Mix {
             pick: rng.random(),
             replicas: rng.random_range(0..12),
         }),
-        (25, |rng| Fault::DeleteSet { pick: rng.random() }),
+        (25, |rng| Fault::DeleteSet {
+            pick: rng.random(),
+            orphan: false,
+        }),
         (35, |rng| Fault::ChangeImage {
             pick: rng.random(),
             image: rng.random_range(0..3),
@@ -176,7 +212,7 @@ fn for_restarted_pods(fault: Fault) -> Fault {
     }
 }
 
-/// Changes no labels of the sets' selectors, because real controllers release such pods.
+/// Labels of the sets' selectors are changed by [`orphan_steps`].
 fn relabels(rng: &mut StdRng) -> Fault {
     let pick = rng.random();
     let (key, value) = match rng.random_range(0..6) {
