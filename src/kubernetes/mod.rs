@@ -12,7 +12,6 @@ mod explained;
 pub mod gate;
 pub mod labels;
 pub mod leftovers;
-pub mod names;
 pub mod owned_resources;
 pub mod pod_template;
 pub mod record;

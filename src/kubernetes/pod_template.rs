@@ -27,7 +27,6 @@ use parts::Parts;
 
 use super::claims::ClaimSpec;
 use super::labels::{LabelScheme, is_label_value, to_label_value};
-use super::names::{MAX_PREFIX, is_prefix};
 use super::record::record_name;
 use crate::model::failures::Avoid;
 use crate::model::ids::pod_name;
@@ -103,11 +102,6 @@ pub enum TokenSource {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
-    /// The prefix is not a DNS label, or too long.
-    #[error(
-        "prefix {0:?} is no DNS label of at most {MAX_PREFIX} characters (a-z, 0-9 and -, beginning with a letter)"
-    )]
-    Prefix(String),
     #[error(
         "{what} {value:?} cannot be a label: at most 63 letters, digits, '-', '_' and '.' are allowed, a letter or digit first and last"
     )]
@@ -159,9 +153,6 @@ impl Template {
         common: &Common,
         profiles: &BTreeMap<ProfileName, ProfileSpec>,
     ) -> Result<Self, TemplateError> {
-        if !is_prefix(&common.prefix) {
-            return Err(TemplateError::Prefix(common.prefix.clone()));
-        }
         check_label("application id", common.app_id.as_str())?;
         let mut rendered = BTreeMap::new();
         for (name, spec) in profiles {

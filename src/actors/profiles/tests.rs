@@ -20,7 +20,9 @@ impl Handler<ProfileAdded> for Reader {
 
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
         if self.refuses {
-            return Err(TemplateError::Prefix("-".to_owned()));
+            return Err(TemplateError::Claims {
+                profile: added.name.clone(),
+            });
         }
         self.known.push(added);
         Ok(())

@@ -119,6 +119,15 @@ impl Trial {
     }
 }
 
+/// The assignment of an id to a pod.
+#[derive(Debug)]
+struct Numbering {
+    id: ExecutorId,
+    /// The pod's version when the call was sent last.
+    version: ResourceVersion,
+    trial: Trial,
+}
+
 #[derive(Debug)]
 pub struct Scaling {
     settings: Settings,
@@ -130,7 +139,7 @@ pub struct Scaling {
     look_at: Tick,
     sets: BTreeMap<String, Trial>,
     ids: Ids,
-    numbers: BTreeMap<PodUid, (ExecutorId, ResourceVersion, Trial)>,
+    numbers: BTreeMap<PodUid, Numbering>,
     /// Ids whose pods are gone without them, and when no call can assign them any more.
     unused: BTreeMap<ExecutorId, Tick>,
     /// Pods that are marked as the first to be deleted; true while the call is in flight.
@@ -191,7 +200,7 @@ impl Scaling {
 
     /// The end of an outage ends the backoffs of failed calls (spec W-8).
     pub fn server_is_back(&mut self, now: Tick) {
-        let numbers = self.numbers.values_mut().map(|(.., trial)| trial);
+        let numbers = (self.numbers.values_mut()).map(|numbering| &mut numbering.trial);
         for trial in numbers
             .chain(self.sets.values_mut())
             .chain([&mut self.look])
@@ -206,7 +215,7 @@ impl Scaling {
     }
 
     fn about_pods(&self) -> usize {
-        let numbers = self.numbers.values().filter(|(.., trial)| trial.in_flight);
+        let numbers = (self.numbers.values()).filter(|numbering| numbering.trial.in_flight);
         let cheap = self.cheap.values().filter(|under_way| **under_way);
         numbers.count() + cheap.count()
     }

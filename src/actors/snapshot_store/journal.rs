@@ -35,7 +35,7 @@ impl Journal {
                 uid = pod.uid.as_str(),
                 "a pod came too late, or is a copy: it is deleted"
             ),
-            Note::Younger(pod) => tracing::warn!(
+            Note::OfLaterIncarnation(pod) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
                 "a younger driver asked for this pod: left alone, and the application record is read again"

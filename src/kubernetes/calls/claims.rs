@@ -2,22 +2,16 @@
 
 use bytes::Bytes;
 use http::Method;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Calls;
 use super::pods::{is_another, is_missing, kind_is};
-use super::transport::{
-    self, Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage,
-};
+use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage};
 use crate::kubernetes::claims::read_claim;
 use crate::kubernetes::refusal::Failure;
-use crate::kubernetes::wire::ListWire;
 use crate::model::claims::Claim;
 
 const CLAIMS: &str = "persistentvolumeclaims";
-
-const PAGE: &str = "500";
 
 impl Calls {
     /// Lists all claims of the application, in their most recent state. A claim that cannot be decoded is left out, but
@@ -25,36 +19,10 @@ impl Calls {
     pub async fn list_claims(&self) -> Result<Vec<Claim>, Failure> {
         let reader = &self.at.reader;
         let selector = format!("{}={}", reader.labels.keys().app_id, reader.app_id);
-        let mut claims = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let mut query = Query::default()
-                .with("labelSelector", &selector)
-                .with("limit", PAGE);
-            if let Some(token) = &token {
-                query = query.with("continue", token);
-            }
-            let call = Call {
-                method: Method::GET,
-                path: self.core_path(CLAIMS, None),
-                query,
-                body: None,
-                limit: LIST_LIMIT,
-            };
-            let place = call.place();
-            let body = self.answer(&self.clients().reads, call).await;
-            let body = body.map_err(|rejection| rejection.failure)?;
-            let text = transport::text(&body);
-            let list: ListWire<'_, &RawValue> =
-                serde_json::from_str(&text).map_err(|error| garbage(&place, &error.to_string()))?;
-            let items = list.items.unwrap_or_default();
-            claims.extend(items.iter().filter_map(|item| self.read(item.get()).ok()));
-            let next = list.metadata.and_then(|meta| meta.continue_token);
-            token = next.map(|token| token.0.into_owned());
-            if token.as_deref().is_none_or(str::is_empty) {
-                return Ok(claims);
-            }
-        }
+        let path = self.core_path(CLAIMS, None);
+        let read = |item: &str| Ok(self.read(item).ok());
+        self.list_all(&path, "PersistentVolumeClaimList", &selector, read)
+            .await
     }
 
     /// Gets a claim; `None` if the API server reports that it does not exist. Any other 404 is an error.

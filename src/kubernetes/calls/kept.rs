@@ -4,21 +4,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::Method;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::Calls;
-use super::transport::{self, Call, LIST_LIMIT, Query, garbage};
 use crate::kubernetes::decode::PodReader;
 use crate::kubernetes::labels::KEPT_SINCE;
 use crate::kubernetes::refusal::Failure;
-use crate::kubernetes::wire::ListWire;
 use crate::model::ids::id_in_pod_name;
 use crate::model::{ExecutorId, PodUid};
-
-const PAGE: &str = "500";
 
 /// A pod that a driver has kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,36 +48,9 @@ impl Calls {
     pub async fn list_kept_pods(&self) -> Result<Vec<Kept>, Failure> {
         let reader = &self.at.reader;
         let selector = reader.labels.kept_selector(&reader.app_id);
-        let mut pods = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let mut query = Query::default()
-                .with("labelSelector", &selector)
-                .with("limit", PAGE);
-            if let Some(token) = &token {
-                query = query.with("continue", token);
-            }
-            let call = Call {
-                method: Method::GET,
-                path: self.pods_path(None),
-                query,
-                body: None,
-                limit: LIST_LIMIT,
-            };
-            let place = call.place();
-            let body = self.answer(&self.clients().reads, call).await;
-            let body = body.map_err(|rejection| rejection.failure)?;
-            let text = transport::text(&body);
-            let list: ListWire<'_, &RawValue> =
-                serde_json::from_str(&text).map_err(|error| garbage(&place, &error.to_string()))?;
-            let items = list.items.unwrap_or_default();
-            pods.extend(items.iter().filter_map(|item| read(reader, item.get())));
-            let next = list.metadata.and_then(|meta| meta.continue_token);
-            token = next.map(|token| token.0.into_owned());
-            if token.as_deref().is_none_or(str::is_empty) {
-                return Ok(pods);
-            }
-        }
+        let read = |item: &str| Ok(read(reader, item));
+        self.list_all(&self.pods_path(None), "PodList", &selector, read)
+            .await
     }
 }
 

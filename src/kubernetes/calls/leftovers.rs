@@ -6,15 +6,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Calls;
-use super::pods::{is_another, is_missing, kind_is};
-use super::transport::{self, Call, JSON, LIST_LIMIT, OBJECT_LIMIT, Query, garbage, path};
+use super::pods::{is_another, is_missing};
+use super::transport::{Call, JSON, OBJECT_LIMIT, path};
 use crate::kubernetes::labels::LabelScheme;
 use crate::kubernetes::leftovers::{Leftover, LeftoverKind};
 use crate::kubernetes::refusal::Failure;
-use crate::kubernetes::wire::{ListMetaWire, PlainMetaWire};
+use crate::kubernetes::wire::PlainMetaWire;
 use crate::model::AppId;
-
-const PAGE: &str = "500";
 
 impl Calls {
     /// Lists the objects of a kind that boatswain made for an application, with labels of either scheme.
@@ -40,48 +38,14 @@ impl Calls {
         kind: LeftoverKind,
         selector: &str,
     ) -> Result<Vec<Leftover>, Failure> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            #[serde(borrow)]
-            metadata: Option<ListMetaWire<'a>>,
-            items: Option<Vec<Item>>,
-        }
-        #[derive(Deserialize)]
-        struct Item {
-            metadata: PlainMetaWire,
-        }
-        let mut found = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let mut query = Query::default()
-                .with("labelSelector", selector)
-                .with("limit", PAGE);
-            if let Some(token) = &token {
-                query = query.with("continue", token);
-            }
-            let call = Call {
-                method: Method::GET,
-                path: self.leftover_path(kind, None),
-                query,
-                body: None,
-                limit: LIST_LIMIT,
-            };
-            let place = call.place();
-            let body = self.answer(&self.clients().reads, call).await;
-            let body = body.map_err(|rejection| rejection.failure)?;
-            let text = transport::text(&body);
-            let list = kind_is(&text, &format!("{}List", kind.kind)).and_then(|()| {
-                serde_json::from_str::<List<'_>>(&text).map_err(|error| error.to_string())
-            });
-            let list = list.map_err(|why| garbage(&place, &why))?;
-            let items = list.items.unwrap_or_default().into_iter();
-            found.extend(items.map(|item| read(kind, item.metadata)));
-            let next = list.metadata.and_then(|meta| meta.continue_token);
-            token = next.map(|token| token.0.into_owned());
-            if token.as_deref().is_none_or(str::is_empty) {
-                return Ok(found);
-            }
-        }
+        let path = self.leftover_path(kind, None);
+        let read = |item: &str| {
+            read(kind, item)
+                .map(Some)
+                .map_err(|error| error.to_string())
+        };
+        self.list_all(&path, &format!("{}List", kind.kind), selector, read)
+            .await
     }
 
     /// Deletes an object and, in the background, what it owns, with its uid as a precondition. An object that no longer
@@ -124,14 +88,19 @@ impl Calls {
     }
 }
 
-fn read(kind: LeftoverKind, meta: PlainMetaWire) -> Leftover {
+fn read(kind: LeftoverKind, json: &str) -> serde_json::Result<Leftover> {
+    #[derive(Deserialize)]
+    struct Item {
+        metadata: PlainMetaWire,
+    }
+    let meta = serde_json::from_str::<Item>(json)?.metadata;
     let owners = meta.owner_references.unwrap_or_default().into_iter();
-    Leftover {
+    Ok(Leftover {
         kind,
         name: meta.name,
         uid: meta.uid.into(),
         deleting: meta.deletion_timestamp.is_some(),
         labels: meta.labels.unwrap_or_default(),
         owners: owners.map(|owner| (owner.kind, owner.name)).collect(),
-    }
+    })
 }

@@ -12,6 +12,7 @@ pub mod kept;
 mod leases;
 mod leftovers;
 mod lines;
+mod lists;
 mod made;
 mod openid;
 mod owned_resources;

@@ -339,7 +339,7 @@ pub(super) fn kind_is(text: &str, wanted: &str) -> Result<(), String> {
     expect_kind(wire.kind.as_ref(), wanted)
 }
 
-fn expect_kind(kind: Option<&Text<'_>>, wanted: &str) -> Result<(), String> {
+pub(super) fn expect_kind(kind: Option<&Text<'_>>, wanted: &str) -> Result<(), String> {
     match kind {
         Some(kind) if kind.0 == wanted => Ok(()),
         Some(kind) => Err(format!("it is a {:?} and no {wanted}", kind.0)),

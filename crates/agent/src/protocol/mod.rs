@@ -12,4 +12,4 @@ mod to_executor;
 pub use from_executor::{AskToGo, Exiting, FromExecutor, Heartbeat, Register};
 pub use order::{Demand, Order};
 pub use reading::{MESSAGE_LIMIT, Misread, read};
-pub use to_executor::{Notice, Registered, Said, ToExecutor};
+pub use to_executor::{Notice, Registered, ToExecutor};

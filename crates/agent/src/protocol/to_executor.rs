@@ -78,13 +78,6 @@ pub struct Notice<'a> {
     pub messages: &'a [ToExecutor],
 }
 
-/// The same body, as a client parses it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Said {
-    /// At least one message.
-    pub messages: Vec<ToExecutor>,
-}
-
 impl ToExecutor {
     /// The code with which a message was refused, if this is a refusal.
     pub fn refusal(&self) -> Option<&str> {

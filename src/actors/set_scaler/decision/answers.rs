@@ -39,7 +39,7 @@ impl Scaling {
 
     /// A call to assign an id to a pod was answered.
     pub fn numbered(&mut self, uid: &PodUid, succeeded: bool, now: Tick) {
-        if let Some((.., trial)) = self.numbers.get_mut(uid) {
+        if let Some(Numbering { trial, .. }) = self.numbers.get_mut(uid) {
             trial.over(succeeded, &self.settings.backoff, now);
             if succeeded {
                 // The news is on its way to the store. If it never arrives, the call is repeated.

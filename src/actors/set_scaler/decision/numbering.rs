@@ -7,15 +7,15 @@ impl Scaling {
     /// Forgets pods that need no id. Returns ids that no pod has and no call can assign any more.
     pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
         let settled = now + self.settings.settled_after;
-        self.numbers.retain(|uid, (id, _, trial)| {
-            let kept = trial.in_flight || latest.unassigned.contains_key(uid);
+        self.numbers.retain(|uid, numbering| {
+            let kept = numbering.trial.in_flight || latest.unassigned.contains_key(uid);
             if !kept {
-                self.unused.insert(*id, settled);
+                self.unused.insert(numbering.id, settled);
             }
             kept
         });
-        let borne = |id| latest.entry(id).is_some() || latest.ended.contains(id);
-        self.unused.retain(|id, _| !borne(*id));
+        let is_assigned = |id| latest.entry(id).is_some() || latest.ended.contains(id);
+        self.unused.retain(|id, _| !is_assigned(*id));
         let due = self.unused.extract_if(.., |_, settled| *settled <= now);
         due.map(|(id, _)| id).collect()
     }
@@ -39,20 +39,24 @@ impl Scaling {
             if room == 0 {
                 return;
             }
-            let known = self.numbers.get(uid).map(|(id, ..)| *id);
+            let known = self.numbers.get(uid).map(|numbering| numbering.id);
             let Some(id) = known.or_else(|| self.next_id(latest)) else {
                 return;
             };
-            let entry = (self.numbers)
+            let numbering = (self.numbers)
                 .entry(uid.clone())
-                .or_insert_with(|| (id, pod.version.clone(), Trial::default()));
+                .or_insert_with(|| Numbering {
+                    id,
+                    version: pod.version.clone(),
+                    trial: Trial::default(),
+                });
             self.restarts.entry(id).or_insert(pod.restarts);
-            let changed = entry.1 != pod.version;
-            if entry.2.in_flight || !(changed || entry.2.may_begin(now)) {
+            let changed = numbering.version != pod.version;
+            if numbering.trial.in_flight || !(changed || numbering.trial.may_begin(now)) {
                 continue;
             }
-            entry.1 = pod.version.clone();
-            entry.2.begin();
+            numbering.version = pod.version.clone();
+            numbering.trial.begin();
             room -= 1;
             actions.push(Action::Number {
                 id,
@@ -67,7 +71,7 @@ impl Scaling {
     fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
         if planted::is(Planted::NumberReused) {
             let mut ids = (1..).map_while(ExecutorId::new);
-            let taken = |id| self.numbers.values().any(|(other, ..)| *other == id);
+            let taken = |id| self.numbers.values().any(|other| other.id == id);
             return ids.find(|id| latest.entry(*id).is_none() && !taken(*id));
         }
         loop {

@@ -1,5 +1,5 @@
-//! Pods by which another driver shows: of a later incarnation, or of an application record that this
-//! driver never held (spec W-7, I-10).
+//! Pods that prove that another driver runs or ran: of a later incarnation, or of an application record
+//! that this driver never held (spec W-7, I-10).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::model::{Incarnation, Pod, PodUid};
 
 use super::{Draft, Ledger, MAX_REMEMBERED_UNRECOGNISED, Note};
 
-/// A pod's incarnation above this driver's by more than this was made up.
+/// A pod whose incarnation exceeds this driver's by more than this was not made by a driver.
 const PLAUSIBLE_LEAD: u64 = 1_000;
 
 /// The most records that are remembered of each kind.
@@ -34,7 +34,7 @@ impl Records {
 impl Ledger {
     /// A later incarnation of this record requested the pod, so this driver leaves it alone, and requests nothing
     /// until the record shows which driver is current.
-    pub(super) fn meet_younger(
+    pub(super) fn meet_later(
         &mut self,
         pod: &Arc<Pod>,
         incarnation: Incarnation,
@@ -47,7 +47,7 @@ impl Ledger {
             if lead <= PLAUSIBLE_LEAD {
                 self.current.later = self.current.later.max(Some(incarnation));
             }
-            draft.notes.push(Note::Younger(Arc::clone(pod)));
+            draft.notes.push(Note::OfLaterIncarnation(Arc::clone(pod)));
             self.current.record = None;
             draft.other = true;
         }

@@ -27,7 +27,7 @@ pub enum Note {
     Unrecognised(Arc<Pod>, Arc<str>),
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.
-    Younger(Arc<Pod>),
+    OfLaterIncarnation(Arc<Pod>),
     /// A record that this driver never held owns the pod (spec W-7).
     OfOtherRecord(Arc<Pod>),
     Unreadable(Unreadable),

@@ -88,7 +88,7 @@ impl Ledger {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation && !self.is_of_other_record(pod) => {
-                self.meet_younger(pod, *other, draft);
+                self.meet_later(pod, *other, draft);
             }
             PodIdentity::Executor { .. }
                 if may_be_orphan && self.must_read_record_before(pod, draft) => {}
