@@ -1,13 +1,13 @@
 //! The sections `[claims]` and `[[profiles.NAME.claims]]` for PersistentVolumeClaims (spec K-10,
 //! A-60), and `[config_map]` for the ConfigMap that every executor mounts (spec K-8).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::declare::{choice, section};
 use super::kinds::{Amount, Flag, PATH, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
-use super::profile::refuse_doubles;
+use super::profile::{LABEL_KEY, LABEL_VALUE, OBJECT, refuse_doubles};
 use super::reader::Section;
 use crate::model::quantity::Quantity;
 
@@ -55,8 +55,65 @@ pub struct Claim {
     pub size: Quantity,
     /// `None`: the cluster's default.
     pub storage_class: Option<String>,
+    /// `None`: the storage class's own attributes.
+    pub volume_attributes_class: Option<String>,
+    /// `None`: the volume is empty at first.
+    pub data_source: Option<DataSource>,
     pub access_modes: BTreeSet<AccessMode>,
     pub owner: ClaimOwner,
+    /// Labels of the claims, in addition to boatswain's own.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the claims, in addition to boatswain's own.
+    pub annotations: BTreeMap<String, String>,
+}
+
+choice! {
+    /// The kinds of objects that a volume can be copied from.
+    pub enum DataSourceKind {
+        VolumeSnapshot = "VolumeSnapshot",
+        PersistentVolumeClaim = "PersistentVolumeClaim",
+    }
+}
+
+impl DataSourceKind {
+    /// The API group.
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::VolumeSnapshot => "snapshot.storage.k8s.io",
+            Self::PersistentVolumeClaim => "",
+        }
+    }
+}
+
+/// `data_source`: the object in the same namespace that a claim's volume is copied from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataSource {
+    pub kind: DataSourceKind,
+    pub name: String,
+}
+
+impl DataSource {
+    fn read(s: &mut Section<'_>) -> Option<Self> {
+        let (kind, name) = (s.option("kind", one_of()), s.option("name", OBJECT));
+        if !s.is_set("kind") && !s.is_set("name") {
+            return None;
+        }
+        for (key, fix) in [
+            (
+                "kind",
+                "set kind = \"VolumeSnapshot\" or \"PersistentVolumeClaim\"",
+            ),
+            ("name", "name the object, such as name = \"base\""),
+        ] {
+            if !s.is_set(key) {
+                s.refuse(key, "missing", fix);
+            }
+        }
+        Some(Self {
+            kind: kind?,
+            name: name?,
+        })
+    }
 }
 
 /// A mount path in a container.
@@ -83,8 +140,12 @@ impl Claim {
         let (name, mount_path) = (s.option("name", name), s.option("mount_path", MOUNT_PATH));
         let size = s.option("size", Amount::STORAGE);
         let storage_class = s.option("storage_class", class);
+        let volume_attributes_class = s.option("volume_attributes_class", OBJECT);
+        let data_source = s.section("data_source", DataSource::read);
         let modes = s.list("access_modes", one_of());
         let owner = s.value("owner", one_of(), ClaimOwner::default());
+        let labels = s.table("labels", LABEL_KEY, LABEL_VALUE);
+        let annotations = s.table("annotations", LABEL_KEY, Text::ANY);
         for (key, fix) in [
             ("name", "name the volume, such as name = \"data\""),
             (
@@ -106,8 +167,12 @@ impl Claim {
             mount_path: mount_path?,
             size: size?,
             storage_class,
+            volume_attributes_class,
+            data_source,
             access_modes,
             owner,
+            labels,
+            annotations,
         })
     }
 

@@ -41,7 +41,9 @@ use std::path::Path;
 pub use crate::model::quantity::{Quantity, QuantityError};
 pub use added::Where;
 pub use changes::{Change, Changes, Reading, WHILE_RUNNING, compare};
-pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
+pub use claims::{
+    AccessMode, Claim, ClaimOwner, Claims, ConfigMap, DataSource, DataSourceKind, MOST_CLAIMS,
+};
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
 pub(crate) use effective::{holds_secret, is_secret};

@@ -135,12 +135,12 @@ pub(super) const IMAGE: Text = Text {
     allowed: "an image, such as \"registry.example/engine:1.2\"",
 };
 
-const LABEL_VALUE: Text = Text {
+pub(super) const LABEL_VALUE: Text = Text {
     rule: is_label_value,
     allowed: "a label's value: at most 63 letters, digits, dashes, dots and underscores",
 };
 
-const OBJECT: Text = Text {
+pub(super) const OBJECT: Text = Text {
     rule: is_dns_subdomain,
     allowed: "a Kubernetes name: lowercase letters, digits, inner dashes and dots",
 };
@@ -155,7 +155,7 @@ const QUALIFIED: Text = Text {
     allowed: "a name, such as example.com/quota-checked",
 };
 
-const LABEL_KEY: NameRule = (
+pub(super) const LABEL_KEY: NameRule = (
     is_label_key,
     "a label's key, such as disktype or kubernetes.io/arch",
 );

@@ -11,7 +11,7 @@ use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::DELETION_COST;
 use crate::model::ProfileName;
-use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate, DataSource};
 use crate::model::quantity::cpu_text;
 
 /// The image without a configured one: the embedded cluster runs the command without an image.
@@ -266,14 +266,25 @@ fn claim(claim: &config::Claim) -> ClaimSpec {
         mount_path,
         size,
         storage_class,
+        volume_attributes_class,
+        data_source,
         access_modes,
         owner,
+        labels,
+        annotations,
     } = claim;
+    let data_source = data_source.as_ref().map(|source| DataSource {
+        group: Arc::from(source.kind.group()),
+        kind: Arc::from(source.kind.as_str()),
+        name: Arc::from(source.name.as_str()),
+    });
     ClaimSpec {
         template: ClaimTemplate {
             volume: Arc::from(name.as_str()),
             shape: ClaimShape {
                 storage_class: storage_class.as_deref().map(Arc::from),
+                attributes_class: volume_attributes_class.as_deref().map(Arc::from),
+                data_source,
                 access_modes: (access_modes.iter())
                     .map(|mode| Arc::from(mode.as_str()))
                     .collect(),
@@ -283,6 +294,8 @@ fn claim(claim: &config::Claim) -> ClaimSpec {
                 config::ClaimOwner::Application => ClaimOwner::Application,
                 config::ClaimOwner::Executor => ClaimOwner::Executor,
             },
+            labels: labels.clone(),
+            annotations: annotations.clone(),
         },
         mount_path: mount_path.clone(),
     }

@@ -9,7 +9,7 @@ use super::labels::LabelScheme;
 use super::pod_template::{owner_reference, recommended_labels};
 use super::record::record_name;
 use super::wire::{PlainMetaWire, record_among};
-use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, DataSource};
 use crate::model::quantity::Quantity;
 use crate::model::{AppId, ExecutorId, PodUid, ProfileName};
 
@@ -42,6 +42,9 @@ pub struct ClaimFor<'a> {
 pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Value {
     let keys = of.labels.keys();
     let mut labels = recommended_labels(of.app_id, of.app_name, "claim");
+    for (key, value) in &template.labels {
+        labels.insert(key.clone(), value.as_str().into());
+    }
     for (key, value) in [
         (keys.app_id, of.app_id.as_str()),
         (keys.executor_id, &of.id.to_string()),
@@ -73,8 +76,12 @@ pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Va
         },
         "spec": claim_spec(&template.shape),
     });
+    let mut annotations = json!(template.annotations);
     if template.shape.storage_class.is_none() {
-        claim["metadata"]["annotations"] = json!({DEFAULT_CLASS: "true"});
+        annotations[DEFAULT_CLASS] = "true".into();
+    }
+    if annotations != json!({}) {
+        claim["metadata"]["annotations"] = annotations;
     }
     claim
 }
@@ -82,6 +89,8 @@ pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Va
 pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     let ClaimShape {
         storage_class,
+        attributes_class,
+        data_source,
         access_modes,
         bytes,
     } = shape;
@@ -92,6 +101,15 @@ pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     });
     if let Some(class) = storage_class {
         spec["storageClassName"] = json!(class);
+    }
+    if let Some(class) = attributes_class {
+        spec["volumeAttributesClassName"] = json!(class);
+    }
+    if let Some(DataSource { group, kind, name }) = data_source {
+        spec["dataSource"] = json!({"kind": kind, "name": name});
+        if !group.is_empty() {
+            spec["dataSource"]["apiGroup"] = json!(group);
+        }
     }
     spec
 }
@@ -126,6 +144,12 @@ pub(super) fn read_claim(
             storage_class: (wire.spec.storage_class_name)
                 .filter(|_| !default)
                 .map(Arc::from),
+            attributes_class: (wire.spec.volume_attributes_class_name).map(Arc::from),
+            data_source: wire.spec.data_source.map(|source| DataSource {
+                group: Arc::from(source.api_group.unwrap_or_default()),
+                kind: Arc::from(source.kind),
+                name: Arc::from(source.name),
+            }),
             access_modes: (wire.spec.access_modes.unwrap_or_default().into_iter())
                 .map(Arc::from)
                 .collect(),
@@ -147,8 +171,18 @@ struct Wire {
 #[serde(rename_all = "camelCase")]
 struct SpecWire {
     storage_class_name: Option<String>,
+    volume_attributes_class_name: Option<String>,
+    data_source: Option<DataSourceWire>,
     access_modes: Option<Vec<String>>,
     resources: Option<ResourcesWire>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DataSourceWire {
+    api_group: Option<String>,
+    kind: String,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +203,7 @@ struct Amounts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -180,13 +214,15 @@ mod tests {
                 storage_class: class.map(Arc::from),
                 access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
                 bytes: 10 << 30,
+                ..ClaimShape::default()
             },
             owner,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
         }
     }
 
-    /// The claim as read from a server that has filled in its defaults.
-    fn shown(template: &ClaimTemplate) -> Claim {
+    fn written(template: &ClaimTemplate) -> Value {
         let app: AppId = "etl-1".into();
         let of = ClaimFor {
             app_id: &app,
@@ -199,24 +235,50 @@ mod tests {
             profile: &"default".into(),
             pod: ("etl-exec-1", Some(&"pod".into())),
         };
-        let mut json = claim_json("etl-exec-1-data", template, &of);
+        claim_json("etl-exec-1-data", template, &of)
+    }
+
+    /// The claim as read from a server that has filled in its defaults.
+    fn shown(template: &ClaimTemplate) -> Claim {
+        let mut json = written(template);
         json["metadata"]["uid"] = "u".into();
         if json["spec"]["storageClassName"].is_null() {
             json["spec"]["storageClassName"] = "standard".into();
         }
+        let app: AppId = "etl-1".into();
         read_claim(&json.to_string(), LabelScheme::Boatswain, &app, "etl").unwrap()
     }
 
     // spec: K-10, A-60
     #[test]
     fn a_claim_is_read_as_requested_whatever_default_class_it_has() {
-        for class in [None, Some("fast")] {
-            let template = template(class, ClaimOwner::Application);
+        let source = DataSource {
+            group: "snapshot.storage.k8s.io".into(),
+            kind: "VolumeSnapshot".into(),
+            name: "base".into(),
+        };
+        for (class, data_source) in [(None, None), (Some("fast"), Some(source))] {
+            let mut template = template(class, ClaimOwner::Application);
+            template.shape.attributes_class = data_source.as_ref().map(|_| "gold".into());
+            template.shape.data_source = data_source;
             let claim = shown(&template);
             assert_eq!(claim.shape, template.shape);
             assert_eq!(claim.record, Some("record".into()));
             assert!(claim.ours && !claim.of_a_pod && !claim.spent);
         }
+    }
+
+    // spec: K-10
+    #[test]
+    fn a_claim_has_the_templates_labels_and_annotations_beside_boatswains_own() {
+        let mut template = template(None, ClaimOwner::Application);
+        template.labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        template.annotations = BTreeMap::from([("keep".to_owned(), "7 days".to_owned())]);
+        let metadata = written(&template)["metadata"].clone();
+        assert_eq!(metadata["labels"]["team"], "a");
+        assert_eq!(metadata["labels"]["boatswain.dev/app-id"], "etl-1");
+        let annotations = json!({"keep": "7 days", DEFAULT_CLASS: "true"});
+        assert_eq!(metadata["annotations"], annotations);
     }
 
     // spec: K-10

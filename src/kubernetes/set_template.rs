@@ -219,16 +219,28 @@ impl Sets {
     }
 }
 
-/// The claim templates of a profile's set (spec A-80). Their labels are the set's selector.
+/// The claim templates of a profile's set (spec A-80). The set adds the labels of its selector.
 fn claim_templates(spec: &ProfileSpec) -> Vec<Value> {
     let claims = spec.claims.iter();
     claims
         .map(|claim| {
-            let ClaimTemplate { volume, shape, .. } = &claim.template;
+            let ClaimTemplate {
+                volume,
+                shape,
+                owner: _,
+                labels,
+                annotations,
+            } = &claim.template;
+            let mut metadata = json!({"name": **volume});
+            for (key, texts) in [("labels", labels), ("annotations", annotations)] {
+                if !texts.is_empty() {
+                    metadata[key] = json!(texts);
+                }
+            }
             json!({
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "metadata": {"name": **volume},
+                "metadata": metadata,
                 "spec": claim_spec(shape),
             })
         })

@@ -1,6 +1,6 @@
 //! PersistentVolumeClaims: the template in a profile, and the claim that the cluster reports (spec K-10, A-60).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,23 +14,41 @@ pub struct ClaimTemplate {
     pub volume: Arc<str>,
     pub shape: ClaimShape,
     pub owner: ClaimOwner,
+    /// In addition to boatswain's own.
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// The properties that decide whether one claim can replace another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimShape {
     /// `None`: the cluster's default storage class.
     pub storage_class: Option<Arc<str>>,
+    /// The VolumeAttributesClass; `None`: the storage class's own attributes.
+    pub attributes_class: Option<Arc<str>>,
+    /// What the volume contains at first; `None`: nothing.
+    pub data_source: Option<DataSource>,
     /// Such as `ReadWriteOnce`.
     pub access_modes: BTreeSet<Arc<str>>,
     /// In bytes. The last field, so that among otherwise equal claims the smallest sorts first.
     pub bytes: u64,
 }
 
+/// The object that a new volume is copied from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DataSource {
+    /// Empty for the core group.
+    pub group: Arc<str>,
+    pub kind: Arc<str>,
+    pub name: Arc<str>,
+}
+
 impl ClaimShape {
     /// Whether a claim of this shape can be used where `wanted` is requested.
     pub fn does_for(&self, wanted: &ClaimShape) -> bool {
         self.storage_class == wanted.storage_class
+            && self.attributes_class == wanted.attributes_class
+            && self.data_source == wanted.data_source
             && self.access_modes.is_superset(&wanted.access_modes)
             && self.bytes >= wanted.bytes
     }
@@ -85,14 +103,30 @@ mod tests {
             storage_class: class.map(Arc::from),
             access_modes: modes.iter().map(|mode| Arc::from(*mode)).collect(),
             bytes,
+            ..ClaimShape::default()
         }
     }
 
     // spec: A-60
     #[test]
-    fn a_claim_does_for_another_of_its_class_that_is_no_larger_and_is_mounted_no_other_way() {
+    fn a_claim_does_for_another_of_its_classes_and_content_that_is_no_larger_and_is_mounted_no_other_way()
+     {
         let wanted = shape(Some("fast"), &["ReadWriteOnce"], 10);
+        let of_snapshot = ClaimShape {
+            data_source: Some(DataSource {
+                group: "snapshot.storage.k8s.io".into(),
+                kind: "VolumeSnapshot".into(),
+                name: "base".into(),
+            }),
+            ..wanted.clone()
+        };
+        let of_attributes = ClaimShape {
+            attributes_class: Some("gold".into()),
+            ..wanted.clone()
+        };
         let cases = [
+            (of_snapshot, false),
+            (of_attributes, false),
             (shape(Some("fast"), &["ReadWriteOnce"], 10), true),
             (
                 shape(Some("fast"), &["ReadWriteOnce", "ReadWriteMany"], 11),

@@ -346,6 +346,9 @@ impl Service<Request<kube::client::Body>> for Network {
                 }
                 (None, outcome) => outcome,
             };
+            if shared.outage.is_some() {
+                shared.called_in_outage.insert(self.driver, Instant::now());
+            }
             let injected = match outcome {
                 RequestOutcome::Answered { fault, .. } => Some(fault),
                 RequestOutcome::ConnectionRefused => Some(RequestFault::ConnectionRefused),

@@ -38,7 +38,7 @@ impl World {
         let recent = before.is_some_and(|before| now - before < REPORT_GAP);
         let began = self.outage_began.take();
         let short = began.is_none_or(|began| now - began < UNNOTICED);
-        // A driver that makes no call notices the outage only by a watch that ends.
+        // During a silent outage calls fail only after their timeouts.
         let noticed = outage == Some(Outage::Refusing);
         let faultless = self.network.shared().is_faultless();
         if recent || short || !noticed || !faultless || !self.script.config.watch.enabled {
@@ -56,6 +56,11 @@ impl World {
             .filter(|driver| alone && self.checks.last_ledger(*driver).is_some())
             .filter(|driver| self.network.shared().has_working_watch(*driver))
             .filter(|driver| !self.is_paused(*driver))
+            // A driver that makes no call notices nothing: the watch that ends may wait for its backoff.
+            .filter(|driver| {
+                let called = self.network.shared().called_in_outage.get(driver).copied();
+                called >= began
+            })
             .map(|driver| OutageCheck { ended: now, driver });
     }
 

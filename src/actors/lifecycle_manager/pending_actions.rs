@@ -63,8 +63,8 @@ pub struct PendingActions {
     begun: bool,
     queue: CallQueue,
     kept: KeptPods,
-    /// The epoch whose kept pods were asked for.
-    kept_listed: Option<Epoch>,
+    /// The epoch and the application record when kept pods were last asked for.
+    kept_listed: (Option<Epoch>, Option<PodUid>),
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
@@ -88,7 +88,7 @@ impl PendingActions {
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             kept: KeptPods::new(settings.keep),
-            kept_listed: None,
+            kept_listed: (None, None),
             reporting: BTreeSet::new(),
             corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl PendingActions {
                 self.orphan(uid.clone(), latest, now);
             }
         }
-        self.list_kept(latest.epoch, now);
+        self.list_kept(latest, now);
         let ended = as_they_ended(batch);
         for id in ids {
             self.executor(id, latest, ended.get(&id), now, &mut actions);

@@ -114,6 +114,18 @@ fn own_names(config: &Config, notes: &mut Notes) {
             let fix = "give it another key; how dear an executor is, deletion_cost says";
             notes.refuse(&path("annotations", key), found, fix);
         }
+        for (at, claim) in profile.claims.iter().enumerate() {
+            let path = |map: &str, key| join(&format!("profiles.{name}.claims[{at}].{map}"), key);
+            for key in claim.labels.keys().map(String::as_str).filter(own_label) {
+                let found = "that label is boatswain's own";
+                notes.refuse(&path("labels", key), found, "choose another key");
+            }
+            let annotations = claim.annotations.keys().map(String::as_str);
+            for key in annotations.filter(own_annotation) {
+                let found = "that annotation is boatswain's own";
+                notes.refuse(&path("annotations", key), found, "choose another key");
+            }
+        }
         let Some(template) = &profile.template else {
             continue;
         };

@@ -15,7 +15,6 @@ const DRIVER_OWNS: &str = "spark.kubernetes.driver.ownPersistentVolumeClaim";
 const SHARED_BY_NODE: &str = "spark.kubernetes.legacy.useReadWriteOnceAccessMode";
 /// `OnDemand`: a new claim for each executor.
 const CLAIM_NAME: &str = "options.claimName";
-const UNLABELLED: &str = "boatswain's claims have no labels and annotations but boatswain's own";
 
 /// The settings of one volume.
 type Parts<'s> = BTreeMap<&'s str, &'s str>;
@@ -30,12 +29,24 @@ pub(super) fn gather(
     refused: &mut Vec<String>,
 ) -> impl Iterator<Item = Gathered> {
     let (mut volumes, mut claims) = (Made::default(), Made::default());
-    for ((kind, name), (parts, from)) in by_volume(set, refused) {
+    for ((kind, name), (mut parts, mut from)) in by_volume(set, refused) {
         let on_demand =
             kind == "persistentVolumeClaim" && parts.get(CLAIM_NAME) == Some(&"OnDemand");
         let (made, into) = match on_demand {
             true => (claim(name, &parts), &mut claims),
-            false => (volume(kind, name, &parts), &mut volumes),
+            false => {
+                // Spark ignores them, too.
+                parts.retain(|part, _| described(part).is_none());
+                from.retain(|key| {
+                    let part = key.splitn(6, '.').nth(5).unwrap_or_default();
+                    let ignored = described(part).is_some();
+                    if ignored {
+                        refused.push(format!("{key}: only claims that are made are described"));
+                    }
+                    !ignored
+                });
+                (volume(kind, name, &parts), &mut volumes)
+            }
         };
         match made {
             Ok(made) => {
@@ -74,11 +85,6 @@ fn by_volume<'s>(
         };
         let mut parts = rest.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next()) {
-            (Some("persistentVolumeClaim"), Some(_), Some(part))
-                if part.starts_with("label.") || part.starts_with("annotation.") =>
-            {
-                refused.push(format!("{key}: {UNLABELLED}"));
-            }
             (Some(kind), Some(name), Some(part)) => {
                 let (parts, from) = volumes.entry((kind, name)).or_default();
                 parts.insert(part, value);
@@ -143,6 +149,12 @@ fn volume(kind: &str, name: &str, parts: &Parts<'_>) -> Result<Table, String> {
     }
 }
 
+/// The key of a claim's labels or annotations that this part belongs to, and the name in it.
+fn described(part: &str) -> Option<(&'static str, &str)> {
+    let label = part.strip_prefix("label.").map(|name| ("labels", name));
+    label.or_else(|| Some(("annotations", part.strip_prefix("annotation.")?)))
+}
+
 /// A claim for each executor.
 fn claim(name: &str, parts: &Parts<'_>) -> Result<Table, String> {
     let mut claim = Table::new();
@@ -154,7 +166,15 @@ fn claim(name: &str, parts: &Parts<'_>) -> Result<Table, String> {
             "options.sizeLimit" => put(&mut claim, "size", *value),
             "options.storageClass" => put(&mut claim, "storage_class", *value),
             "mount.readOnly" if flag(value) == Some(false) => {}
-            _ => return Err(format!("a claim has no key for {part}")),
+            part => {
+                let Some((key, name)) = described(part) else {
+                    return Err(format!("a claim has no key for {part}"));
+                };
+                let table = claim.entry(key).or_insert_with(|| Table::new().into());
+                if let Value::Table(table) = table {
+                    put(table, name, *value);
+                }
+            }
         }
     }
     for (key, part) in [("mount_path", "mount.path"), ("size", "options.sizeLimit")] {

@@ -1,6 +1,6 @@
 //! Tests of claims on volumes, of the ConfigMap that executors mount, and of the driver's Service.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::*;
@@ -19,21 +19,35 @@ fn a_claim_needs_a_name_a_place_and_a_size_and_has_defaults_for_the_rest() {
         mount_path: "/data".to_owned(),
         size: "10Gi".parse().unwrap(),
         storage_class: None,
+        volume_attributes_class: None,
+        data_source: None,
         access_modes: BTreeSet::from([AccessMode::ReadWriteOnce]),
         owner: ClaimOwner::Application,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     };
     assert_eq!(
         config.profiles["default"].claims,
         *std::slice::from_ref(&expected)
     );
     let whole = r#"{ name = "data", mount_path = "/data", size = "10Gi", storage_class = "fast",
+                     volume_attributes_class = "gold", labels = { team = "a" },
+                     data_source = { kind = "VolumeSnapshot", name = "base" },
+                     annotations = { "backup.example/keep" = "7 days" },
                      access_modes = ["ReadWriteMany", "ReadOnlyMany"], owner = "executor" }"#;
     let whole: String = whole.split_whitespace().collect::<Vec<_>>().join(" ");
     let config = read(&with_claims(&whole)).unwrap();
     let expected = Claim {
         storage_class: Some("fast".to_owned()),
+        volume_attributes_class: Some("gold".to_owned()),
+        data_source: Some(DataSource {
+            kind: DataSourceKind::VolumeSnapshot,
+            name: "base".to_owned(),
+        }),
         access_modes: BTreeSet::from([AccessMode::ReadWriteMany, AccessMode::ReadOnlyMany]),
         owner: ClaimOwner::Executor,
+        labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+        annotations: BTreeMap::from([("backup.example/keep".to_owned(), "7 days".to_owned())]),
         ..expected
     };
     assert_eq!(config.profiles["default"].claims, [expected]);
@@ -41,6 +55,14 @@ fn a_claim_needs_a_name_a_place_and_a_size_and_has_defaults_for_the_rest() {
         (r#"{ mount_path = "/data", size = "10Gi" }"#, "name"),
         (r#"{ name = "data", size = "10Gi" }"#, "mount_path"),
         (r#"{ name = "data", mount_path = "/data" }"#, "size"),
+        (
+            r#"{ name = "data", mount_path = "/d", size = "1Gi", data_source = { name = "base" } }"#,
+            "data_source.kind",
+        ),
+        (
+            r#"{ name = "data", mount_path = "/d", size = "1Gi", data_source = { kind = "VolumeSnapshot" } }"#,
+            "data_source.name",
+        ),
     ] {
         let message = refused(&with_claims(missing));
         assert!(

@@ -134,8 +134,12 @@ fn on_demand_claims_become_claims_of_the_profile() {
         mount_path: "/data".into(),
         size: "10Gi".parse().unwrap(),
         storage_class: Some("fast".into()),
+        volume_attributes_class: None,
+        data_source: None,
         access_modes: [AccessMode::ReadWriteOncePod].into(),
         owner: ClaimOwner::Application,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     };
     assert_eq!(of("").0, std::slice::from_ref(&expected));
     let (claims, toml) = of("spark.kubernetes.driver.ownPersistentVolumeClaim false\n\
@@ -145,11 +149,11 @@ fn on_demand_claims_become_claims_of_the_profile() {
     let other = Claim {
         access_modes: [AccessMode::ReadWriteOnce].into(),
         owner: ClaimOwner::Executor,
+        labels: [("team".to_owned(), "etl".to_owned())].into(),
         ..expected
     };
     assert_eq!(claims, [other]);
     let lines = [
-        "#   spark.kubernetes.executor.volumes.persistentVolumeClaim.data.label.team: boatswain's claims have no labels",
         ", spark.kubernetes.driver.ownPersistentVolumeClaim, spark.kubernetes.legacy.useReadWriteOnceAccessMode\n",
     ];
     for line in lines {

@@ -24,6 +24,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "labels.\"app.kubernetes.io/name\"",
         "another key",
     ),
+    (
+        "claims = [{ name = \"d\", mount_path = \"/d\", size = \"1Gi\", labels = { \"boatswain.dev/x\" = \"1\" } }]",
+        "claims[0].labels.\"boatswain.dev/x\"",
+        "another key",
+    ),
+    (
+        "claims = [{ name = \"d\", mount_path = \"/d\", size = \"1Gi\", annotations = { \"boatswain.dev/x\" = \"1\" } }]",
+        "claims[0].annotations.\"boatswain.dev/x\"",
+        "another key",
+    ),
     ("labels = { a = \"b c\" }", "labels.a", "a label's value"),
     (
         "annotations = { \"boatswain.dev/deletion-cost\" = \"1\" }",

@@ -396,11 +396,12 @@ fn with_a_claim() -> ProfileSpec {
             template: crate::model::claims::ClaimTemplate {
                 volume: "data".into(),
                 shape: crate::model::claims::ClaimShape {
-                    storage_class: None,
-                    access_modes: Default::default(),
                     bytes: 1 << 30,
+                    ..Default::default()
                 },
                 owner: crate::model::claims::ClaimOwner::Application,
+                labels: BTreeMap::new(),
+                annotations: BTreeMap::new(),
             },
             mount_path: "/data".to_owned(),
         }],

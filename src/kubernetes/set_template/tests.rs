@@ -85,8 +85,11 @@ fn with_a_claim(owner: ClaimOwner) -> BTreeMap<ProfileName, ProfileSpec> {
                 storage_class: Some("fast".into()),
                 access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
                 bytes: 1 << 30,
+                ..ClaimShape::default()
             },
             owner,
+            labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+            annotations: BTreeMap::new(),
         },
         mount_path: "/data".to_owned(),
     };

@@ -44,6 +44,8 @@ pub struct Shared {
     pub completed_writes: Vec<CompletedWrite>,
     /// When each driver last opened a watch on the executors' pods, and the number of that watch.
     pub watch_opened: BTreeMap<usize, (Instant, u64)>,
+    /// When each driver last made a call during an outage.
+    pub called_in_outage: BTreeMap<usize, Instant>,
     /// A driver is killed after this many more requests were carried out.
     pub kill_countdown: Option<u32>,
     /// The driver that has reached that request.
@@ -79,6 +81,7 @@ impl Shared {
             states: VecDeque::new(),
             completed_writes: Vec::new(),
             watch_opened: BTreeMap::new(),
+            called_in_outage: BTreeMap::new(),
             kill_countdown: None,
             killed: None,
         }

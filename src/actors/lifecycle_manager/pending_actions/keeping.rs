@@ -5,14 +5,20 @@ use std::sync::Arc;
 use super::PendingActions;
 use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
 use crate::actors::lifecycle_manager::kept::{KeptPod, Policy, Which};
-use crate::model::{Epoch, ExecutorId, Now, Tick};
+use crate::model::{ExecutorId, Now, Snapshot, Tick};
 
 impl PendingActions {
     /// Asks for the pods that earlier drivers kept. A server that is restored from a backup may have pods again that
-    /// were deleted.
-    pub(super) fn list_kept(&mut self, epoch: Epoch, now: Tick) {
-        let keeps = self.settings.keep.which != Which::None;
-        if keeps && self.kept_listed.replace(epoch) != Some(epoch) {
+    /// were deleted: then an epoch begins, or the record is another one.
+    pub(super) fn list_kept(&mut self, latest: &Snapshot, now: Tick) {
+        let (epoch, record) = (latest.epoch, latest.record.as_ref());
+        let (listed_in, listed_with) = &mut self.kept_listed;
+        let is_other = record.is_some_and(|uid| listed_with.as_ref().is_some_and(|old| old != uid));
+        if record.is_some() {
+            *listed_with = record.cloned();
+        }
+        let is_due = listed_in.replace(epoch) != Some(epoch) || is_other;
+        if is_due && self.settings.keep.which != Which::None {
             self.queue
                 .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
         }

@@ -143,11 +143,13 @@ fn claim(name: &str, app: &AppId) -> Value {
     let template = ClaimTemplate {
         volume: "data".into(),
         shape: ClaimShape {
-            storage_class: None,
             access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
             bytes: 1 << 30,
+            ..ClaimShape::default()
         },
         owner: ClaimOwner::Application,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     };
     let of = ClaimFor {
         app_id: app,

@@ -76,6 +76,28 @@ fn pods_that_earlier_drivers_kept_are_asked_for_until_there_is_an_answer() {
     assert_eq!(manager.rounds(), [Call::Delete("old")]);
 }
 
+// spec: O-77, S-13
+#[test]
+fn kept_pods_are_asked_for_again_when_the_application_record_is_another_one() {
+    let settings = Settings {
+        keep: keeping(Which::All, 9),
+        ..settings()
+    };
+    let mut manager = Manager::with(settings, Scenario::new(&[("default", 9)]));
+    let epoch = crate::model::Epoch::default();
+    let seen = |manager: &mut Manager, uid: &str| {
+        let uid = uid.into();
+        manager.scenario.tell(News::RecordSeen { uid, epoch });
+        manager.rounds()
+    };
+    assert_eq!(seen(&mut manager, "record"), [Call::ListKept]);
+    manager.answer(true);
+    manager.scenario.tell(News::RecordLost);
+    assert_eq!(manager.rounds(), []);
+    assert_eq!(seen(&mut manager, "record"), []);
+    assert_eq!(seen(&mut manager, "restored"), [Call::ListKept]);
+}
+
 // spec: L-2, E-9
 #[test]
 fn a_kept_pod_is_labelled_once_and_never_read_again() {

@@ -18,6 +18,7 @@ fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
         storage_class: class.map(Arc::from),
         access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
         bytes,
+        ..ClaimShape::default()
     }
 }
 
@@ -26,6 +27,8 @@ fn claiming(reuse: Reuse) -> Settings {
         volume: "data".into(),
         shape: shape(Some("fast"), SIZE),
         owner: ClaimOwner::Application,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     };
     let claims = claims::Settings {
         prefix: "a".into(),
