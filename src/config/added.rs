@@ -2,20 +2,23 @@
 //! the file (spec B-26).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
-use super::template::Templates;
+use super::template::{PodTemplate, Templates};
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use crate::model::ProfileName;
 
 /// The environment in which executors of an added profile would run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Where {
     pub mode: ClusterMode,
     /// The node of the embedded cluster; ignored in a Kubernetes cluster.
     pub node: EmbeddedNode,
+    /// The templates of the configuration's profiles, which added ones may name.
+    templates: Arc<[PodTemplate]>,
 }
 
 impl Where {
@@ -23,6 +26,9 @@ impl Where {
         Self {
             mode: config.cluster.mode,
             node: config.embedded.node,
+            templates: (config.profiles.values())
+                .filter_map(|profile| profile.template.clone())
+                .collect(),
         }
     }
 
@@ -32,7 +38,7 @@ impl Where {
     ///
     /// All mistakes in the description. Their keys are relative to the description, and empty where
     /// the description is wrong as a whole.
-    pub fn profile(self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
+    pub fn profile(&self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
         let mut root = json!({
             "cluster": {"mode": self.mode.as_str()},
             "profiles": {DEFAULT_PROFILE: {"executors": 0}, name: described},
@@ -40,7 +46,11 @@ impl Where {
         if self.mode == ClusterMode::Embedded {
             root["embedded"] = json!({"node": self.node.as_str()});
         }
-        let (mut config, notes) = Config::from_tree(node(&root), true, Templates::Refused);
+        let (mut config, notes) = Config::from_tree(
+            node(&root),
+            true,
+            Templates::Known(Arc::clone(&self.templates)),
+        );
         if notes.mistakes.is_empty() {
             let read = config.profiles.remove(&ProfileName::from(name));
             return Ok(read.unwrap_or_default());
@@ -85,10 +95,13 @@ mod tests {
     use super::*;
     use crate::testing::config;
 
-    const KUBERNETES: Where = Where {
-        mode: ClusterMode::Kubernetes,
-        node: EmbeddedNode::Process,
-    };
+    fn kubernetes() -> Where {
+        Where {
+            mode: ClusterMode::Kubernetes,
+            node: EmbeddedNode::Process,
+            templates: Arc::from([]),
+        }
+    }
 
     // spec: B-26
     #[test]
@@ -97,18 +110,50 @@ mod tests {
             "executors": 3, "image": "engine:2", "memory": "1Gi", "cpu": 0.5, "command": ["work"],
             "env": {"LANG": "C"}, "termination_grace": "10s", "slots": 4, "cpu_limit": null,
         });
-        let profile = KUBERNETES.profile("gpu", &described).unwrap();
+        let profile = kubernetes().profile("gpu", &described).unwrap();
         let text = "[profiles.default]\nexecutors = 0\n[profiles.gpu]\nexecutors = 3\nimage = \"engine:2\"\n\
                     memory = \"1Gi\"\ncpu = 0.5\ncommand = [\"work\"]\nenv = { LANG = \"C\" }\n\
                     termination_grace = \"10s\"\nslots = 4";
         assert_eq!(profile, config(text).profiles["gpu"]);
     }
 
+    // spec: B-26, K-1
+    #[test]
+    fn a_profile_names_a_template_of_the_configuration_as_the_configuration_does() {
+        let template = PodTemplate {
+            path: "shapes/base.yaml".into(),
+            pod: Some(json!({"spec": {"containers": [{"name": "executor", "image": "base"}]}})),
+            container: Some("engine".to_owned()),
+        };
+        let place = Where {
+            templates: Arc::from([template.clone()]),
+            ..kubernetes()
+        };
+        let named = |more: Json| {
+            let mut described = json!({"executors": 1, "template": "shapes/base.yaml"});
+            if let (Some(described), Some(more)) = (described.as_object_mut(), more.as_object()) {
+                described.extend(more.clone());
+            }
+            place.profile("gpu", &described)
+        };
+        for same in [json!({}), json!({"template_container": "engine"})] {
+            assert_eq!(named(same).unwrap().template.as_ref(), Some(&template));
+        }
+        for other in [
+            json!({"template_container": "proxy"}),
+            json!({"template": "/etc/passwd"}),
+            json!({"template": "./shapes/base.yaml"}),
+        ] {
+            let mistakes = named(other.clone()).unwrap_err();
+            assert_eq!(mistakes[0].key, "template", "{other}");
+        }
+    }
+
     // spec: B-26, C-2
     #[test]
     fn all_mistakes_are_told_by_their_keys() {
         let keys = |name: &str, described: Json| {
-            let mistakes = KUBERNETES.profile(name, &described).unwrap_err();
+            let mistakes = kubernetes().profile(name, &described).unwrap_err();
             mistakes.into_iter().map(|m| m.key).collect::<Vec<String>>()
         };
         let wrong = json!({"memory": 5, "imgae": "a", "env": {"BOATSWAIN_X": "1"}, "executors": 1, "image": "a"});

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -69,8 +70,8 @@ pub(super) enum Templates {
     /// They are not read.
     #[default]
     Unread,
-    /// They are refused.
-    Refused,
+    /// Only these can be named, as they were read with the configuration.
+    Known(Arc<[PodTemplate]>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +93,38 @@ impl BadTemplate {
     }
 }
 
+/// The known template with this path.
+fn named(
+    known: &[PodTemplate],
+    path: &Path,
+    container: Option<&str>,
+) -> Result<PodTemplate, BadTemplate> {
+    let Some(template) = known.iter().find(|template| template.path == path) else {
+        let paths = known
+            .iter()
+            .map(|template| template.path.display().to_string());
+        let paths: Vec<String> = paths.collect();
+        let fix = match paths.is_empty() {
+            true => {
+                "the configuration names none: describe the profile by its other keys".to_owned()
+            }
+            false => format!("the configuration names {}", paths.join(", ")),
+        };
+        return Err(BadTemplate::new(
+            "a file that no profile of the configuration has as its template",
+            fix,
+        ));
+    };
+    let has = template.container.as_deref().unwrap_or(EXECUTOR_CONTAINER);
+    if container.is_some_and(|container| container != has) {
+        return Err(BadTemplate::new(
+            format!("a template whose executor is container {has} in the configuration"),
+            "leave template_container out",
+        ));
+    }
+    Ok(template.clone())
+}
+
 impl Templates {
     /// Reads the template in this file. `container` is the name of the executor's container, if the
     /// configuration gives it.
@@ -108,12 +141,7 @@ impl Templates {
                     container: None,
                 });
             }
-            Self::Refused => {
-                return Err(vec![BadTemplate::new(
-                    "a file, which only the configuration file can name",
-                    "describe the profile by its other keys, or name the file in the configuration",
-                )]);
-            }
+            Self::Known(known) => return named(known, &path, container).map_err(|bad| vec![bad]),
             Self::Beside(directory) => directory.join(&path),
         };
         let place = format!("{}: ", file.display());

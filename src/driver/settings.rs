@@ -79,7 +79,7 @@ pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
 /// # Errors
 /// The mistakes in the description.
 pub(super) fn understood(
-    place: Where,
+    place: &Where,
     name: &ProfileName,
     described: &serde_json::Value,
 ) -> Result<Understood, Vec<config::Mistake>> {

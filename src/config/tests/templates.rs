@@ -150,7 +150,7 @@ fn a_template_that_cannot_be_used_is_refused_with_its_file_and_the_place_in_it()
 
 // spec: K-1
 #[test]
-fn a_template_that_cannot_be_read_is_refused_and_one_is_not_read_on_anybody_elses_word() {
+fn a_template_that_cannot_be_read_is_refused_and_the_api_has_no_file_read() {
     for missing in ["nowhere.yaml", "shapes", "/dev/zero"] {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("shapes")).unwrap();
@@ -161,11 +161,8 @@ fn a_template_that_cannot_be_read_is_refused_and_one_is_not_read_on_anybody_else
         assert!(error.contains("cannot be read"), "{error}");
     }
     let described = serde_json::json!({"executors": 1, "image": "a", "template": "/etc/passwd"});
-    let place = Where {
-        mode: ClusterMode::Kubernetes,
-        node: EmbeddedNode::Process,
-    };
-    let mistakes = place.profile("gpu", &described).unwrap_err();
+    let config = read("[profiles.default]\nimage = \"a\"").unwrap();
+    let mistakes = Where::of(&config).profile("gpu", &described).unwrap_err();
     let keys: Vec<&str> = mistakes
         .iter()
         .map(|mistake| mistake.key.as_str())

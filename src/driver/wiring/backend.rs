@@ -113,7 +113,7 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
 }
 
 pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
-    let (place, proofs) = (basis.profile_place, basis.profile_proofs.clone());
+    let (place, proofs) = (basis.profile_place.clone(), basis.profile_proofs.clone());
     let app_id = basis.application.record.app_id.clone();
     let mut recipients = vec![
         links.provisioner.profiles.clone(),
@@ -125,7 +125,7 @@ pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
     recipients.push(links.disruption_budgets.clone().recipient());
     recipients.push(links.commands.clone().recipient());
     Profiles::new(profiles::Wiring {
-        read: Box::new(move |name, described| settings::understood(place, name, described)),
+        read: Box::new(move |name, described| settings::understood(&place, name, described)),
         prove: Box::new(move |name, described| proofs.prove(&app_id, name, described)),
         names: basis.config.profiles.keys().cloned().collect(),
         added: basis.application.record.profiles.clone(),
