@@ -257,6 +257,12 @@ impl Checks {
             if entry.adopted && self.has_changed_id(uid) {
                 continue;
             }
+            // The record has no uids: a request that was held up on its way until the first pod was deleted gives a
+            // successor's executor another one.
+            let too_late = self.created.get(uid).is_some_and(|pod| pod.too_late);
+            if entry.adopted && too_late {
+                continue;
+            }
             let counted = self
                 .counted
                 .entry((application, id))
