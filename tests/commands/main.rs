@@ -10,5 +10,6 @@ mod executors;
 mod pauses;
 mod profiles;
 mod rolling;
+mod rust_client;
 mod upgrade;
 mod world;

@@ -232,9 +232,15 @@ impl Driver {
         }
     }
 
+    /// The API's OpenAPI document.
+    pub async fn document(&self) -> Value {
+        let (_, document) = self.ask(&Method::GET, "/openapi.json", &Value::Null).await;
+        document
+    }
+
     /// Calls the driver's API and checks the answer against the OpenAPI document.
     pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
-        let (_, document) = self.ask(&Method::GET, "/openapi.json", &Value::Null).await;
+        let document = self.document().await;
         let (status, answer) = self.ask(&method, path, &body).await;
         // A driver that has ended serves no document.
         if !document.is_null() {

@@ -28,11 +28,14 @@ fn every_module_uses_only_what_the_table_of_layers_permits() {
 }
 
 #[test]
-fn the_crates_depend_on_no_crate_of_this_workspace() {
+fn the_crates_depend_on_no_crate_of_this_workspace_but_the_client_on_the_agent() {
     for name in ["devcluster", "agent"] {
         let manifest = root().join("crates").join(name).join("Cargo.toml");
         assert_eq!(dependencies_here(&manifest), BTreeSet::new(), "{name}");
     }
+    let client = root().join("crates/client/Cargo.toml");
+    let agent = BTreeSet::from(["boatswain-agent".to_owned()]);
+    assert_eq!(dependencies_here(&client), agent);
     // The same check finds the driver's dependencies.
     let driver = dependencies_here(&root().join("Cargo.toml"));
     assert!(driver.contains("devcluster") && driver.contains("boatswain-agent"));
@@ -66,7 +69,7 @@ fn dependencies_here(manifest: &Path) -> BTreeSet<String> {
     let dependencies = kinds.flat_map(|(_, dependencies)| dependencies.as_table().unwrap());
     let here = dependencies.filter(|(name, of)| {
         of.get("path").is_some()
-            || ["boatswain", "boatswain-agent", "devcluster"].contains(&name.as_str())
+            || ["boatswain", "boatswain-agent", "boatswain-client", "devcluster"].contains(&name.as_str())
     });
     here.map(|(name, _)| name.clone()).collect()
 }

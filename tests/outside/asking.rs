@@ -12,8 +12,9 @@ use super::process::{boatswain, until};
 
 pub struct Asked {
     pub driver: Driver,
-    server: String,
-    tokens: PathBuf,
+    pub server: String,
+    /// The file with the API token.
+    pub tokens: PathBuf,
 }
 
 impl Asked {

@@ -33,6 +33,7 @@ mod ports;
 mod quiet;
 mod reload;
 mod rights;
+mod rust_client;
 mod server_faults;
 mod signals;
 mod standby;

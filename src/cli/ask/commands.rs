@@ -1,6 +1,7 @@
 //! The commands kill, decommission, hold, resume and stop (spec B-28 to B-35).
 
 use clap::Args;
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{Driver, tables};
@@ -88,7 +89,7 @@ fn tell(
     exit: fn(&Value) -> Exit,
 ) -> Exit {
     driver.ask(async |client| {
-        let answer = client.post(path, body).await?;
+        let answer = client.call(Method::POST, path, Some(body)).await?;
         Ok(match driver.show(&answer, table) {
             Exit::Clean => exit(&answer),
             trouble => trouble,

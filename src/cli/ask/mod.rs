@@ -1,6 +1,5 @@
 //! The commands that query or control a running driver over its API (spec O-43).
 
-mod client;
 mod commands;
 mod events;
 mod tables;
@@ -9,15 +8,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use boatswain_client::{Client, ClientError, Token};
 use clap::{Args, ValueEnum};
-use http::Uri;
+use http::{Method, Uri};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{fail, fail_with, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
-use client::{AskError, Client};
 pub(super) use commands::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
     stop,
@@ -110,7 +109,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Runs requests to the driver. Their failures are reported.
-    fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, AskError>) -> Exit {
+    fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>) -> Exit {
         let token = match tokens::first(&self.token_file) {
             Ok(token) => token,
             Err(error) => {
@@ -118,7 +117,11 @@ impl Driver {
                 return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
             }
         };
-        let client = match Client::new(self.server.clone(), token, self.ca_file.clone()) {
+        let client = match Client::new(
+            self.server.clone(),
+            Token::Text(token),
+            self.ca_file.clone(),
+        ) {
             Ok(client) => client,
             Err(error) => return fail_with(Exit::Configuration, &error),
         };
@@ -134,8 +137,11 @@ impl Driver {
         };
         answered.unwrap_or_else(|error| {
             let exit = match error {
-                AskError::Unreachable { .. } | AskError::Untrusted { .. } => Exit::Unreachable,
-                AskError::Refused { .. } | AskError::Foreign { .. } => Exit::Refused,
+                ClientError::Unreachable { .. } | ClientError::Untrusted { .. } => {
+                    Exit::Unreachable
+                }
+                ClientError::Refused { .. } | ClientError::Foreign { .. } => Exit::Refused,
+                ClientError::Token { .. } => Exit::Configuration,
             };
             fail_with(exit, &error)
         })
@@ -143,7 +149,10 @@ impl Driver {
 
     /// Reads and shows what is at this path.
     fn get(&self, path: &str, table: fn(&Value) -> String) -> Exit {
-        self.ask(async |client| Ok(self.show(&client.get(path).await?, table)))
+        self.ask(async |client| {
+            let answer = client.call(Method::GET, path, None).await?;
+            Ok(self.show(&answer, table))
+        })
     }
 
     fn show(&self, answer: &Value, table: fn(&Value) -> String) -> Exit {
@@ -160,7 +169,7 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
     }
     args.driver.ask(async |client| {
         loop {
-            let answer = client.get("/v1/status").await?;
+            let answer = client.call(Method::GET, "/v1/status", None).await?;
             if args.driver.output == Output::Table {
                 say(CLEAR_SCREEN);
             }
@@ -185,14 +194,14 @@ pub(super) fn explain(args: &ExplainArgs) -> Exit {
 pub(super) fn events(args: &EventsArgs) -> Exit {
     let as_json = args.driver.output == Output::Json;
     args.driver
-        .ask(async |client| events::follow(client, args.after.clone(), as_json).await)
+        .ask(async |client| events::follow(client, args.after.as_deref(), as_json).await)
 }
 
 pub(super) fn scale(args: &ScaleArgs) -> Exit {
     let targets: BTreeMap<&str, u32> = args.targets.iter().map(|(p, n)| (p.as_str(), *n)).collect();
     let body = json!({"targets": targets});
     args.driver.ask(async |client| {
-        let answer = client.put("/v1/targets", &body).await?;
+        let answer = client.call(Method::PUT, "/v1/targets", Some(&body)).await?;
         Ok(args.driver.show(&answer, tables::targets))
     })
 }

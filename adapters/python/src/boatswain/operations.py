@@ -51,8 +51,14 @@ class Decommission(TypedDict):
     within: NotRequired[str | None]
 
 
+# That the driver has reason to doubt itself, and gives nobody up.
+class Degraded(TypedDict):
+    for_seconds: int
+    why: str
+
+
 class Demand(TypedDict):
-    profiles: dict[str, dict[str, Any]]
+    profiles: dict[str, ProfileDemand]
 
 
 class End(TypedDict):
@@ -83,7 +89,7 @@ class Evidence(TypedDict):
     # What could not be read, and why.
     missing: list[str]
     pod: str
-    warnings: list[dict[str, Any]]
+    warnings: list[Warning]
 
 
 class Executor(TypedDict):
@@ -153,6 +159,16 @@ class NewProfile(TypedDict):
     memory: NotRequired[str]
 
 
+# That no more are asked for, though they are wanted, or one at a time.
+class Pause(TypedDict):
+    # When one is tried again; missing while one is.
+    again_in_seconds: NotRequired[int]
+    cause: PauseCause
+    for_seconds: int
+    # A refusal is in the API server's words.
+    why: str
+
+
 class Problem(TypedDict):
     # What it is, in one word.
     code: str
@@ -167,8 +183,7 @@ class Problem(TypedDict):
 class Profile(TypedDict):
     # How many are on their way out; they do not count.
     leaving: int
-    # That no more are asked for, though they are wanted, or one at a time.
-    paused: NotRequired[dict[str, Any]]
+    paused: NotRequired[Pause]
     # How many have a pod that does not run yet.
     pending: int
     # How many have an account with the driver.
@@ -182,7 +197,14 @@ class Profile(TypedDict):
     unanswered: int
     # Of how many it cannot be told at the moment whether they run.
     uncertain: int
-    waiting_for: list[dict[str, Any]]
+    waiting_for: list[Waiting]
+
+
+class ProfileDemand(TypedDict):
+    # Work that waits for a slot.
+    pending: int
+    # Work that has one.
+    running: int
 
 
 # What an executor that has registered says of itself.
@@ -208,8 +230,7 @@ class Status(TypedDict):
     adopted: bool
     # The application's id.
     app: str
-    # That the driver has reason to doubt itself, and gives nobody up.
-    degraded: NotRequired[dict[str, Any]]
+    degraded: NotRequired[Degraded]
     held: NotRequired[Holding]
     # Which start of the driver this is.
     incarnation: int
@@ -229,8 +250,23 @@ class Targets(TypedDict):
     targets: TargetMap
 
 
+# How many executors wait for the same.
+class Waiting(TypedDict):
+    executors: int
+    why: str
+
+
 class Wanted(TypedDict):
     wanted: TargetMap
+
+
+# A Kubernetes Event of type Warning about the pod.
+class Warning(TypedDict):
+    count: int
+    message: str
+    reason: str
+    # When it was observed last.
+    time: NotRequired[str]
 
 
 def segment(value: Any) -> str:
@@ -260,7 +296,7 @@ class Operations:
         """Restores the targets from before the hold"""
         return self._call("POST", "/v1/application/resume", {})
 
-    def demand(self, profiles: dict[str, dict[str, Any]]) -> Wanted:
+    def demand(self, profiles: dict[str, ProfileDemand]) -> Wanted:
         """Reports the demand, for autoscaling"""
         return self._call("POST", "/v1/demand", {"profiles": profiles})
 
@@ -323,7 +359,7 @@ class AsyncOperations:
         """Restores the targets from before the hold"""
         return await self._call("POST", "/v1/application/resume", {})
 
-    async def demand(self, profiles: dict[str, dict[str, Any]]) -> Wanted:
+    async def demand(self, profiles: dict[str, ProfileDemand]) -> Wanted:
         """Reports the demand, for autoscaling"""
         return await self._call("POST", "/v1/demand", {"profiles": profiles})
 

@@ -1,18 +1,21 @@
-//! The HTTP client for the API of a running driver.
+//! Requests to a driver, and their failures.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use boatswain_agent::trust::{self, TrustError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -22,15 +25,37 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer, in bytes: 100,000 executors take about 20 MB.
 const ANSWER: usize = 64 << 20;
 
+/// What a segment of a path need not encode.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
 /// The body of an answer while it is read.
-pub type Body = UnsyncBoxBody<Bytes, String>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, String>;
+
+/// What proves to the driver who calls (`api.token_file`, `api.service_accounts`).
+#[derive(Clone)]
+pub enum Token {
+    Text(String),
+    /// A file whose first line that is neither empty nor a comment begins with the token. It is read for each request.
+    File(PathBuf),
+}
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum ClientError {
+    /// The file with the token cannot be read, or has none.
+    #[error("the token's file {path} cannot be read", path = .path.display())]
+    Token {
+        path: PathBuf,
+        #[source]
+        why: io::Error,
+    },
     /// The driver cannot be reached.
     #[error(
-        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address, with https:// if it has [tls]"
+        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that this is its address, with https:// if it has [tls]"
     )]
     Unreachable { server: Uri, why: String },
     /// The server does not prove that it is the driver.
@@ -41,6 +66,7 @@ pub enum AskError {
     /// The driver refused the request.
     #[error("{message}{}", hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default())]
     Refused {
+        status: StatusCode,
         message: String,
         /// How to fix it.
         hint: Option<String>,
@@ -50,19 +76,21 @@ pub enum AskError {
     Foreign { server: Uri, why: String },
 }
 
-/// A connection to a driver, with its token.
+/// A driver's API. Connections are opened when they are needed, and kept.
 pub struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: Uri,
-    token: String,
+    token: Token,
     ca_file: Option<PathBuf>,
 }
 
 impl Client {
+    /// `ca_file`: the CA that the driver's certificate has to lead to, in PEM; without it, this machine's CAs.
+    ///
     /// # Errors
     ///
     /// The CA cannot be read.
-    pub fn new(server: Uri, token: String, ca_file: Option<PathBuf>) -> Result<Self, TrustError> {
+    pub fn new(server: Uri, token: Token, ca_file: Option<PathBuf>) -> Result<Self, TrustError> {
         let tls = match server.scheme_str() {
             Some("https") => trust::client_config(ca_file.as_deref())?,
             _ => trust::no_trust()?,
@@ -83,24 +111,17 @@ impl Client {
         })
     }
 
-    pub async fn get(&self, path: &str) -> Result<Value, AskError> {
-        self.ask(Method::GET, path, None).await
-    }
-
-    pub async fn put(&self, path: &str, body: &Value) -> Result<Value, AskError> {
-        self.ask(Method::PUT, path, Some(body)).await
-    }
-
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, AskError> {
-        self.ask(Method::POST, path, Some(body)).await
-    }
-
-    async fn ask(
+    /// Makes a request of any kind, and reads its answer.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Value, AskError> {
+    ) -> Result<Value, ClientError> {
         self.soon(async {
             let response = self.send(method, path, body, None).await?;
             self.read(response).await
@@ -108,9 +129,21 @@ impl Client {
         .await
     }
 
+    /// The same with an answer of a known type.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<T, ClientError> {
+        let answer = self.call(method, path, body.as_ref()).await?;
+        serde_json::from_value(answer).map_err(|error| self.foreign(error))
+    }
+
     /// Opens a stream of events, resumed after the event with the id `last`.
-    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Body, AskError> {
-        let response = self.soon(self.send(Method::GET, path, None, last)).await?;
+    pub(crate) async fn stream(&self, last: Option<&str>) -> Result<Body, ClientError> {
+        let stream = self.send(Method::GET, "/v1/events", None, last);
+        let response = self.soon(stream).await?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -122,8 +155,8 @@ impl Client {
 
     async fn soon<T>(
         &self,
-        answer: impl Future<Output = Result<T, AskError>>,
-    ) -> Result<T, AskError> {
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
         let answer = timeout(PATIENCE, answer).await;
         answer.unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
     }
@@ -134,12 +167,13 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         last: Option<&str>,
-    ) -> Result<Response<Body>, AskError> {
+    ) -> Result<Response<Body>, ClientError> {
         let uri = format!("{}{path}", self.server.to_string().trim_end_matches('/'));
+        let token = self.token().await?;
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
-            .header(AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(AUTHORIZATION, format!("Bearer {token}"))
             .header(ACCEPT, "application/json, text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
@@ -155,7 +189,7 @@ impl Client {
         let response =
             sent.map_err(
                 |error| match trust::refusal(&error, self.ca_file.as_deref()) {
-                    Some(why) => AskError::Untrusted {
+                    Some(why) => ClientError::Untrusted {
                         server: self.server.clone(),
                         why: Box::new(why),
                     },
@@ -165,7 +199,7 @@ impl Client {
         Ok(response.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
     }
 
-    async fn read(&self, response: Response<Body>) -> Result<Value, AskError> {
+    async fn read(&self, response: Response<Body>) -> Result<Value, ClientError> {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER).collect().await;
         let body = body.map_err(|error| self.foreign(error))?.to_bytes();
@@ -175,7 +209,8 @@ impl Client {
             Ok(value) if value["message"].is_string() => {
                 let text = |field: &str| value[field].as_str().map(str::to_owned);
                 let message = text("message").unwrap_or_default();
-                Err(AskError::Refused {
+                Err(ClientError::Refused {
+                    status,
                     message: match text("field") {
                         Some(field) => format!("{field}: {message}"),
                         None => message,
@@ -187,19 +222,46 @@ impl Client {
         }
     }
 
-    fn unreachable(&self, why: impl ToString) -> AskError {
-        AskError::Unreachable {
+    async fn token(&self) -> Result<String, ClientError> {
+        let path = match &self.token {
+            Token::Text(token) => return Ok(token.clone()),
+            Token::File(path) => path,
+        };
+        let text = tokio::fs::read_to_string(path).await;
+        let token = text.and_then(|text| {
+            let words = text
+                .lines()
+                .filter_map(|line| line.split_whitespace().next());
+            let token = words
+                .filter(|word| !word.starts_with('#'))
+                .map(str::to_owned)
+                .next();
+            token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it has no token"))
+        });
+        token.map_err(|why| ClientError::Token {
+            path: path.clone(),
+            why,
+        })
+    }
+
+    fn unreachable(&self, why: impl ToString) -> ClientError {
+        ClientError::Unreachable {
             server: self.server.clone(),
             why: why.to_string(),
         }
     }
 
-    fn foreign(&self, why: impl ToString) -> AskError {
-        AskError::Foreign {
+    fn foreign(&self, why: impl ToString) -> ClientError {
+        ClientError::Foreign {
             server: self.server.clone(),
             why: why.to_string(),
         }
     }
+}
+
+/// A value as one segment of a path.
+pub(crate) fn segment(value: impl ToString) -> String {
+    utf8_percent_encode(&value.to_string(), UNRESERVED).to_string()
 }
 
 /// The message of the root cause, which is the most specific.

@@ -1,0 +1,505 @@
+//! The requests of the HTTP API, and the types of their bodies and answers.
+//!
+//! Made from the driver's OpenAPI document. Do not edit: see CONTRIBUTING.md.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::client::{Client, ClientError, segment};
+
+/// Everyone who was named, in one of four places.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CommandOutcome {
+    /// They were going already; one that was given time is hurried by a kill.
+    pub already_leaving: Vec<Id>,
+    /// They have something to do and were spared.
+    pub busy: Vec<Id>,
+    /// They go because of it.
+    pub leaving: Vec<Id>,
+    pub targets: TargetMap,
+    /// There are none, or not any more.
+    pub unknown: Vec<Id>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decommission {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Who,
+    pub executors: Vec<Id>,
+    /// Whether others take their place; their targets fall otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<bool>,
+    /// How long they may take, as 30s or 1h 30m; backend.decommission_timeout otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
+}
+
+/// That the driver has reason to doubt itself, and gives nobody up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Degraded {
+    pub for_seconds: u64,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    /// What the driver exits with, where nothing goes wrong.
+    pub exit_code: u64,
+}
+
+/// Something that happened. What more it has follows from its name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    pub event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Id>,
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    pub time: String,
+    /// The other keys.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What the cluster knows of the executor's pod; null without api.evidence, or without a pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Its last lines.
+    pub log: Vec<String>,
+    /// Whether the log is that of the container's run before the present one.
+    pub log_of_previous_run: bool,
+    /// What could not be read, and why.
+    pub missing: Vec<String>,
+    pub pod: String,
+    pub warnings: Vec<Warning>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Executor {
+    /// For how long this driver has known of it.
+    pub age_seconds: u64,
+    pub executor: Id,
+    /// Which start of the driver asked for it.
+    pub incarnation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    pub profile: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    pub state: String,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExecutorHistory {
+    pub events: Vec<Event>,
+    pub evidence: Option<Evidence>,
+    pub executor: Id,
+    pub left_out_after_the_first: u64,
+    pub now: Option<Executor>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Executors {
+    pub executors: Vec<Executor>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    pub held: Holding,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Who,
+}
+
+/// That the executors are held, and what is wanted again when they are not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Who asked for it; missing where the application was silent for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    pub targets: TargetMap,
+}
+
+/// An executor's id.
+pub type Id = u64;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kill {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Who,
+    pub executors: Vec<Id>,
+    /// Whether those that have something to do are killed as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+    /// Whether others take their place; their targets fall otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    pub executor: Id,
+    pub profile: String,
+    pub reason: Reason,
+    pub time: String,
+    pub why: String,
+}
+
+/// A profile by the keys of [profiles.NAME] in the configuration. It is kept in the application
+/// record, a ConfigMap: no place for secrets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NewProfile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executors: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// The other keys.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// That no more are asked for, though they are wanted, or one at a time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pause {
+    /// When one is tried again; missing while one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_in_seconds: Option<u64>,
+    pub cause: PauseCause,
+    pub for_seconds: u64,
+    /// A refusal is in the API server's words.
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PauseCause {
+    #[serde(rename = "crash-loop")]
+    CrashLoop,
+    #[serde(rename = "gang-missed")]
+    GangMissed,
+    #[serde(rename = "quota-exceeded")]
+    QuotaExceeded,
+    #[serde(rename = "template-refused")]
+    TemplateRefused,
+    #[serde(rename = "right-missing")]
+    RightMissing,
+    #[serde(rename = "credentials-refused")]
+    CredentialsRefused,
+    #[serde(rename = "namespace-unusable")]
+    NamespaceUnusable,
+    /// One that this client does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// How many are on their way out; they do not count.
+    pub leaving: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
+    /// How many have a pod that does not run yet.
+    pub pending: u64,
+    /// How many have an account with the driver.
+    pub registered: u64,
+    /// How many were asked for and have no pod yet.
+    pub requested: u64,
+    pub running: u64,
+    /// How many are wanted.
+    pub target: u64,
+    /// How many were asked for without an answer.
+    pub unanswered: u64,
+    /// Of how many it cannot be told at the moment whether they run.
+    pub uncertain: u64,
+    pub waiting_for: Vec<Waiting>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfileDemand {
+    /// Work that waits for a slot.
+    pub pending: u64,
+    /// Work that has one.
+    pub running: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Reason {
+    Exited,
+    OomKilled,
+    StartFailed,
+    Rejected,
+    Evicted,
+    Preempted,
+    Disrupted,
+    NodeLost,
+    Deleted,
+    Mislabelled,
+    Killed,
+    Decommissioned,
+    ScaledDown,
+    HeartbeatTimeout,
+    Disconnected,
+    Unreachable,
+    Abandoned,
+    RegistrationTimeout,
+    PendingTimeout,
+    TemplateRefused,
+    NotCreated,
+    Missing,
+    Lost,
+    Stuck,
+    /// One that this client does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// What an executor that has registered says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Where the application reaches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<BTreeMap<String, String>>,
+    /// How many of its slots have work; null if it has not said.
+    pub busy_slots: Option<u64>,
+    pub heard_seconds_ago: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_url: Option<String>,
+    /// Its own figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<BTreeMap<String, f64>>,
+    /// Its number.
+    pub session: u64,
+    /// How many pieces of work it does at a time.
+    pub slots: u64,
+    pub state: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Whether the driver has taken over, and knows what is there.
+    pub adopted: bool,
+    /// The application's id.
+    pub app: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Degraded>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Holding>,
+    /// Which start of the driver this is.
+    pub incarnation: u64,
+    /// The executors that ended last, the newest first.
+    pub losses: Vec<Loss>,
+    pub profiles: BTreeMap<String, Profile>,
+    /// Whether the application may begin.
+    pub ready: bool,
+    pub time: String,
+}
+
+/// How many executors of each profile are wanted.
+pub type TargetMap = BTreeMap<String, u64>;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Targets {
+    pub targets: TargetMap,
+}
+
+/// How many executors wait for the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub executors: u64,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub wanted: TargetMap,
+}
+
+/// A Kubernetes Event of type Warning about the pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    pub count: u64,
+    pub message: String,
+    pub reason: String,
+    /// When it was observed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
+/// Who asks, for people: it is in logs, events and loss reasons.
+pub type Who = Option<String>;
+
+impl Client {
+    /// Ends the application; the driver exits with its code
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn end(&self, body: &End) -> Result<Ending, ClientError> {
+        let path = "/v1/application/end";
+        self.ask(Method::POST, path, Some(json!(body))).await
+    }
+
+    /// Ends this driver and leaves the executors to its successor
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn hand_over(&self) -> Result<Ending, ClientError> {
+        let path = "/v1/application/hand-over";
+        self.ask(Method::POST, path, Some(json!({}))).await
+    }
+
+    /// Decommissions all executors, and keeps the targets for a later resume
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn hold(&self, body: &Hold) -> Result<Held, ClientError> {
+        let path = "/v1/application/hold";
+        self.ask(Method::POST, path, Some(json!(body))).await
+    }
+
+    /// Restores the targets from before the hold
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn resume(&self) -> Result<Targets, ClientError> {
+        let path = "/v1/application/resume";
+        self.ask(Method::POST, path, Some(json!({}))).await
+    }
+
+    /// Reports the demand, for autoscaling
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn demand(
+        &self,
+        profiles: &BTreeMap<String, ProfileDemand>,
+    ) -> Result<Wanted, ClientError> {
+        let path = "/v1/demand";
+        self.ask(Method::POST, path, Some(json!({"profiles": profiles}))).await
+    }
+
+    /// The executors that live
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn executors(&self) -> Result<Executors, ClientError> {
+        let path = "/v1/executors";
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// Decommissions executors: they finish their work and exit
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn decommission(&self, body: &Decommission) -> Result<CommandOutcome, ClientError> {
+        let path = "/v1/executors/decommission";
+        self.ask(Method::POST, path, Some(json!(body))).await
+    }
+
+    /// Kills executors
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn kill(&self, body: &Kill) -> Result<CommandOutcome, ClientError> {
+        let path = "/v1/executors/kill";
+        self.ask(Method::POST, path, Some(json!(body))).await
+    }
+
+    /// The history of a live executor, or of one of the last 1,000 that ended
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn executor(&self, id: Id) -> Result<ExecutorHistory, ClientError> {
+        let path = format!("/v1/executors/{id}", id = segment(id));
+        self.ask(Method::GET, &path, None).await
+    }
+
+    /// Adds a profile; an existing one cannot be changed
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn put_profile(
+        &self,
+        profile: &str,
+        body: &NewProfile,
+    ) -> Result<Targets, ClientError> {
+        let path = format!("/v1/profiles/{profile}", profile = segment(profile));
+        self.ask(Method::PUT, &path, Some(json!(body))).await
+    }
+
+    /// The driver's state: targets, executors by state, what they wait for, the last losses
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        let path = "/v1/status";
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// How many executors are wanted
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn targets(&self) -> Result<Targets, ClientError> {
+        let path = "/v1/targets";
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// Sets the targets of all named profiles, or of none if one is invalid
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn put_targets(&self, targets: &TargetMap) -> Result<Targets, ClientError> {
+        let path = "/v1/targets";
+        self.ask(Method::PUT, path, Some(json!({"targets": targets}))).await
+    }
+
+    /// Sets the target of one profile
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn put_target(&self, profile: &str, executors: u64) -> Result<Targets, ClientError> {
+        let path = format!("/v1/targets/{profile}", profile = segment(profile));
+        self.ask(Method::PUT, &path, Some(json!({"executors": executors}))).await
+    }
+}
