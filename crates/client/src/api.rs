@@ -84,7 +84,7 @@ pub struct Evidence {
     /// What could not be read, and why.
     pub missing: Vec<String>,
     pub pod: String,
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<PodWarning>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -216,6 +216,17 @@ pub enum PauseCause {
     Unknown,
 }
 
+/// A Kubernetes Event of type Warning about the pod.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodWarning {
+    pub count: u64,
+    pub message: String,
+    pub reason: String,
+    /// When it was observed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// How many are on their way out; they do not count.
@@ -339,17 +350,6 @@ pub struct Waiting {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
     pub wanted: TargetMap,
-}
-
-/// A Kubernetes Event of type Warning about the pod.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Warning {
-    pub count: u64,
-    pub message: String,
-    pub reason: String,
-    /// When it was observed last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
 }
 
 /// Who asks, for people: it is in logs, events and loss reasons.

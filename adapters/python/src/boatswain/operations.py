@@ -89,7 +89,7 @@ class Evidence(TypedDict):
     # What could not be read, and why.
     missing: list[str]
     pod: str
-    warnings: list[Warning]
+    warnings: list[PodWarning]
 
 
 class Executor(TypedDict):
@@ -167,6 +167,15 @@ class Pause(TypedDict):
     for_seconds: int
     # A refusal is in the API server's words.
     why: str
+
+
+# A Kubernetes Event of type Warning about the pod.
+class PodWarning(TypedDict):
+    count: int
+    message: str
+    reason: str
+    # When it was observed last.
+    time: NotRequired[str]
 
 
 class Problem(TypedDict):
@@ -258,15 +267,6 @@ class Waiting(TypedDict):
 
 class Wanted(TypedDict):
     wanted: TargetMap
-
-
-# A Kubernetes Event of type Warning about the pod.
-class Warning(TypedDict):
-    count: int
-    message: str
-    reason: str
-    # When it was observed last.
-    time: NotRequired[str]
 
 
 def segment(value: Any) -> str:
