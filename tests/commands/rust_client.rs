@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::world::driver;
 
-// spec: O-41
+// spec: O-42
 #[actix::test]
 async fn the_rust_client_has_what_the_openapi_document_has() {
     let (_world, driver) = driver(&[]).await;
