@@ -139,7 +139,8 @@ pub(super) fn workload(
 }
 
 /// What a Job does about an exit code (spec O-10): codes of a mistake that a restart repeats fail the Job, an end that
-/// hands over does not count, and the application's own codes are its result. The first rule that matches decides.
+/// hands over does not count, what may heal counts (128: the node could not start the container), and the application's
+/// own codes are its result. The first rule that matches decides.
 fn failure_rules() -> Value {
     let codes = |action: &str, operator: &str, values: &[i32]| {
         json!({
@@ -151,7 +152,7 @@ fn failure_rules() -> Value {
         codes("FailJob", "In", &[11, 12, 64, 77, 78]),
         codes("Ignore", "In", &[75]),
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        codes("Count", "In", &[69, 70, 130, 134, 137, 139, 143]),
+        codes("Count", "In", &[69, 70, 128, 130, 134, 137, 139, 143]),
         codes("FailJob", "NotIn", &[0]),
     ])
 }
