@@ -69,7 +69,13 @@ fn dependencies_here(manifest: &Path) -> BTreeSet<String> {
     let dependencies = kinds.flat_map(|(_, dependencies)| dependencies.as_table().unwrap());
     let here = dependencies.filter(|(name, of)| {
         of.get("path").is_some()
-            || ["boatswain", "boatswain-agent", "boatswain-client", "devcluster"].contains(&name.as_str())
+            || [
+                "boatswain",
+                "boatswain-agent",
+                "boatswain-client",
+                "devcluster",
+            ]
+            .contains(&name.as_str())
     });
     here.map(|(name, _)| name.clone()).collect()
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
+use serde_json::Value;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-
 use tokio::time::sleep;
 
 use super::query::Query;
@@ -68,6 +68,13 @@ impl Log {
                 )));
             }
         };
+        if query.flag("previous") != Some(true)
+            && let Some(why) = waits_for(pod.value(), container)
+        {
+            return Err(ApiError::bad_request(format!(
+                "container \"{container}\" in pod \"{name}\" is waiting to start: {why}"
+            )));
+        }
         let logs = logs.ok_or_else(|| {
             ApiError::bad_request(format!(
                 "container \"{container}\" in pod \"{name}\" runs nowhere that keeps logs"
@@ -144,6 +151,23 @@ impl Log {
     }
 }
 
+/// What a container that has never run waits for, in the kubelet's words.
+fn waits_for<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
+    let status = ["containerStatuses", "initContainerStatuses"]
+        .iter()
+        .flat_map(|kind| list(pod, &["status", kind]))
+        .find(|status| text(status, &["name"]) == container)?;
+    if status["lastState"].get("terminated").is_some() {
+        return None;
+    }
+    let waiting = status["state"].get("waiting")?;
+    Some(match text(waiting, &["reason"]) {
+        "ErrImagePull" => "image can't be pulled",
+        "ImagePullBackOff" => "trying and failing to pull image",
+        reason => reason,
+    })
+}
+
 impl Follow {
     fn is_over(&self) -> bool {
         let now = self.published.borrow();
@@ -192,7 +216,36 @@ async fn seek_lines(file: &mut File, lines: u64) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::io::Write as _;
+
+    #[test]
+    fn a_container_that_waits_to_start_has_no_log_unless_it_has_run() {
+        let pod = |state: Value, last: Value| {
+            let status = json!({"name": "c", "state": state, "lastState": last});
+            json!({"status": {"containerStatuses": [status]}})
+        };
+        let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+        for (reason, said) in [
+            ("ContainerCreating", "ContainerCreating"),
+            ("ErrImagePull", "image can't be pulled"),
+            ("ImagePullBackOff", "trying and failing to pull image"),
+        ] {
+            let pod = pod(waiting(reason), json!({}));
+            assert_eq!(waits_for(&pod, "c"), Some(said));
+            assert_eq!(waits_for(&pod, "other"), None);
+        }
+        let again = pod(
+            waiting("CrashLoopBackOff"),
+            json!({"terminated": {"exitCode": 1}}),
+        );
+        assert_eq!(waits_for(&again, "c"), None);
+        assert_eq!(
+            waits_for(&pod(json!({"running": {}}), json!({})), "c"),
+            None
+        );
+        assert_eq!(waits_for(&json!({}), "c"), None);
+    }
 
     #[tokio::test]
     async fn the_tail_starts_at_the_requested_line() {
