@@ -58,6 +58,10 @@ fn claim(rng: &mut StdRng, name: &str) -> Claim {
             true => ClaimOwner::Application,
             false => ClaimOwner::Executor,
         },
+        volume_attributes_class: None,
+        data_source: None,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     }
 }
 
