@@ -99,7 +99,7 @@ impl World {
     }
 
     async fn begin_outage(&mut self, silent: bool) {
-        self.outage_began = Some(Instant::now());
+        self.network.shared().called_in_outage.clear();
         if silent {
             self.network.shared().outage = Some(Outage::Silent);
             self.network.shared().silence_watches();

@@ -347,7 +347,7 @@ impl Service<Request<kube::client::Body>> for Network {
                 (None, outcome) => outcome,
             };
             if shared.outage.is_some() {
-                shared.called_in_outage.insert(self.driver, Instant::now());
+                (shared.called_in_outage.entry(self.driver)).or_insert_with(Instant::now);
             }
             let injected = match outcome {
                 RequestOutcome::Answered { fault, .. } => Some(fault),

@@ -17,7 +17,7 @@ const MAX_DELAY: Duration = Duration::from_secs(3);
 /// A driver informs its callers of the ends of two outages after at least this long (spec W-8).
 const REPORT_GAP: Duration = Duration::from_secs(15);
 
-/// An outage that is shorter may end before the driver's first probe. Then it is none (spec W-8).
+/// An outage may end before the probe that follows the driver's first failed call. Then it is none (spec W-8).
 const UNNOTICED: Duration = Duration::from_millis(1_500);
 
 /// The check of an outage that has ended.
@@ -36,12 +36,10 @@ impl World {
             return;
         }
         let recent = before.is_some_and(|before| now - before < REPORT_GAP);
-        let began = self.outage_began.take();
-        let short = began.is_none_or(|began| now - began < UNNOTICED);
         // During a silent outage calls fail only after their timeouts.
         let noticed = outage == Some(Outage::Refusing);
         let faultless = self.network.shared().is_faultless();
-        if recent || short || !noticed || !faultless || !self.script.config.watch.enabled {
+        if recent || !noticed || !faultless || !self.script.config.watch.enabled {
             return;
         }
         let alone = self
@@ -56,10 +54,10 @@ impl World {
             .filter(|driver| alone && self.checks.last_ledger(*driver).is_some())
             .filter(|driver| self.network.shared().has_working_watch(*driver))
             .filter(|driver| !self.is_paused(*driver))
-            // A driver that makes no call notices nothing: the watch that ends may wait for its backoff.
+            // Until it makes a call, it notices nothing: the watch that ends may wait for its backoff.
             .filter(|driver| {
                 let called = self.network.shared().called_in_outage.get(driver).copied();
-                called >= began
+                called.is_some_and(|first| now - first >= UNNOTICED)
             })
             .map(|driver| OutageCheck { ended: now, driver });
     }

@@ -69,7 +69,6 @@ pub struct World {
     pub unrepaired_record: Option<UnusableRecord>,
     /// When the server or the network last had a fault.
     pub last_fault: Option<Instant>,
-    pub outage_began: Option<Instant>,
     /// When the last outage of the server ended.
     pub outage_ended: Option<Instant>,
     /// The check of the watch after it, until it is due.
@@ -153,7 +152,6 @@ impl World {
             pending_undos: Vec::new(),
             unrepaired_record: None,
             last_fault: None,
-            outage_began: None,
             outage_ended: None,
             outage_check: None,
             resumes: Vec::new(),

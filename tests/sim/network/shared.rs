@@ -44,7 +44,7 @@ pub struct Shared {
     pub completed_writes: Vec<CompletedWrite>,
     /// When each driver last opened a watch on the executors' pods, and the number of that watch.
     pub watch_opened: BTreeMap<usize, (Instant, u64)>,
-    /// When each driver last made a call during an outage.
+    /// When each driver made its first call during the present outage, or the last one.
     pub called_in_outage: BTreeMap<usize, Instant>,
     /// A driver is killed after this many more requests were carried out.
     pub kill_countdown: Option<u32>,
