@@ -7,8 +7,22 @@ use super::{Action, Scaling};
 use crate::actors::set_scaler::sizing::{Going, Size, has_made};
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, Why};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{Entry, ExecutorId, Pod, ProfileName, Tick};
+
+/// Whether a profile without a set has executors: the set was deleted without its pods. A new one takes over the pods, or
+/// the ReplicaSet that makes others, even if none is wanted.
+fn has_executors(profile: &ProfileName, latest: &Snapshot) -> bool {
+    let counts = latest.counts(profile);
+    counts.live() + counts.leaving > 0 || has_new_pods(profile, latest)
+}
+
+/// Whether it has pods without an id. At the end, when none gets one, a ReplicaSet whose Deployment is gone goes on to
+/// make such pods.
+fn has_new_pods(profile: &ProfileName, latest: &Snapshot) -> bool {
+    let is_of = |pod: &UnassignedPod| pod.profile.as_ref() == Some(profile) && !pod.terminating;
+    latest.unassigned.values().any(is_of)
+}
 
 impl Scaling {
     pub(super) fn look_after_sets(
@@ -94,9 +108,13 @@ impl Scaling {
         let Size { replicas, victims } = size;
         let Some(seen) = seen else {
             let known = profile.filter(|profile| self.hashes.contains_key(profile));
-            let wanted = replicas > 0 && !self.ending;
+            let needed = |profile: &ProfileName| match self.ending {
+                true => has_new_pods(profile, latest),
+                false => replicas > 0 || has_executors(profile, latest),
+            };
+            let replicas = if self.ending { 0 } else { replicas };
             return known
-                .filter(|_| wanted)
+                .filter(needed)
                 .map(|profile| Action::Create(profile, replicas));
         };
         if seen.deleting {

@@ -178,6 +178,42 @@ fn changes_of_a_set_by_others_are_corrected() {
 
 // spec: A-80
 #[test]
+fn a_set_that_was_deleted_without_its_pods_is_created_again_even_if_none_is_wanted() {
+    let mut world = World::running(SetKind::Deployment, 3);
+    world.target(0);
+    world.decide();
+    world.scenario.pass(30_000);
+    assert_eq!(world.decide(), [Action::Look]);
+    let now = world.scenario.now().tick;
+    world.scaling.looked(Some(Vec::new()), now);
+    assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
+
+    let mut none = World::new(SetKind::Deployment, 0);
+    none.decide();
+    let now = none.scenario.now().tick;
+    none.scaling.looked(Some(Vec::new()), now);
+    assert_eq!(none.decide(), [], "it has no executors");
+}
+
+// spec: A-80, O-11
+#[test]
+fn a_replica_set_that_goes_on_making_pods_at_the_end_gets_its_deployment_again() {
+    let mut world = World::running(SetKind::Deployment, 3);
+    world.scaling.end();
+    assert_eq!(world.decide(), [Action::Look]);
+    let now = world.scenario.now().tick;
+    world.scaling.looked(Some(Vec::new()), now);
+    assert_eq!(world.decide(), [], "its executors are deleted one by one");
+    world.pod(4, |pod| {
+        pod.identity = PodIdentity::UnassignedPod {
+            profile: Some("default".into()),
+        };
+    });
+    assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
+}
+
+// spec: A-80
+#[test]
 fn a_failed_call_is_repeated_after_a_pause_and_a_list() {
     let mut world = World::running(SetKind::StatefulSet, 3);
     world.target(4);
