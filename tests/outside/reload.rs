@@ -1,6 +1,7 @@
 //! Tests a driver that reads its configuration again on SIGHUP.
 
 use std::fs;
+use std::process::Command;
 
 use rustix::process::Signal;
 
@@ -27,8 +28,21 @@ fn write_with(cluster: &Cluster, level: &str, executors: u32, rest: &str) {
     fs::write(cluster.directory.path().join("reload.toml"), text).unwrap();
 }
 
+/// The program with the default action for SIGHUP: tests that run under nohup ignore it, and so would the driver.
+fn heeding_hangups() -> Command {
+    let program = boatswain();
+    let mut command = Command::new("env");
+    for (name, _) in program.get_envs().filter(|(_, value)| value.is_none()) {
+        command.env_remove(name);
+    }
+    command
+        .arg("--default-signal=HUP")
+        .arg(program.get_program());
+    command
+}
+
 fn start(cluster: &Cluster, log: &str) -> Driver {
-    let mut command = boatswain();
+    let mut command = heeding_hangups();
     command
         .arg("run")
         .arg("--config")
@@ -110,7 +124,7 @@ fn a_driver_that_starts_or_ignores_sighup_changes_nothing() {
         return;
     };
     write(&cluster, 1, "");
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command
         .arg("-c")
         .arg("trap '' HUP; exec \"$0\" \"$@\"")
@@ -130,7 +144,7 @@ fn a_driver_that_starts_or_ignores_sighup_changes_nothing() {
     assert_eq!(ignoring.log().count(READ), 0);
 
     cluster.freeze();
-    let mut command = boatswain();
+    let mut command = heeding_hangups();
     command
         .arg("run")
         .arg("--config")
