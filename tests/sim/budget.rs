@@ -307,6 +307,7 @@ impl World {
         if record_says_ended {
             // The next application gives its executors the same ids.
             self.checks.reported.clear();
+            self.checks.recorded_ends.clear();
         }
         let budget = &mut self.checks.budget;
         // An older record still contains the failures from before it was written.

@@ -26,7 +26,11 @@ pub fn reason_fits(
 ) -> bool {
     let class = ending.reason.class;
     let own = faults.iter().any(|fault| match fault.how {
-        PodFault::Exit(code) if code == i32::from(NO_DRIVER) => class == LossClass::Abandoned,
+        PodFault::Exit(code) if code == i32::from(NO_DRIVER) => {
+            // A container that was started again, which no version has to show, may have ended by itself since.
+            let may_end_again = fault.version.is_none();
+            class == LossClass::Abandoned || may_end_again && class == LossClass::Exited
+        }
         PodFault::Exit(_) => class == LossClass::Exited,
         PodFault::OutOfMemory => class == LossClass::OomKilled,
         PodFault::Evicted => class == LossClass::Evicted,
