@@ -11,14 +11,17 @@ impl PendingActions {
     /// Asks for the pods that earlier drivers kept. A server that is restored from a backup may have pods again that
     /// were deleted: then an epoch begins, or the record is another one.
     pub(super) fn list_kept(&mut self, latest: &Snapshot, now: Tick) {
-        let (epoch, record) = (latest.epoch, latest.record.as_ref());
-        let (listed_in, listed_with) = &mut self.kept_listed;
-        let is_other = record.is_some_and(|uid| listed_with.as_ref().is_some_and(|old| old != uid));
-        if record.is_some() {
-            *listed_with = record.cloned();
+        if self.settings.keep.which == Which::None {
+            return;
         }
-        let is_due = listed_in.replace(epoch) != Some(epoch) || is_other;
-        if is_due && self.settings.keep.which != Which::None {
+        let (listed_in, listed_with) = &mut self.kept_listed;
+        let mut is_due = listed_in.replace(latest.epoch) != Some(latest.epoch);
+        // Without a record it is unknown whether it is another one.
+        if let Some(record) = &latest.record {
+            let before = listed_with.replace(record.clone());
+            is_due |= before.is_some_and(|before| before != *record);
+        }
+        if is_due {
             self.queue
                 .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
         }

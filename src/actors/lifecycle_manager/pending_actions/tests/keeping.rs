@@ -98,6 +98,15 @@ fn kept_pods_are_asked_for_again_when_the_application_record_is_another_one() {
     assert_eq!(seen(&mut manager, "restored"), [Call::ListKept]);
 }
 
+// spec: C-6, O-77
+#[test]
+fn a_driver_that_begins_to_keep_pods_asks_for_those_of_earlier_drivers() {
+    let mut manager = Manager::with(settings(), Scenario::new(&[("default", 9)]));
+    assert_eq!(manager.rounds(), []);
+    manager.pending_actions.keep_by(keeping(Which::Failed, 9));
+    assert_eq!(manager.rounds(), [Call::ListKept]);
+}
+
 // spec: L-2, E-9
 #[test]
 fn a_kept_pod_is_labelled_once_and_never_read_again() {
