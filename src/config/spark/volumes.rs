@@ -13,8 +13,10 @@ const SECRETS: &str = "spark.kubernetes.executor.secrets.";
 const DRIVER_OWNS: &str = "spark.kubernetes.driver.ownPersistentVolumeClaim";
 /// Whether all pods of a node can mount a claim; in Spark only one pod can by default.
 const SHARED_BY_NODE: &str = "spark.kubernetes.legacy.useReadWriteOnceAccessMode";
-/// `OnDemand`: a new claim for each executor.
+const CLAIM: &str = "persistentVolumeClaim";
 const CLAIM_NAME: &str = "options.claimName";
+/// Instead of a claim's name: a new claim for each executor.
+const ON_DEMAND: &str = "OnDemand";
 
 /// The settings of one volume.
 type Parts<'s> = BTreeMap<&'s str, &'s str>;
@@ -29,24 +31,10 @@ pub(super) fn gather(
     refused: &mut Vec<String>,
 ) -> impl Iterator<Item = Gathered> {
     let (mut volumes, mut claims) = (Made::default(), Made::default());
-    for ((kind, name), (mut parts, mut from)) in by_volume(set, refused) {
-        let on_demand =
-            kind == "persistentVolumeClaim" && parts.get(CLAIM_NAME) == Some(&"OnDemand");
-        let (made, into) = match on_demand {
+    for ((kind, name), (parts, from)) in by_volume(set, refused) {
+        let (made, into) = match kind == CLAIM && is_on_demand(set, name) {
             true => (claim(name, &parts), &mut claims),
-            false => {
-                // Spark ignores them, too.
-                parts.retain(|part, _| described(part).is_none());
-                from.retain(|key| {
-                    let part = key.splitn(6, '.').nth(5).unwrap_or_default();
-                    let ignored = described(part).is_some();
-                    if ignored {
-                        refused.push(format!("{key}: only claims that are made are described"));
-                    }
-                    !ignored
-                });
-                (volume(kind, name, &parts), &mut volumes)
-            }
+            false => (volume(kind, name, &parts), &mut volumes),
         };
         match made {
             Ok(made) => {
@@ -85,6 +73,11 @@ fn by_volume<'s>(
         };
         let mut parts = rest.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next()) {
+            (Some(CLAIM), Some(name), Some(part))
+                if described(part).is_some() && !is_on_demand(set, name) =>
+            {
+                refused.push(format!("{key}: a claim that exists keeps its own"));
+            }
             (Some(kind), Some(name), Some(part)) => {
                 let (parts, from) = volumes.entry((kind, name)).or_default();
                 parts.insert(part, value);
@@ -96,6 +89,11 @@ fn by_volume<'s>(
         }
     }
     volumes
+}
+
+fn is_on_demand(set: &BTreeMap<&str, &str>, name: &str) -> bool {
+    let key = format!("{VOLUMES}{CLAIM}.{name}.{CLAIM_NAME}");
+    set.get(&*key) == Some(&ON_DEMAND)
 }
 
 fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
@@ -128,7 +126,7 @@ fn volume(kind: &str, name: &str, parts: &Parts<'_>) -> Result<Table, String> {
             ("options.path", "host_path"),
             ("options.type", "host_path_type"),
         ],
-        "persistentVolumeClaim" => &[(CLAIM_NAME, "claim")],
+        CLAIM => &[(CLAIM_NAME, "claim")],
         _ => {
             return Err(format!(
                 "there is no key for volumes of kind {kind}; a template can have them"
@@ -260,6 +258,21 @@ mod tests {
             assert!(value.contains(part), "{part} in {value}");
         }
         assert!(refused[0].contains("volumes of kind nfs"), "{refused:?}");
+    }
+
+    // spec: C-7, K-5
+    #[test]
+    fn labels_of_a_claim_that_exists_are_refused_and_the_volume_is_made() {
+        let key = |part: &str| format!("{VOLUMES}persistentVolumeClaim.data.{part}");
+        let (name, path, label) = (key(CLAIM_NAME), key("mount.path"), key("label.team"));
+        let set = BTreeMap::from([(&*name, "input"), (&*path, "/data"), (&*label, "etl")]);
+        let mut refused = Vec::new();
+        let made: Vec<Gathered> = gather(&set, &mut refused).collect();
+        assert_eq!((made.len(), made[0].key), (1, "volumes"));
+        assert_eq!(
+            refused,
+            [format!("{label}: a claim that exists keeps its own")]
+        );
     }
 
     // spec: C-7, K-10
