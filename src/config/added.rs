@@ -129,23 +129,22 @@ mod tests {
             templates: Arc::from([template.clone()]),
             ..kubernetes()
         };
-        let named = |more: Json| {
-            let mut described = json!({"executors": 1, "template": "shapes/base.yaml"});
-            if let (Some(described), Some(more)) = (described.as_object_mut(), more.as_object()) {
-                described.extend(more.clone());
-            }
+        let named = |path: &str, container: Option<&str>| {
+            let described =
+                json!({"executors": 1, "template": path, "template_container": container});
             place.profile("gpu", &described)
         };
-        for same in [json!({}), json!({"template_container": "engine"})] {
-            assert_eq!(named(same).unwrap().template.as_ref(), Some(&template));
+        for container in [None, Some("engine")] {
+            let profile = named("shapes/base.yaml", container).unwrap();
+            assert_eq!(profile.template.as_ref(), Some(&template));
         }
-        for other in [
-            json!({"template_container": "proxy"}),
-            json!({"template": "/etc/passwd"}),
-            json!({"template": "./shapes/base.yaml"}),
+        for (path, container) in [
+            ("shapes/base.yaml", Some("proxy")),
+            ("/etc/passwd", None),
+            ("./shapes/base.yaml", None),
         ] {
-            let mistakes = named(other.clone()).unwrap_err();
-            assert_eq!(mistakes[0].key, "template", "{other}");
+            let mistakes = named(path, container).unwrap_err();
+            assert_eq!(mistakes[0].key, "template", "{path} {container:?}");
         }
     }
 

@@ -10,14 +10,20 @@ use crate::world::driver;
 #[actix::test]
 async fn the_rust_client_has_what_the_openapi_document_has() {
     let (_world, driver) = driver(&[]).await;
-    let made = generate::api(&driver.document().await);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/client/src/api.rs");
-    if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
-        std::fs::write(&file, &made).unwrap();
+    let document = driver.document().await;
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/client/src");
+    for (file, made) in [
+        ("types.rs", generate::types(&document)),
+        ("requests.rs", generate::requests(&document)),
+    ] {
+        let file = src.join(file);
+        if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
+            std::fs::write(&file, &made).unwrap();
+        }
+        let there = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            there == made,
+            "write it anew: BOATSWAIN_WRITE_EXPECTED=1 cargo test --test commands rust_client"
+        );
     }
-    let there = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        there == made,
-        "write it anew: BOATSWAIN_WRITE_EXPECTED=1 cargo test --test commands rust_client"
-    );
 }

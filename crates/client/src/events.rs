@@ -8,8 +8,8 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use tokio::time::{sleep, timeout};
 
-use crate::api::Event;
 use crate::client::{Body, Client, ClientError};
+use crate::types::Event;
 
 /// The driver sends something at least every 15 s; after this time the connection is considered
 /// dead.

@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-#[rustfmt::skip]
-mod api;
 mod client;
 mod events;
+#[rustfmt::skip]
+mod requests;
+#[rustfmt::skip]
+mod types;
 
-pub use api::*;
 pub use boatswain_agent::trust::TrustError;
 pub use client::{Client, ClientError, Token};
 pub use events::{Events, Message};
+pub use types::*;

@@ -1,5 +1,7 @@
 //! Checks that pods can be built from every profile (spec K-1 to K-5).
 
+use std::collections::BTreeMap;
+
 use crate::config::names::is_own_label;
 use crate::config::notes::{Notes, join};
 use crate::config::{ClusterMode, Config, EmbeddedNode, Inject};
@@ -96,6 +98,8 @@ fn programs(config: &Config, notes: &mut Notes) {
     }
 }
 
+type Names = BTreeMap<String, String>;
+
 /// Users may not set the labels and annotations by which boatswain recognises its executors (spec
 /// K-2).
 fn own_names(config: &Config, notes: &mut Notes) {
@@ -103,28 +107,31 @@ fn own_names(config: &Config, notes: &mut Notes) {
     for (name, profile) in &config.profiles {
         let own_label = |key: &&str| is_own_label(key, scheme);
         let own_annotation = |key: &&str| key.starts_with("boatswain.dev/");
-        let path = |map: &str, key| join(&format!("profiles.{name}.{map}"), key);
-        for key in profile.labels.keys().map(String::as_str).filter(own_label) {
-            let found = "that label is boatswain's own";
-            notes.refuse(&path("labels", key), found, "choose another key");
-        }
-        let annotations = profile.annotations.keys().map(String::as_str);
-        for key in annotations.filter(own_annotation) {
-            let found = "that annotation is boatswain's own";
-            let fix = "give it another key; how dear an executor is, deletion_cost says";
-            notes.refuse(&path("annotations", key), found, fix);
-        }
+        let mut refuse = |path: &str, labels: &Names, annotations: &Names, fix: &str| {
+            for key in labels.keys().map(String::as_str).filter(own_label) {
+                let path = join(&format!("{path}.labels"), key);
+                notes.refuse(&path, "that label is boatswain's own", "choose another key");
+            }
+            for key in annotations
+                .keys()
+                .map(String::as_str)
+                .filter(own_annotation)
+            {
+                let path = join(&format!("{path}.annotations"), key);
+                notes.refuse(&path, "that annotation is boatswain's own", fix);
+            }
+        };
+        let path = format!("profiles.{name}");
+        let fix = "give it another key; how dear an executor is, deletion_cost says";
+        refuse(&path, &profile.labels, &profile.annotations, fix);
         for (at, claim) in profile.claims.iter().enumerate() {
-            let path = |map: &str, key| join(&format!("profiles.{name}.claims[{at}].{map}"), key);
-            for key in claim.labels.keys().map(String::as_str).filter(own_label) {
-                let found = "that label is boatswain's own";
-                notes.refuse(&path("labels", key), found, "choose another key");
-            }
-            let annotations = claim.annotations.keys().map(String::as_str);
-            for key in annotations.filter(own_annotation) {
-                let found = "that annotation is boatswain's own";
-                notes.refuse(&path("annotations", key), found, "choose another key");
-            }
+            let path = format!("{path}.claims[{at}]");
+            refuse(
+                &path,
+                &claim.labels,
+                &claim.annotations,
+                "choose another key",
+            );
         }
         let Some(template) = &profile.template else {
             continue;

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use super::Calls;
 use super::pods::{is_another, is_missing, kind_is};
 use super::transport::{
-    self, Call, JSON, JSON_PATCH, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage,
-    path,
+    self, Call, JSON, JSON_PATCH, MERGE_PATCH, OBJECT_LIMIT, Rejection, garbage, path,
 };
 use crate::kubernetes::labels::{SET_ROLE, TEMPLATE_HASH};
 use crate::kubernetes::refusal::Failure;
@@ -66,32 +65,17 @@ pub struct SetSeen {
 impl Calls {
     /// Lists the application's sets of a kind. Fails if any of them cannot be decoded.
     pub async fn list_sets(&self, kind: SetKind) -> Result<Vec<SetSeen>, Failure> {
-        #[derive(Deserialize)]
-        struct List {
-            items: Option<Vec<SetWire>>,
-        }
         let keys = self.reader().labels.keys();
         let app = self.reader().app_id.as_str();
         let selector = format!("{}={app},{}={SET_ROLE}", keys.app_id, keys.role);
-        let call = Call {
-            method: Method::GET,
-            path: self.sets_path(kind, &[]),
-            query: Query::default().with("labelSelector", &selector),
-            body: None,
-            limit: LIST_LIMIT,
-        };
-        let place = call.place();
-        let body = self.answer(&self.clients().reads, call).await;
-        let body = body.map_err(|rejection| rejection.failure)?;
-        let text = transport::text(&body);
-        let list = kind_is(&text, &format!("{kind}List"))
-            .and_then(|()| serde_json::from_str::<List>(&text).map_err(|error| error.to_string()));
-        let items = list
-            .map_err(|why| garbage(&place, &why))?
-            .items
-            .unwrap_or_default();
         let record = &self.reader().record;
-        Ok(items.into_iter().map(|set| set.read(record)).collect())
+        let read = |item: &str| {
+            let set: SetWire = serde_json::from_str(item).map_err(|error| error.to_string())?;
+            Ok(Some(set.read(record)))
+        };
+        let path = self.sets_path(kind, &[]);
+        self.list_all(&path, &format!("{kind}List"), &selector, read)
+            .await
     }
 
     /// Creates a set; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.

@@ -4,18 +4,29 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-const HEAD: &str = "\
-//! The requests of the HTTP API, and the types of their bodies and answers.
+const TYPES: &str = "\
+//! The types of the bodies and answers of the HTTP API.
+//!
+//! Made from the driver's OpenAPI document. Do not edit: see CONTRIBUTING.md.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+";
+
+const REQUESTS: &str = "\
+//! The requests of the HTTP API.
 //!
 //! Made from the driver's OpenAPI document. Do not edit: see CONTRIBUTING.md.
 
 use std::collections::BTreeMap;
 
 use http::Method;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::client::{Client, ClientError, segment};
+use crate::types::*;
 ";
 
 /// Their answers are no JSON, or the client reads them in a way of its own.
@@ -35,27 +46,33 @@ const NO_TYPES: [&str; 4] = ["Demand", "Nothing", "Problem", "Target"];
 
 const WIDTH: usize = 100;
 
-pub fn api(document: &Value) -> String {
-    let mut text = HEAD.to_owned();
-    let schemas = document["components"]["schemas"].as_object().unwrap();
-    for (name, schema) in schemas {
+/// The file `types.rs`.
+pub fn types(document: &Value) -> String {
+    let mut text = TYPES.to_owned();
+    for (name, schema) in schemas(document) {
         if !NO_TYPES.contains(&name.as_str()) {
             text.push('\n');
             text.push_str(&type_named(name, schema));
         }
     }
-    text.push_str("\nimpl Client {\n");
+    text
+}
+
+/// The file `requests.rs`.
+pub fn requests(document: &Value) -> String {
     let mut methods = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (verb, operation) in operations.as_object().unwrap() {
             if !LEFT_OUT.contains(&path.as_str()) {
-                methods.push(method(path, verb, operation, schemas));
+                methods.push(method(path, verb, operation, schemas(document)));
             }
         }
     }
-    text.push_str(&methods.join("\n"));
-    text.push_str("}\n");
-    text
+    format!("{REQUESTS}\nimpl Client {{\n{}}}\n", methods.join("\n"))
+}
+
+fn schemas(document: &Value) -> &Map<String, Value> {
+    document["components"]["schemas"].as_object().unwrap()
 }
 
 fn comment(described: &Value, indent: &str, text: &mut String) {
