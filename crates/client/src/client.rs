@@ -272,3 +272,25 @@ fn innermost(error: &dyn std::error::Error) -> String {
     }
     innermost.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-43
+    #[tokio::test]
+    async fn a_tokens_file_is_read_for_each_request_and_one_without_a_token_is_named() {
+        let path = std::env::temp_dir().join(format!("boatswain-client-{}", std::process::id()));
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let server = Uri::from_static("http://127.0.0.1:9");
+        let client = Client::new(server, Token::File(path.clone()), None).unwrap();
+        write("# people\n\nabc full\ndef read\n");
+        assert_eq!(client.token().await.unwrap(), "abc");
+        write("ghi\n");
+        assert_eq!(client.token().await.unwrap(), "ghi");
+        write("# nobody\n");
+        let error = client.call(Method::GET, "/v1/status", None).await;
+        assert!(matches!(error, Err(ClientError::Token { path: named, .. }) if named == path));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -59,19 +59,20 @@ impl EventRecorder {
             return;
         };
         self.busy = true;
-        let made = make(self.calls.clone(), call);
-        ctx.spawn(made.into_actor(self).map(|(), _, ctx| {
+        let recorded = record(self.calls.clone(), call);
+        ctx.spawn(recorded.into_actor(self).map(|(), _, ctx| {
             ctx.notify_later(Next, SPACING);
         }));
     }
 }
 
-async fn make(calls: Calls, call: Call) {
-    let made = match call {
+/// Makes the call. Its failure is only logged.
+async fn record(calls: Calls, call: Call) {
+    let answer = match call {
         Call::Create(event) => calls.create_event(&event).await,
         Call::Update(name, patch) => calls.patch_event(&name, &patch).await,
     };
-    if let Err(failure) = made {
+    if let Err(failure) = answer {
         let error = &failure.message;
         tracing::debug!(%error, "an event about the driver's pod could not be recorded");
     }
@@ -110,7 +111,7 @@ impl Handler<RecordRest> for EventRecorder {
         let rest: Vec<Call> = std::iter::from_fn(|| self.events.next(now)).collect();
         Box::pin(async move {
             for call in rest {
-                make(calls.clone(), call).await;
+                record(calls.clone(), call).await;
             }
         })
     }
