@@ -15,6 +15,9 @@ use crate::sets;
 /// Separates the random stream of [`draw`] from the others.
 const KEPT: u64 = 0x6b65_7074;
 
+/// How often a driver lists kept pods: a restored server may show some again that were deleted (spec O-77).
+const LISTED_EVERY: Duration = Duration::from_secs(300);
+
 /// Kept pods may still be deleted during the quiet period if they are kept for longer than this.
 const SHORT: Duration = Duration::from_secs(60);
 
@@ -41,10 +44,11 @@ pub fn draw(seed: u64, config: &mut Config) {
 pub fn extra_time(config: &Config) -> Duration {
     let span = config.lifecycle.keep_for;
     let retry = 2 * (config.cluster.request_timeout + LONGEST_BACKOFF);
+    let listed = LISTED_EVERY + retry;
     match config.lifecycle.keep {
         Keep::None => Duration::ZERO,
-        Keep::Failed | Keep::All if span <= SHORT => span + retry,
-        Keep::Failed | Keep::All => retry,
+        Keep::Failed | Keep::All if span <= SHORT => span + listed,
+        Keep::Failed | Keep::All => listed,
     }
 }
 

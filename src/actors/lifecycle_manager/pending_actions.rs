@@ -14,8 +14,7 @@ use crate::model::executor::How;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
-    Batch, Ending, Entry, Epoch, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State,
-    Tick,
+    Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
 };
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -63,8 +62,8 @@ pub struct PendingActions {
     begun: bool,
     queue: CallQueue,
     kept: KeptPods,
-    /// The epoch and the application record when kept pods were last asked for.
-    kept_listed: (Option<Epoch>, Option<PodUid>),
+    /// When kept pods were last asked for.
+    kept_listed: Option<Tick>,
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
@@ -88,7 +87,7 @@ impl PendingActions {
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             kept: KeptPods::new(settings.keep),
-            kept_listed: (None, None),
+            kept_listed: None,
             reporting: BTreeSet::new(),
             corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
@@ -120,7 +119,7 @@ impl PendingActions {
                 self.orphan(uid.clone(), latest, now);
             }
         }
-        self.list_kept(latest, now);
+        self.list_kept(now);
         let ended = as_they_ended(batch);
         for id in ids {
             self.executor(id, latest, ended.get(&id), now, &mut actions);

@@ -18,6 +18,7 @@ use crate::actors::pod_allocator::ids::Ids;
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, State, Why};
 use crate::model::failures::KeptFailures;
+use crate::model::news::Aim;
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{
@@ -72,7 +73,7 @@ pub enum Action {
         name: Arc<str>,
     },
     /// Mark these executors as leaving.
-    Retire(Vec<ExecutorId>, Why, How),
+    Retire(Vec<ExecutorId>, Aim, Why, How),
     /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
     /// Write these failures to the record (spec L-30).
@@ -291,7 +292,7 @@ impl Scaling {
             if told && mark.why != Why::ScaledDown {
                 let grace = Duration::from_secs(1);
                 let how = How::Kill { grace };
-                actions.push(Action::Retire(vec![id], mark.why.clone(), how));
+                actions.push(Action::Retire(vec![id], Aim::Stay, mark.why.clone(), how));
             }
             return;
         }

@@ -152,7 +152,7 @@ impl SetScaler {
             }
             Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
             Action::Cheapen { id, uid, name } => self.cheapen(id, &uid, name, ctx),
-            Action::Retire(ids, why, how) => self.retire(ids, why, how),
+            Action::Retire(ids, aim, why, how) => self.retire(ids, aim, why, how),
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
                 ctx.spawn(reserved.map(|answer, this, _| {
@@ -197,13 +197,9 @@ impl SetScaler {
         }));
     }
 
-    fn retire(&self, ids: Vec<ExecutorId>, why: Why, how: How) {
-        self.store.do_send(Tell(News::Retire {
-            ids,
-            aim: Aim::Stay,
-            why,
-            how,
-        }));
+    fn retire(&self, ids: Vec<ExecutorId>, aim: Aim, why: Why, how: How) {
+        self.store
+            .do_send(Tell(News::Retire { ids, aim, why, how }));
     }
 
     fn spent(&mut self, why: Arc<str>) {

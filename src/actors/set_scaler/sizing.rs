@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::actors::pod_allocator::victims;
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, Why};
+use crate::model::news::Aim;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 use super::decision::Action;
@@ -34,15 +35,21 @@ impl Victims {
         self.drained.is_empty() && self.deleted.is_empty()
     }
 
-    pub(super) fn retire(self) -> impl Iterator<Item = Action> {
+    /// A StatefulSet deletes its last pods, even if other executors end meanwhile (spec A-86). Of a Deployment no
+    /// more become leaving than still exceed the target (spec A-41).
+    pub(super) fn retire(self, kind: SetKind) -> impl Iterator<Item = Action> {
         let within = self.within;
+        let aim = match kind {
+            SetKind::StatefulSet => Aim::Stay,
+            SetKind::Deployment => Aim::Surplus,
+        };
         [
             (self.drained, How::Drain { within }),
             (self.deleted, How::Delete),
         ]
         .into_iter()
         .filter(|(ids, _)| !ids.is_empty())
-        .map(|(ids, how)| Action::Retire(ids, Why::ScaledDown, how))
+        .map(move |(ids, how)| Action::Retire(ids, aim.clone(), Why::ScaledDown, how))
     }
 }
 

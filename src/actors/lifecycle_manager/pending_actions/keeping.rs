@@ -1,30 +1,30 @@
 //! Pending actions on kept pods (spec O-77).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::PendingActions;
 use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
 use crate::actors::lifecycle_manager::kept::{KeptPod, Policy, Which};
-use crate::model::{ExecutorId, Now, Snapshot, Tick};
+use crate::model::{ExecutorId, Now, Tick};
+
+/// How often kept pods are listed (spec O-77).
+const LISTED_EVERY: Duration = Duration::from_secs(300);
 
 impl PendingActions {
-    /// Asks for the pods that earlier drivers kept. A server that is restored from a backup may have pods again that
-    /// were deleted: then an epoch begins, or the record is another one.
-    pub(super) fn list_kept(&mut self, latest: &Snapshot, now: Tick) {
+    /// Asks for the pods that are kept. Neither source reads them, so this is how a driver learns of those of earlier
+    /// drivers, and of deleted pods that a restored server shows again.
+    pub(super) fn list_kept(&mut self, now: Tick) {
         if self.settings.keep.which == Which::None {
             return;
         }
-        let (listed_in, listed_with) = &mut self.kept_listed;
-        let mut is_due = listed_in.replace(latest.epoch) != Some(latest.epoch);
-        // Without a record it is unknown whether it is another one.
-        if let Some(record) = &latest.record {
-            let before = listed_with.replace(record.clone());
-            is_due |= before.is_some_and(|before| before != *record);
+        let is_recent = |at: Tick| now.since(at) < LISTED_EVERY;
+        if self.kept_listed.is_some_and(is_recent) {
+            return;
         }
-        if is_due {
-            self.queue
-                .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
-        }
+        self.kept_listed = Some(now);
+        self.queue
+            .set(Subject::KeptPods, Some((PodCall::ListKept, None)), now);
     }
 
     /// Keeps pods by this policy from now on (spec C-6).

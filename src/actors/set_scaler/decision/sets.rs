@@ -7,6 +7,7 @@ use super::{Action, Scaling};
 use crate::actors::set_scaler::sizing::{Going, Size, has_made};
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, Why};
+use crate::model::news::Aim;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{Entry, ExecutorId, Pod, ProfileName, Tick};
 
@@ -78,7 +79,7 @@ impl Scaling {
         for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
             let ids: Vec<ExecutorId> = ids.into_iter().map(|(id, _)| id).collect();
             if !ids.is_empty() {
-                actions.push(Action::Retire(ids, Why::ScaledDown, how));
+                actions.push(Action::Retire(ids, Aim::Stay, Why::ScaledDown, how));
             }
         }
     }
@@ -131,7 +132,7 @@ impl Scaling {
             }
         }
         if !victims.is_empty() {
-            actions.extend(victims.retire());
+            actions.extend(victims.retire(self.settings.kind));
             return None;
         }
         if replicas < seen.replicas

@@ -123,10 +123,10 @@ impl World {
     /// Marks the executors in the ledger, as the actor does.
     fn retire(&mut self, actions: &[Action]) {
         for action in actions {
-            if let Action::Retire(ids, why, how) = action {
+            if let Action::Retire(ids, aim, why, how) = action {
                 self.scenario.tell(News::Retire {
                     ids: ids.clone(),
-                    aim: crate::model::news::Aim::Stay,
+                    aim: aim.clone(),
                     why: why.clone(),
                     how: *how,
                 });
@@ -310,8 +310,13 @@ fn the_last_pods_of_a_stateful_set_are_retired_and_registered_ones_drain_first()
     assert_eq!(
         actions,
         [
-            Action::Retire(vec![id(4)], Why::ScaledDown, How::Drain { within }),
-            Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete),
+            Action::Retire(
+                vec![id(4)],
+                Aim::Stay,
+                Why::ScaledDown,
+                How::Drain { within }
+            ),
+            Action::Retire(vec![id(3)], Aim::Stay, Why::ScaledDown, How::Delete),
         ]
     );
     world.retire(&actions);
@@ -337,8 +342,13 @@ fn executors_that_no_set_has_made_are_retired_as_surplus() {
         let within = WITHIN;
         let actions = world.decide();
         let retired = [
-            Action::Retire(vec![id(8)], Why::ScaledDown, How::Drain { within }),
-            Action::Retire(vec![id(7)], Why::ScaledDown, How::Delete),
+            Action::Retire(
+                vec![id(8)],
+                Aim::Stay,
+                Why::ScaledDown,
+                How::Drain { within },
+            ),
+            Action::Retire(vec![id(7)], Aim::Stay, Why::ScaledDown, How::Delete),
         ];
         assert_eq!(actions, retired, "{kind:?}");
         world.retire(&actions);
@@ -356,7 +366,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     world.target(3);
     let actions = world.decide();
     // The unregistered one is retired first.
-    let expected = Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete);
+    let expected = Action::Retire(vec![id(3)], Aim::Surplus, Why::ScaledDown, How::Delete);
     assert_eq!(actions, [expected]);
     world.retire(&actions);
     let actions = world.decide();
@@ -369,6 +379,24 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
 }
 
+// spec, I-12
+#[test]
+fn an_executor_that_ends_after_the_decision_leaves_one_victim_less() {
+    let mut world = World::running(SetKind::Deployment, 4);
+    world.target(3);
+    let actions = world.decide();
+    assert!(matches!(&actions[..], [Action::Retire(ids, ..)] if ids.len() == 1));
+    world.pod(1, |pod| pod.phase = Phase::Failed);
+    world.retire(&actions);
+    let leaves = |n: &u64| {
+        world
+            .scenario
+            .entry(*n)
+            .is_some_and(|entry| entry.leaving.is_some())
+    };
+    assert_eq!((1..=4).find(leaves), None);
+}
+
 // spec: A-81, B-30, A-86
 #[test]
 fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
@@ -376,6 +404,7 @@ fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
     world.registers(2);
     world.retire(&[Action::Retire(
         vec![id(2)],
+        Aim::Stay,
         Why::Decommissioned("somebody".into()),
         How::Drain { within: WITHIN },
     )]);

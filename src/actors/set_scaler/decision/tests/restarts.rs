@@ -89,13 +89,13 @@ fn a_leaving_executor_that_exits_is_killed_at_once() {
     world.registers(2);
     let why = Why::Decommissioned("somebody".into());
     let how = How::Drain { within: WITHIN };
-    world.retire(&[Action::Retire(vec![id(2)], why.clone(), how)]);
+    world.retire(&[Action::Retire(vec![id(2)], Aim::Stay, why.clone(), how)]);
     world.decide();
     let now = world.scenario.now().tick;
     world.scaling.written("a-default", Ok(seen(4)), now);
     world.pod(2, restarted(1, 0));
     let grace = Duration::from_secs(1);
     let actions = world.decide();
-    let killed = Action::Retire(vec![id(2)], why, How::Kill { grace });
+    let killed = Action::Retire(vec![id(2)], Aim::Stay, why, How::Kill { grace });
     assert_eq!(actions[0], killed);
 }
