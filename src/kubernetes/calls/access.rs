@@ -12,6 +12,8 @@ use crate::kubernetes::rights::{Granted, Right};
 
 pub(super) const GROUP: &str = "authorization.k8s.io";
 
+const AUTHENTICATION: &str = "authentication.k8s.io";
+
 impl Calls {
     /// Gets the rules that apply to this client in its namespace. A server may know more than it lists, so a right that
     /// is not listed is to be asked for by [`Self::has_right`].
@@ -26,7 +28,9 @@ impl Calls {
             "apiVersion": format!("{GROUP}/v1"), "kind": "SelfSubjectRulesReview",
             "spec": {"namespace": self.namespace()},
         });
-        let status: Status = self.review("selfsubjectrulesreviews", &review).await?;
+        let status: Status = self
+            .review(GROUP, "selfsubjectrulesreviews", &review)
+            .await?;
         Ok(status.resource_rules.unwrap_or_default())
     }
 
@@ -49,12 +53,33 @@ impl Calls {
                 "name": right.name.as_deref().unwrap_or_default(),
             }},
         });
-        let status: Status = self.review("selfsubjectaccessreviews", &review).await?;
+        let status: Status = self
+            .review(GROUP, "selfsubjectaccessreviews", &review)
+            .await?;
         Ok(status.allowed)
+    }
+
+    /// Asks whether the API server accepts a token for this audience (spec O-64).
+    pub async fn review_token(&self, token: &str, audience: &str) -> Result<bool, Failure> {
+        #[derive(Deserialize)]
+        struct Status {
+            #[serde(default)]
+            authenticated: bool,
+            #[serde(default)]
+            audiences: Vec<String>,
+        }
+        let review = json!({
+            "apiVersion": format!("{AUTHENTICATION}/v1"), "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [audience]},
+        });
+        let status: Status = self.review(AUTHENTICATION, "tokenreviews", &review).await?;
+        // A server that knows no audiences names none, and has accepted a token that is for itself.
+        Ok(status.authenticated && status.audiences.iter().any(|named| named == audience))
     }
 
     async fn review<T: for<'a> Deserialize<'a>>(
         &self,
+        group: &str,
         resource: &str,
         review: &Value,
     ) -> Result<T, Failure> {
@@ -64,7 +89,7 @@ impl Calls {
         }
         let call = Call {
             method: Method::POST,
-            path: path(&["apis", GROUP, "v1", resource]),
+            path: path(&["apis", group, "v1", resource]),
             query: Query::default().with_timeout(self.request_timeout()),
             body: Some((JSON, Bytes::from(review.to_string()))),
             limit: OBJECT_LIMIT,

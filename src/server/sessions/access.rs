@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, ResponseFuture,
-    WrapFuture as _,
+    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message,
+    ResponseActFuture, ResponseFuture, WrapFuture as _,
 };
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::reviews::{Reviews, Verdict};
 use super::service_account::{Expected, Trusted};
 use crate::actors::executor_registry::registry::Proof;
 use crate::clock::Clock;
 use crate::kubernetes::server_clock::{Change, Comparison};
-use crate::kubernetes::{Calls, Failure};
+use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::{AppId, Tick};
 use crate::planted::{self, Planted};
 use crate::secret::seal::Key;
@@ -84,6 +85,8 @@ pub struct TokenKeys {
     trusted: Option<Arc<Trusted>>,
     fetch: Fetch,
     clocks: Comparison,
+    /// What the API server says of callers' tokens.
+    reviews: Reviews,
 }
 
 /// The fetch of the keys.
@@ -113,6 +116,7 @@ impl TokenKeys {
             trusted: None,
             fetch: Fetch::Ended(None),
             clocks: Comparison::default(),
+            reviews: Reviews::default(),
         }
     }
 
@@ -233,14 +237,62 @@ struct ProveAccount {
 }
 
 impl Handler<ProveAccount> for TokenKeys {
-    type Result = ResponseFuture<Result<String, Denied>>;
+    type Result = ResponseActFuture<Self, Result<String, Denied>>;
 
     fn handle(&mut self, asked: ProveAccount, ctx: &mut Self::Context) -> Self::Result {
-        let ProveAccount { token, audience } = asked;
         self.compare_clocks();
-        let (keys, now) = (self.keys_for(&token, ctx), self.now());
-        Box::pin(async move { keys.await?.account(&token, &audience, now()) })
+        let (keys, now) = (self.keys_for(&asked.token, ctx), self.now());
+        // Only tokens whose signature is right cause a call.
+        let proven = async move {
+            let account = keys.await?.account(&asked.token, &asked.audience, now())?;
+            Ok((account, asked))
+        };
+        let reviewed = proven.into_actor(self).then(|proven, this, _| {
+            let unreviewed = proven.and_then(|(account, asked)| {
+                match this.reviews.verdict(&asked.token, this.clock.now().tick) {
+                    Verdict::Accepted => Ok((account, None)),
+                    Verdict::Revoked => Err(REVOKED),
+                    Verdict::Unknown => Ok((account, Some(asked))),
+                }
+            });
+            let calls = this.calls.clone();
+            let reviewed = async move {
+                let (account, asked) = unreviewed?;
+                let answer = match asked {
+                    Some(asked) => Some((review(&calls, &asked).await, asked.token)),
+                    None => None,
+                };
+                Ok((account, answer))
+            };
+            reviewed.into_actor(this)
+        });
+        Box::pin(reviewed.map(|reviewed, this, _| {
+            let (account, answer) = reviewed?;
+            let now = this.clock.now().tick;
+            match answer {
+                Some((answer, token)) if !this.reviews.learn(&token, &answer, now) => Err(REVOKED),
+                _ => Ok(account),
+            }
+        }))
     }
+}
+
+const REVOKED: Denied =
+    Denied::Untrue("the API server accepts it no more: its account or its pod may be deleted");
+
+/// How long a review may take. Shorter than [`ANSWER`], because without an answer the keys decide.
+const REVIEW: Duration = Duration::from_secs(2);
+
+/// Asks the API server whether it accepts a token for an audience.
+async fn review(calls: &Calls, asked: &ProveAccount) -> Result<bool, Failure> {
+    let review = calls.review_token(&asked.token, &asked.audience);
+    let late = || {
+        Err(Failure::new(
+            Kind::TimedOut,
+            "the review of a token took too long",
+        ))
+    };
+    timeout(REVIEW, review).await.unwrap_or_else(|_| late())
 }
 
 /// Which service account a token of this audience was issued for, as `namespace/name`.

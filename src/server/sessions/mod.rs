@@ -4,6 +4,7 @@
 
 pub mod access;
 mod request;
+mod reviews;
 pub mod service_account;
 mod socket;
 

@@ -69,6 +69,17 @@ pub fn default_roles() -> Vec<Value> {
             json!([rule(&["*"], &["*"], &["*"]), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
         ),
         role("edit", json!(edit)),
+        role(
+            "system:auth-delegator",
+            json!([
+                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
+                rule(
+                    &["authorization.k8s.io"],
+                    &["subjectaccessreviews"],
+                    &["create"]
+                ),
+            ]),
+        ),
         role("view", json!(view)),
     ]
 }

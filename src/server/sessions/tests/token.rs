@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::actors::executor_registry::registry::Proof;
 use crate::kubernetes::{Calls, Clients};
-use crate::server::sessions::access::TokenKeys;
+use crate::server::sessions::access::{TokenKeys, account};
 use crate::testing::calls_to;
 use devcluster::{self, DevCluster, NodeKind, Options};
 
@@ -216,4 +216,86 @@ async fn a_new_key_is_known_once_the_fetch_that_is_under_way_has_ended() {
     let proofs = futures::future::join_all(proofs).await;
     assert!(proofs.iter().all(Result::is_ok), "{proofs:?}");
     assert_eq!(*fetched.borrow(), 1);
+}
+
+const CALLERS: &str = "boatswain.dev/default/app";
+
+impl Cluster {
+    async fn delete(&self, path: &str) {
+        let clients = Clients::in_process(self.0.router(), "default");
+        let request = Request::delete(format!("/api/v1/namespaces/default{path}"))
+            .body(kube::client::Body::empty())
+            .unwrap();
+        let response = clients.reads.send(request).await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+    }
+
+    /// The keys of this cluster. Each review of a token is answered by the cluster after this time, or with this
+    /// status code.
+    fn reviewed(&self, delay: Duration, code: Option<u16>) -> Addr<TokenKeys> {
+        let layer = from_fn(move |call: Call, next: Next| async move {
+            if !call.uri().path().ends_with("/tokenreviews") {
+                return next.run(call).await;
+            }
+            tokio::time::sleep(delay).await;
+            match code {
+                None => next.run(call).await,
+                Some(code) => {
+                    let status = json!({"kind": "Status", "status": "Failure", "code": code});
+                    let mut response = Response::new(status.to_string().into());
+                    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+                    let json = HeaderValue::from_static("application/json");
+                    response.headers_mut().insert("content-type", json);
+                    response
+                }
+            }
+        });
+        let clients = Clients::in_process(self.0.router().layer(layer), "default");
+        TokenKeys::new(calls_to(clients), Clock::system(), AUDIENCE.to_owned()).start()
+    }
+}
+
+// spec: O-64
+#[actix::test]
+async fn a_callers_token_is_refused_within_a_minute_after_its_pod_was_deleted() {
+    tokio::time::pause();
+    let cluster = Cluster::start();
+    let keys = cluster.reviewed(Duration::ZERO, None);
+    let (token, _) = cluster.token("engine", CALLERS).await;
+    let audience = CALLERS.into();
+    let default = Ok("default/default".to_owned());
+    assert_eq!(account(&keys, &token, &audience).await, default);
+    cluster.delete("/pods/engine?gracePeriodSeconds=0").await;
+    assert_eq!(account(&keys, &token, &audience).await, default);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let denied = account(&keys, &token, &audience).await.unwrap_err();
+    assert!(denied.to_string().contains("no more"), "{denied}");
+    let (other, _) = cluster.token("engine-2", CALLERS).await;
+    assert_eq!(account(&keys, &other, &audience).await, default);
+}
+
+// spec: O-64
+#[actix::test]
+async fn a_callers_token_is_verified_by_the_published_keys_where_no_review_is_to_be_had() {
+    tokio::time::pause();
+    let hour = Duration::from_secs(3_600);
+    for (delay, code) in [
+        (Duration::ZERO, Some(403)),
+        (Duration::ZERO, Some(500)),
+        (hour, None),
+    ] {
+        let cluster = Cluster::start();
+        let keys = cluster.reviewed(delay, code);
+        let (token, _) = cluster.token("engine", CALLERS).await;
+        let audience = CALLERS.into();
+        let default = Ok("default/default".to_owned());
+        assert_eq!(
+            account(&keys, &token, &audience).await,
+            default,
+            "{delay:?} {code:?}"
+        );
+        let (foreign, _) = cluster.token("engine-2", AUDIENCE).await;
+        let denied = account(&keys, &foreign, &audience).await.unwrap_err();
+        assert!(denied.to_string().contains("another audience"), "{denied}");
+    }
 }
