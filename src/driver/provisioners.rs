@@ -8,7 +8,7 @@ use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{NewLimits, StopRequesting};
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
@@ -34,6 +34,7 @@ pub(super) struct Provisioner {
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) depths: Recipient<AskDepths>,
     pub(super) profiles: Recipient<ProfileAdded>,
+    pub(super) forget: Recipient<ForgetProfile>,
     pub(super) limits: Recipient<NewLimits>,
     pub(super) server_is_back: Recipient<ServerIsBack>,
 }
@@ -45,6 +46,7 @@ impl From<Addr<PodAllocator>> for Provisioner {
             end: None,
             depths: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
+            forget: provisioner.clone().recipient(),
             limits: provisioner.clone().recipient(),
             server_is_back: provisioner.recipient(),
         }
@@ -58,6 +60,7 @@ impl From<Addr<SetScaler>> for Provisioner {
             end: Some(provisioner.clone().recipient()),
             depths: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
+            forget: provisioner.clone().recipient(),
             limits: provisioner.clone().recipient(),
             server_is_back: provisioner.recipient(),
         }

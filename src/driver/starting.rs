@@ -151,7 +151,8 @@ async fn activate(
         });
     }
     let taken = take_over(found, config, environment, content);
-    let (application, authorities) = early.during(taken).await?;
+    let (mut application, authorities) = early.during(taken).await?;
+    succession::end_removals(&mut application.record, &application.configured);
     let proofs = ProfileProofs::of(config);
     succession::take_over_profiles(config, &application.record, &proofs);
     let (reporter, reports) = Reporter::start_with_reports();

@@ -5,7 +5,7 @@ mod own_pod;
 mod record;
 mod standby;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub struct Application {
     /// The driver's pod and its controllers; `None` outside a cluster.
     pub owner_chain: Option<OwnerChain>,
     pub owned_resources: Vec<OwnedResource>,
+    /// The profiles of the configuration, without those that were added while a driver ran.
+    pub configured: BTreeSet<ProfileName>,
 }
 
 #[derive(Debug, Error)]
@@ -164,6 +166,7 @@ pub async fn take_over_application(
         version: map.version,
         owner_chain,
         owned_resources: Vec::new(),
+        configured: config.profiles.keys().cloned().collect(),
     })
 }
 
@@ -257,11 +260,19 @@ pub async fn read_again(
     }
 }
 
+/// Ends the removal of each profile that the configuration has now (spec B-52). The change is written with the next one.
+pub(super) fn end_removals(record: &mut Record, configured: &BTreeSet<ProfileName>) {
+    let again: Vec<ProfileName> = record.removing.intersection(configured).cloned().collect();
+    for profile in again {
+        record.forget_profile(&profile);
+    }
+}
+
 /// Adds the profiles that were added while an earlier driver ran (spec B-26), if they are proven to
 /// be a driver's (spec O-58). The configuration has precedence.
 pub(super) fn take_over_profiles(config: &mut Config, record: &Record, proofs: &ProfileProofs) {
     for (name, described) in &record.profiles {
-        if config.profiles.contains_key(name) {
+        if config.profiles.contains_key(name) || record.removing.contains(name) {
             continue;
         }
         let proof = record.profile_proofs.get(name).map(AsRef::as_ref);

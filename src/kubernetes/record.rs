@@ -3,7 +3,7 @@
 mod intervals;
 mod keys;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -62,6 +62,8 @@ pub struct Record {
     pub profiles: BTreeMap<ProfileName, Value>,
     /// The proof of each of these profiles that a driver of this application added it.
     pub profile_proofs: BTreeMap<ProfileName, Arc<str>>,
+    /// Those of them that are being removed (spec B-52).
+    pub removing: BTreeSet<ProfileName>,
     /// The highest id that may have been used. Ids are reserved in blocks, so that not every executor requires a write.
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
@@ -182,6 +184,7 @@ mod key {
     pub(super) const HELD: &str = "held";
     pub(super) const PROFILES: &str = "profiles";
     pub(super) const PROFILE_PROOFS: &str = "profile-proofs";
+    pub(super) const REMOVING: &str = "profiles-being-removed";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
@@ -242,6 +245,7 @@ impl Record {
             held: None,
             profiles: BTreeMap::new(),
             profile_proofs: BTreeMap::new(),
+            removing: BTreeSet::new(),
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
@@ -290,6 +294,18 @@ impl Record {
             end.counted |= failures.counted.contains(end.executor);
         }
         self.failures = failures;
+    }
+
+    /// Forgets a profile that was added while a driver ran (spec B-52).
+    pub fn forget_profile(&mut self, profile: &ProfileName) {
+        self.profiles.remove(profile);
+        self.profile_proofs.remove(profile);
+        self.removing.remove(profile);
+        self.targets.remove(profile);
+        self.backoffs.remove(profile);
+        if let Some(held) = &mut self.held {
+            held.targets.remove(profile);
+        }
     }
 
     pub fn highest_id(&self) -> Option<ExecutorId> {
@@ -364,6 +380,9 @@ impl Record {
         }
         if !self.profile_proofs.is_empty() {
             put(key::PROFILE_PROOFS, json!(self.profile_proofs).to_string());
+        }
+        if !self.removing.is_empty() {
+            put(key::REMOVING, json!(self.removing).to_string());
         }
         if let Some(held) = &self.held {
             put(key::HELD, json!(held).to_string());
@@ -442,6 +461,7 @@ impl Record {
             held: keys.json(key::HELD)?,
             profiles: keys.json(key::PROFILES)?,
             profile_proofs: keys.json(key::PROFILE_PROOFS)?,
+            removing: keys.json(key::REMOVING)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
             bound: keys.bound(key::BOUND)?,
@@ -456,6 +476,10 @@ impl Record {
             finished: keys.number(key::FINISHED)?,
             finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
         };
+        let Self {
+            removing, profiles, ..
+        } = &mut record;
+        removing.retain(|profile| profiles.contains_key(profile));
         record.shorten();
         let reported = record.reported.clone();
         keys.ends()?.into_iter().for_each(|end| record.add_end(end));

@@ -78,6 +78,11 @@ impl Sets {
         Ok(())
     }
 
+    /// Forgets a removed profile (spec B-52).
+    pub fn forget(&mut self, name: &ProfileName) {
+        self.profiles.remove(name);
+    }
+
     pub fn kind(&self) -> SetKind {
         self.kind
     }

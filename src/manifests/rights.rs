@@ -109,7 +109,7 @@ const TABLE: &[(IsOn, Rule)] = &[
         rule(
             "scheduling.volcano.sh",
             "podgroups",
-            &["create", "get", "patch"],
+            &["create", "get", "patch", "delete"],
         ),
     ),
     (
@@ -117,7 +117,7 @@ const TABLE: &[(IsOn, Rule)] = &[
         rule(
             "policy",
             "poddisruptionbudgets",
-            &["create", "get", "patch"],
+            &["create", "get", "patch", "delete"],
         ),
     ),
 ];

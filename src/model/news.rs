@@ -80,6 +80,10 @@ pub enum News {
     },
     /// Ends the operator's hold: the requested targets apply again (spec B-31).
     Resume,
+    /// The profile's target is 0 from now on, whatever is requested (spec B-52).
+    Remove(ProfileName),
+    /// Nothing is left of a profile that was being removed (spec B-52).
+    Forget(ProfileName),
     /// The application record exists (spec K-2).
     RecordSeen {
         uid: PodUid,

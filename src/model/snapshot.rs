@@ -102,6 +102,21 @@ pub struct Target {
     pub asked: u32,
     /// Whether `asked` was set at run time, so that the record must contain it (spec O-30).
     pub is_set: bool,
+    /// Whether the profile is being removed: its target stays 0 (spec B-52).
+    pub removed: bool,
+}
+
+impl Target {
+    /// The target of a profile that is being removed.
+    pub fn removed(since: Tick) -> Self {
+        Self {
+            executors: 0,
+            since,
+            asked: 0,
+            is_set: false,
+            removed: true,
+        }
+    }
 }
 
 /// A full list (spec S-3).
@@ -201,6 +216,26 @@ impl Snapshot {
             .map_or(0, |target| target.executors)
     }
 
+    /// Whether the profile is being removed (spec B-52).
+    pub fn is_removed(&self, profile: &ProfileName) -> bool {
+        (self.targets.get(profile)).is_some_and(|target| target.removed)
+    }
+
+    /// The profiles that are being removed (spec B-52).
+    pub fn removed(&self) -> impl Iterator<Item = &ProfileName> {
+        (self.targets.iter())
+            .filter(|(_, target)| target.removed)
+            .map(|(profile, _)| profile)
+    }
+
+    /// Whether anything of the profile's executors is left. Reads the entries only if no count says so.
+    pub fn has_executors(&self, profile: &ProfileName) -> bool {
+        let is_of = |pod: &UnassignedPod| pod.profile.as_ref() == Some(profile);
+        self.counts(profile).all() > 0
+            || self.unassigned.values().any(is_of)
+            || (self.entries.values()).any(|entry| entry.profile == *profile)
+    }
+
     pub fn counts(&self, profile: &ProfileName) -> Counts {
         self.counts.get(profile).copied().unwrap_or_default()
     }
@@ -289,10 +324,11 @@ impl Batch {
     }
 }
 
-/// The requested number of executors of each profile.
+/// The requested number of executors of each profile that is not being removed.
 pub fn asked(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
     targets
         .iter()
+        .filter(|(_, target)| !target.removed)
         .map(|(profile, target)| (profile.clone(), target.asked))
         .collect()
 }
@@ -300,6 +336,7 @@ pub fn asked(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32
 pub fn plain_targets(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
     targets
         .iter()
+        .filter(|(_, target)| !target.removed)
         .map(|(profile, target)| (profile.clone(), target.executors))
         .collect()
 }

@@ -51,6 +51,11 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
+    /// The request contradicts the present state.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
     /// The token is missing or unknown.
     pub fn unauthorized() -> Self {
         Self::new(

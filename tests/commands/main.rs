@@ -9,6 +9,7 @@ mod demand;
 mod executors;
 mod pauses;
 mod profiles;
+mod removal;
 mod rolling;
 mod rust_client;
 mod upgrade;

@@ -8,13 +8,13 @@ use tokio::time::sleep;
 
 use crate::world::{Driver, World, driver};
 
-async fn add(driver: &Driver, name: &str, described: Value) -> (StatusCode, Value) {
+pub async fn add(driver: &Driver, name: &str, described: Value) -> (StatusCode, Value) {
     driver
         .call(Method::PUT, &format!("/v1/profiles/{name}"), described)
         .await
 }
 
-async fn until_running(driver: &Driver, profile: &str, executors: u64) {
+pub async fn until_running(driver: &Driver, profile: &str, executors: u64) {
     driver
         .until(&format!("{executors} of {profile} run"), |status| {
             status["profiles"][profile]["running"] == executors
@@ -23,7 +23,7 @@ async fn until_running(driver: &Driver, profile: &str, executors: u64) {
 }
 
 /// The setting of a key that survives the driver.
-fn kept_key(directory: &tempfile::TempDir) -> String {
+pub fn kept_key(directory: &tempfile::TempDir) -> String {
     format!(
         "backend.key_file={}",
         directory.path().join("key").display()
@@ -44,7 +44,7 @@ async fn hand_over(driver: Driver) {
 }
 
 /// The names of the profiles that a driver knows.
-async fn profiles(driver: &Driver) -> Vec<String> {
+pub async fn profiles(driver: &Driver) -> Vec<String> {
     let targets = driver.get("/v1/targets").await;
     targets["targets"]
         .as_object()

@@ -325,11 +325,16 @@ impl Driver {
 
     /// All events so far.
     pub async fn events(&self) -> Vec<Value> {
-        let request = Request::get("/v1/events")
-            .header("authorization", "Bearer looks")
-            .header("last-event-id", "1-0")
-            .body(Body::empty())
-            .unwrap();
+        self.events_after(Some("1-0")).await
+    }
+
+    /// The events after this one; without one, `living` first.
+    pub async fn events_after(&self, last: Option<&str>) -> Vec<Value> {
+        let mut request = Request::get("/v1/events").header("authorization", "Bearer looks");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let request = request.body(Body::empty()).unwrap();
         let response = self.routes().await.unwrap().oneshot(request).await.unwrap();
         let mut frames = response.into_body().into_data_stream();
         let mut text = String::new();
@@ -345,6 +350,21 @@ impl Driver {
     /// An executor's pod as the cluster has it.
     pub async fn pod(&self, executor: u64) -> Value {
         get(&self.cluster, &format!("pods/t-exec-{executor}")).await
+    }
+
+    /// The text of an answer that is not JSON.
+    pub async fn text(&self, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).header("authorization", "Bearer looks");
+        let request = request.body(Body::empty()).unwrap();
+        let response = self.routes().await.unwrap().oneshot(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    /// Ends like a killed process: nothing of it continues.
+    pub fn kill(self) {
+        self.running.abort();
     }
 
     pub async fn exit(self) -> Exit {

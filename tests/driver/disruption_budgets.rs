@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use boatswain::driver::start_in;
+use boatswain::driver::{Handle, start_in};
 use boatswain::exit::Exit;
+use boatswain::server::api::tokens::Tokens;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -25,6 +26,16 @@ async fn ask(server: &Server, request: http::request::Builder, body: Value) -> (
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// Asks the driver's API, and expects success.
+async fn api(handle: &Handle, request: http::request::Builder, body: Value) {
+    let tokens = Tokens::parse("all\n", "tokens").unwrap();
+    let request = request.header("authorization", "Bearer all");
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let routes = handle.routes(tokens).await.unwrap();
+    let status = routes.oneshot(request).await.unwrap().status();
+    assert_eq!(status, StatusCode::OK);
 }
 
 async fn min_available(server: &Server) -> Value {
@@ -97,4 +108,32 @@ async fn a_budget_that_somebody_changed_or_deleted_is_corrected() {
     assert_eq!(status, StatusCode::OK);
     seconds(301).await;
     assert_eq!(min_available(&server).await, 2);
+}
+
+// spec: B-52, K-12
+#[actix::test]
+async fn the_budget_of_a_removed_profile_is_deleted_by_a_successor_as_well() {
+    tokio::time::pause();
+    let budget = BUDGET.replace("boatswain-default", "boatswain-large");
+    let server = Server::start();
+    let (handle, running) = start_in(config(1, "hand-over", &[]), server.environment(1));
+    let running = actix::spawn(running);
+    seconds(5).await;
+    let described = json!({"executors": 1, "image": "none", "min_available": 1});
+    api(&handle, Request::put("/v1/profiles/large"), described).await;
+    seconds(5).await;
+    let (status, _) = ask(&server, Request::get(&budget), Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    api(&handle, Request::delete("/v1/profiles/large"), json!({})).await;
+    handle.stop();
+    assert_eq!(running.await.unwrap(), Exit::Superseded);
+    let (status, _) = ask(&server, Request::get(&budget), Value::Null).await;
+    assert_eq!(status, StatusCode::OK, "its executor is left");
+
+    let (_handle, running) = start_in(config(1, "hand-over", &[]), server.environment(2));
+    actix::spawn(running);
+    seconds(120).await;
+    let (status, _) = ask(&server, Request::get(&budget), Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(server.pods().await.len(), 1);
 }

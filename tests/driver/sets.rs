@@ -14,6 +14,7 @@ use boatswain::driver::{Environment, Handle, start_in};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
 use boatswain::model::{Ending, LossClass};
+use boatswain::server::api::tokens::Tokens;
 use devcluster::{DevCluster, NodeKind, SimulatedNode};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -158,6 +159,19 @@ impl Running {
     async fn target(&self, executors: u32) {
         let targets = BTreeMap::from([("default".into(), executors)]);
         self.handle.set_targets(targets).await.unwrap().unwrap();
+    }
+
+    /// Asks the driver's API, and expects success.
+    async fn api(&self, method: Method, path: &str, body: Value) {
+        let tokens = Tokens::parse("all\n", "tokens").unwrap();
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("authorization", "Bearer all");
+        let request = request
+            .body(axum::body::Body::from(body.to_string()))
+            .unwrap();
+        let routes = self.handle.routes(tokens).await.unwrap();
+        let answer = routes.oneshot(request).await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
     }
 
     async fn live(&self) -> u32 {
@@ -350,4 +364,61 @@ async fn each_pod_of_a_stateful_set_has_its_claim_which_goes_with_the_applicatio
     seconds(60).await;
     let list = world.ask(Method::GET, path, None).await;
     assert_eq!(list["items"], json!([]));
+}
+
+// spec: B-52, A-80
+#[actix::test]
+async fn the_set_of_a_removed_profile_is_deleted_when_its_executors_are_gone() {
+    tokio::time::pause();
+    for strategy in STRATEGIES {
+        let mut world = World::new(strategy);
+        let set = world.set().replace("etl-default", "etl-large");
+        let first = world.driver(&[]);
+        seconds(5).await;
+        first
+            .api(
+                Method::PUT,
+                "/v1/profiles/large",
+                json!({"executors": 2, "image": "none"}),
+            )
+            .await;
+        seconds(5).await;
+        assert_eq!(world.ids().await.len(), 5, "{strategy}");
+        first
+            .api(Method::DELETE, "/v1/profiles/large", json!({}))
+            .await;
+        first.dies();
+        let second = world.driver(&[]);
+        seconds(180).await;
+        assert_eq!(
+            world.ask(Method::GET, &set, None).await["code"],
+            404,
+            "{strategy}"
+        );
+        assert_eq!(world.ids().await, [1, 2, 3], "{strategy}");
+        assert_eq!(second.live().await, 3);
+        second
+            .api(
+                Method::PUT,
+                "/v1/profiles/large",
+                json!({"executors": 1, "image": "none"}),
+            )
+            .await;
+        seconds(5).await;
+        assert_eq!(
+            world.ask(Method::GET, &set, None).await["spec"]["replicas"],
+            1,
+            "{strategy}"
+        );
+        second
+            .api(Method::DELETE, "/v1/profiles/large", json!({}))
+            .await;
+        seconds(180).await;
+        assert_eq!(
+            world.ask(Method::GET, &set, None).await["code"],
+            404,
+            "{strategy}"
+        );
+        second.dies();
+    }
 }

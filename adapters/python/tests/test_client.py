@@ -46,6 +46,18 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(local):
     assert (refused.value.status, refused.value.code, refused.value.field) == (422, "refused", "targets.none")
 
 
+def test_a_profile_is_removed(local):
+    with boatswain.Client(local.server, token_file=local.token_file) as driver:
+        driver.put_profile("gone", SLEEPER)
+        driver.put_target("gone", 1)
+        until("it runs", lambda: driver.status()["profiles"]["gone"]["running"] == 1)
+        assert "gone" not in driver.delete_profile("gone")["targets"]
+        until("it is removed", lambda: "gone" not in driver.status()["profiles"])
+        with pytest.raises(boatswain.BoatswainError, match="there is no profile gone") as refused:
+            driver.delete_profile("gone")
+    assert refused.value.status == 404
+
+
 def test_a_request_is_repeated_until_the_driver_answers(tmp_path):
     with boatswain.Client("http://127.0.0.1:9", timeout=0.5) as driver:
         began = time.monotonic()

@@ -131,3 +131,4 @@ def test_a_driver_that_runs_already_and_an_event_loop_of_ones_own(local):
     asyncio.run(run())
     with boatswain.Client(local.server, token_file=local.token_file) as driver:
         until("no worker is left", lambda: driver.executors()["executors"] == [])
+        until("its profile is removed", lambda: not [name for name in driver.status()["profiles"] if name.startswith("dask-")])

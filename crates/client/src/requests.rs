@@ -104,6 +104,16 @@ impl Client {
         self.ask(Method::GET, &path, None).await
     }
 
+    /// Removes a profile that was added; its executors finish their work and exit
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn delete_profile(&self, profile: &str) -> Result<Targets, ClientError> {
+        let path = format!("/v1/profiles/{profile}", profile = segment(profile));
+        self.ask(Method::DELETE, &path, None).await
+    }
+
     /// Adds a profile; an existing one cannot be changed
     ///
     /// # Errors

@@ -234,6 +234,9 @@ pub struct Profile {
     pub pending: u64,
     /// How many have an account with the driver.
     pub registered: u64,
+    /// Whether the profile is being removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removing: Option<bool>,
     /// How many were asked for and have no pod yet.
     pub requested: u64,
     pub running: u64,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
-use crate::actors::profiles::messages::{Bounds, ProfileAdded};
+use crate::actors::profiles::messages::{Bounds, ProfileAdded, ProfileRemoved};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
@@ -203,6 +203,14 @@ impl Handler<ProfileAdded> for Autoscaler {
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
         self.add(added.name.clone(), added.bounds);
         Ok(())
+    }
+}
+
+impl Handler<ProfileRemoved> for Autoscaler {
+    type Result = ();
+
+    fn handle(&mut self, ProfileRemoved(name): ProfileRemoved, _: &mut Self::Context) {
+        self.by_profile.remove(&name);
     }
 }
 

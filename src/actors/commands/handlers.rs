@@ -19,7 +19,7 @@ use super::{ABANDONED, Commands};
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
 use crate::actors::pod_allocator::messages::OverBudget;
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ProfileAdded, ProfileRemoved};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     AskFor, Decided, LookNow, Retire, Retired, Round, Subscribe, Subscriber, Tell,
@@ -226,6 +226,19 @@ impl Handler<ProfileAdded> for Commands {
             None => News::Configured(targets),
         }));
         Ok(())
+    }
+}
+
+impl Handler<ProfileRemoved> for Commands {
+    type Result = ();
+
+    fn handle(&mut self, ProfileRemoved(name): ProfileRemoved, _: &mut Self::Context) {
+        self.profiles.remove(&name);
+        let mut held = self.held.clone();
+        if (held.as_mut()).is_some_and(|held| held.targets.remove(&name).is_some()) {
+            self.set_held(held);
+        }
+        self.store.do_send(Tell(News::Remove(name)));
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::actors::pod_allocator::pause::Pause;
 use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
+use crate::model::snapshot::Target;
 use crate::model::{Incarnation, ProfileName, Snapshot, Tick};
 
 /// The number of losses in the status.
@@ -81,6 +82,9 @@ pub struct ProfileView {
     pub leaving: u32,
     /// What pending executors wait for, the most frequent first.
     pub waiting_for: Vec<WaitView>,
+    /// Whether the profile is being removed (spec B-52).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub removing: bool,
     /// Why missing executors are not requested, if that is so (spec A-31).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
@@ -156,7 +160,7 @@ pub fn profiles(
                 .or_default() += 1;
         }
     }
-    let view = |profile: &ProfileName, target| {
+    let view = |profile: &ProfileName, target: &Target| {
         let counts = snapshot.counts(profile);
         let reasons = waiting.get(profile).into_iter().flatten();
         let mut waiting_for: Vec<_> = reasons
@@ -167,7 +171,7 @@ pub fn profiles(
             .collect();
         waiting_for.sort_by_key(|wait| std::cmp::Reverse(wait.executors));
         ProfileView {
-            target,
+            target: target.executors,
             running: counts.running,
             registered: registered.get(profile).copied().unwrap_or(0),
             pending: counts.pending,
@@ -176,11 +180,12 @@ pub fn profiles(
             uncertain: counts.uncertain,
             leaving: counts.leaving + counts.terminating,
             waiting_for,
+            removing: target.removed,
             paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),
         }
     };
     (snapshot.targets.iter())
-        .map(|(profile, target)| (profile.to_string(), view(profile, target.executors)))
+        .map(|(profile, target)| (profile.to_string(), view(profile, target)))
         .collect()
 }
 

@@ -74,6 +74,14 @@ pub enum What {
         profile: String,
         target: u32,
     },
+    /// A profile is being removed: its executors are to terminate (spec B-52).
+    Removing {
+        profile: String,
+    },
+    /// A profile is removed, and one of its name may be added again.
+    Removed {
+        profile: String,
+    },
     /// The application is ready: enough executors are there, or the wait has timed out (spec B-20).
     Ready {
         /// The number of executors that are there.

@@ -204,10 +204,23 @@ impl History {
 
     fn changes(&mut self, before: &Snapshot, snapshot: &Snapshot, now: Now) {
         if snapshot.changes.other {
+            let of = |profile: &ProfileName| profile.to_string();
+            for profile in snapshot
+                .removed()
+                .filter(|profile| !before.is_removed(profile))
+            {
+                let profile = of(profile);
+                self.push(What::Removing { profile }, None, now);
+            }
+            let is_left = |profile: &&ProfileName| snapshot.targets.contains_key(*profile);
+            for profile in before.removed().filter(|profile| !is_left(profile)) {
+                let profile = of(profile);
+                self.push(What::Removed { profile }, None, now);
+            }
             for (profile, target) in &snapshot.targets {
                 if before.target(profile) != target.executors {
                     let what = What::TargetChanged {
-                        profile: profile.to_string(),
+                        profile: of(profile),
                         target: target.executors,
                     };
                     self.push(what, Some(target.since), now);

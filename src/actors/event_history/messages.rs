@@ -43,6 +43,8 @@ pub struct EventsRead {
     pub reading: Reading,
     /// All live executors, if the reader has to start anew.
     pub living: Vec<ExecutorView>,
+    /// The profiles that are being removed, if the reader has to start anew.
+    pub removing: Vec<String>,
 }
 
 /// Requests a receiver of the number of the last event.

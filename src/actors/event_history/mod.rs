@@ -213,8 +213,15 @@ impl Handler<ReadEvents> for EventHistory {
             Reading::Next(_) => None,
             Reading::Anew { .. } => self.history.snapshot().cloned(),
         };
+        let removing = (snapshot.iter().flat_map(Snapshot::removed))
+            .map(ProfileName::to_string)
+            .collect();
         let living = self.living(snapshot);
-        Box::pin(living.map(|living, _, _| EventsRead { reading, living }))
+        Box::pin(living.map(|living, _, _| EventsRead {
+            reading,
+            living,
+            removing,
+        }))
     }
 }
 

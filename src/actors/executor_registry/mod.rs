@@ -22,7 +22,7 @@ use actix::{
 
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
 use crate::actors::metrics::messages::{AskDepths, Depths, MeasureSessions, SessionMeasures};
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -389,6 +389,15 @@ impl Handler<ProfileAdded> for ExecutorRegistry {
             self.registry.know(added.name.clone(), grace);
         }
         Ok(())
+    }
+}
+
+impl Handler<ForgetProfile> for ExecutorRegistry {
+    type Result = bool;
+
+    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
+        self.registry.forget(&forget.name);
+        true
     }
 }
 

@@ -35,6 +35,16 @@ const ROUND_SECONDS: [f64; 9] = [
     0.000_1, 0.000_25, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
 ];
 
+/// The states in which executors are counted.
+const STATES: [&str; 6] = [
+    "requested",
+    "unanswered",
+    "pending",
+    "running",
+    "uncertain",
+    "leaving",
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfProfile {
     profile: String,
@@ -288,6 +298,30 @@ impl Families {
             .observe(round.took.as_secs_f64());
     }
 
+    /// Removes all values of a removed profile (spec B-52).
+    pub fn forget(&self, profile: &ProfileName) {
+        let of = OfProfile {
+            profile: profile.to_string(),
+        };
+        self.targets.remove(&of);
+        self.starts.remove(&of);
+        self.registrations.remove(&of);
+        for state in STATES {
+            let profile = of.profile.clone();
+            self.executors.remove(&OfState { profile, state });
+        }
+        for class in LossClass::ALL {
+            for failure in ["true", "false"] {
+                let (profile, reason) = (of.profile.clone(), class.to_string());
+                self.ended.remove(&OfEnd {
+                    profile,
+                    reason,
+                    failure,
+                });
+            }
+        }
+    }
+
     /// The size of the store, and when it last received something.
     pub fn measure(&self, measures: &Measures, now: Tick) {
         self.waiting.set(whole(measures.waiting));
@@ -313,14 +347,15 @@ impl Families {
                     profile: profile.to_string(),
                 })
                 .set(target.executors.into());
-            for (state, number) in [
-                ("requested", counts.sent),
-                ("unanswered", counts.unknown),
-                ("pending", counts.pending),
-                ("running", counts.running),
-                ("uncertain", counts.uncertain),
-                ("leaving", counts.leaving + counts.terminating),
-            ] {
+            let numbers = [
+                counts.sent,
+                counts.unknown,
+                counts.pending,
+                counts.running,
+                counts.uncertain,
+                counts.leaving + counts.terminating,
+            ];
+            for (state, number) in STATES.into_iter().zip(numbers) {
                 self.executors.get_or_create(&of(state)).set(number.into());
             }
         }

@@ -23,7 +23,7 @@ use crate::actors::snapshot_store::messages::{
 };
 use crate::clock::Clock;
 use crate::model::executor::Class;
-use crate::model::{AppId, Batch, Ending, Incarnation, Snapshot};
+use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
@@ -73,6 +73,11 @@ impl Meter {
             (self.families).ended(&entry.profile, reason.class, reason.failure);
         }
         if let Some(before) = &self.seen {
+            // A removed profile has no executors any more, so nothing of it is counted again.
+            let is_gone = |profile: &&ProfileName| !latest.targets.contains_key(*profile);
+            for profile in before.targets.keys().filter(is_gone) {
+                self.families.forget(profile);
+            }
             for id in batch.changed_executors() {
                 let earlier = before.entry(id);
                 // This driver did not see how long an adopted executor took to start.

@@ -5,7 +5,7 @@ use super::families::Families;
 use super::messages::SessionMeasures;
 use crate::actors::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 use crate::kubernetes::calls::CallMade;
-use crate::model::{AppId, Incarnation, LossClass};
+use crate::model::{AppId, Incarnation, LossClass, Snapshot};
 use crate::testing::at;
 
 fn families() -> Families {
@@ -202,4 +202,24 @@ fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {
         let found = value(&text, &format!("boatswain_{name}"));
         assert_eq!(found, Some(expected), "{name}\n{text}");
     }
+}
+
+// spec: B-52, O-41
+#[test]
+fn nothing_of_a_removed_profile_is_shown() {
+    let families = families();
+    let (gpu, cpu) = ("gpu".into(), "cpu".into());
+    let mut snapshot = Snapshot::default();
+    for profile in [&gpu, &cpu] {
+        families.ended(profile, LossClass::Exited, false);
+        families.started(profile, Duration::from_secs(1));
+        families.registered(profile, Duration::from_secs(2));
+        let target = crate::model::snapshot::Target::removed(at(0));
+        snapshot.targets.insert(profile.clone(), target);
+    }
+    families.show(&snapshot, at(0));
+    families.forget(&gpu);
+    let text = families.text().unwrap();
+    assert!(!text.contains("profile=\"gpu\""), "{text}");
+    assert!(text.contains("profile=\"cpu\""), "{text}");
 }

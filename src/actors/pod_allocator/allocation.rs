@@ -127,6 +127,16 @@ impl Allocation {
         self.gangs.know(profile, least);
     }
 
+    /// Forgets a removed profile, of which no executor is left (spec B-52).
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.limit_pending(profile.clone(), None);
+        self.claims.forget(profile);
+        self.gangs.forget(profile);
+        self.failures.forget(profile);
+        self.crash_loops.remove(profile);
+        self.refusal_pauses.remove(profile);
+    }
+
     /// The end of an outage ends the backoffs of calls (spec W-8).
     pub fn server_is_back(&mut self, now: Tick) {
         self.server_back = Some(now);

@@ -90,6 +90,10 @@ impl Gangs {
         }
     }
 
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.of.remove(profile);
+    }
+
     /// An executor has changed. A running one that was adopted may have registered with an earlier
     /// driver, so it counts before it registers again (spec A-44).
     pub fn seen(&mut self, entry: &Entry) {

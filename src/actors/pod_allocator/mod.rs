@@ -33,7 +33,7 @@ use actix::{
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -391,6 +391,16 @@ impl Handler<ProfileAdded> for PodAllocator {
             .limit_pending(name.clone(), added.max_pending);
         self.allocation.know(name.clone(), added.bounds.least);
         Ok(())
+    }
+}
+
+impl Handler<ForgetProfile> for PodAllocator {
+    type Result = bool;
+
+    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
+        self.pods.forget(&forget.name);
+        self.allocation.forget(&forget.name);
+        true
     }
 }
 

@@ -44,6 +44,15 @@ impl Pods {
         Ok(())
     }
 
+    /// Forgets a removed profile (spec B-52).
+    pub(super) fn forget(&mut self, name: &ProfileName) {
+        self.profiles.remove(name);
+        // It was rendered before, with more profiles.
+        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+            self.template = template;
+        }
+    }
+
     /// New pods avoid exactly these nodes.
     pub(super) fn avoid(&mut self, avoid: Avoid) {
         self.common.avoid = avoid;

@@ -13,7 +13,7 @@ use crate::planted::{self, Planted};
 pub struct Settings {
     /// The least age of a request, and of the target, before an executor is retired.
     pub cancel_delay: Duration,
-    /// Whether running executors are spared.
+    /// Whether running executors are spared, unless their profile is being removed.
     pub pending_only: bool,
     /// How long a registered executor may drain (spec A-41).
     pub decommission_timeout: Duration,
@@ -55,7 +55,8 @@ pub fn choose(
         false => 0,
     };
     let surplus = (counts.running + leaving).saturating_sub(target);
-    if surplus > 0 && !settings.pending_only {
+    let spared = settings.pending_only && !snapshot.is_removed(profile);
+    if surplus > 0 && !spared {
         let since = snapshot
             .targets
             .get(profile)

@@ -2,21 +2,22 @@
 //! PodGroups that Volcano reads (spec A-82), or the executors' PodDisruptionBudgets, whose number
 //! follows the target (spec K-10).
 //!
-//! It checks them periodically and when a profile is added, creates missing ones and corrects others.
+//! It checks them periodically and when a profile is added, creates missing ones and corrects others. The object of a
+//! removed profile is deleted (spec B-52).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle,
-    WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
+    ResponseActFuture, SpawnHandle, WrapFuture,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::event_recorder::events::Note;
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::kubernetes::calls::{ObjectSeen, ProfileObject, ServerIsBack};
@@ -330,6 +331,50 @@ impl Handler<ProfileAdded> for ProfileObjects {
             ctx.notify(LookAgain);
         }
         Ok(())
+    }
+}
+
+/// Deletes the object, if there is one.
+async fn delete(object: ProfileObject, calls: Calls, name: String) -> Result<(), Failure> {
+    if object == ProfileObject::PodGroup && !calls.serves(object.group()).await? {
+        return Ok(());
+    }
+    match calls.get_profile_object(object, &name).await? {
+        None => Ok(()),
+        Some(seen) => calls.delete_profile_object(object, &name, &seen.uid).await,
+    }
+}
+
+impl Handler<ForgetProfile> for ProfileObjects {
+    type Result = ResponseActFuture<Self, bool>;
+
+    fn handle(&mut self, forget: ForgetProfile, ctx: &mut Self::Context) -> Self::Result {
+        let number = &forget.described[self.object.profile_key()];
+        let had_one = number.as_u64().is_some_and(|number| number > 0);
+        if self.least.remove(&forget.name).is_none() && !had_one {
+            return Box::pin(actix::fut::ready(true));
+        }
+        // A check in flight may create the object again.
+        if let Some(look) = self.look.take() {
+            ctx.cancel_future(look);
+            ctx.notify(LookAgain);
+        }
+        let name = group_name(&self.place.prefix, &forget.name);
+        let deleted = delete(self.object, self.calls.clone(), name.clone()).into_actor(self);
+        Box::pin(deleted.map(move |deleted, this: &mut Self, _| match deleted {
+            Ok(()) => true,
+            // It selects no pods, and goes with the application record.
+            Err(failure) if failure.kind == Kind::Rights => {
+                let (object, error) = (this.object.kind(), failure.explained());
+                tracing::warn!(object, name, %error, "the object of a removed profile stays: it cannot be deleted");
+                true
+            }
+            Err(failure) => {
+                let (object, error) = (this.object.kind(), failure.explained());
+                tracing::debug!(object, name, %error, "the object of a removed profile is not deleted yet");
+                false
+            }
+        }))
     }
 }
 

@@ -107,7 +107,8 @@ fn place(prefix: &str) -> Place {
 
 fn seen(number: Option<u32>, owner: &str) -> Option<ObjectSeen> {
     let owner = Some(owner.to_owned());
-    Some(ObjectSeen { number, owner })
+    let uid = "uid".to_owned();
+    Some(ObjectSeen { uid, number, owner })
 }
 
 // spec: A-82

@@ -27,12 +27,33 @@ pub struct AddProfile {
 #[rtype(result = "Result<Vec<ProfileName>, RefusedProfile>")]
 pub struct AddConfigured(pub BTreeMap<ProfileName, Understood>);
 
+/// Removes a profile that was added (spec B-52). Answered when the application record says so; then a successor goes on
+/// with it.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), RefusedRemoval>")]
+pub struct RemoveProfile(pub ProfileName);
+
+/// Why a profile is not removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedRemoval {
+    #[error("there is no profile {0}")]
+    Unknown(ProfileName),
+    #[error("profile {0} is one of the configuration")]
+    Configured(ProfileName),
+    /// It is being removed, but a successor would not know.
+    #[error("the application record cannot be written now")]
+    NotRecorded,
+}
+
 /// Why a profile was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedProfile {
     /// Executors use the existing profile, or may.
     #[error("there is a profile {0} already, and it is another one")]
     Exists(ProfileName),
+    /// Executors of the earlier one are left.
+    #[error("profile {0} is still being removed")]
+    BeingRemoved(ProfileName),
     /// The application record has no room for it.
     #[error("it is too large, or too many profiles were added")]
     TooMuch,
@@ -51,6 +72,22 @@ pub enum RefusedProfile {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), TemplateError>")]
 pub struct ProfileAdded(pub Arc<AddedProfile>);
+
+/// A profile is being removed (spec B-52): nothing of it is wanted any more. May be sent twice. Answered when the
+/// recipient has done its part.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ProfileRemoved(pub ProfileName);
+
+/// The last executor of a removed profile has ended (spec B-52). Answered with whether nothing of the profile is left;
+/// otherwise sent again.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "bool")]
+pub struct ForgetProfile {
+    pub name: ProfileName,
+    /// Its description, with the keys of the configuration.
+    pub described: Arc<Value>,
+}
 
 #[derive(Debug, Clone)]
 pub struct AddedProfile {

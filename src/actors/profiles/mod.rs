@@ -1,11 +1,12 @@
-//! Profiles: adds profiles while the driver runs (spec B-26).
+//! Profiles: adds profiles while the driver runs, and removes them (spec B-26, B-52).
 //!
 //! A profile is refused if a different one of that name exists. An added profile is published as
 //! [`ProfileAdded`] to all actors that must know it, one by one, before the client is answered. One
-//! of them writes the application record, for later starts. This folder uses no other actor's
-//! folder.
+//! of them writes the application record, for later starts. [`removal`] removes profiles. Uses the
+//! messages of the store.
 
 pub mod messages;
+mod removal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,14 +14,17 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, AtomicResponse, Context, Handler, Recipient, WrapFuture};
 use serde_json::Value;
 
+use crate::actors::snapshot_store::messages::{LookNow, Tell};
 use crate::config::Mistake;
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::gangs::Gangs;
 use crate::model::ProfileName;
 
 use messages::{
-    AddConfigured, AddProfile, AddedProfile, Bounds, KeptProfile, ProfileAdded, RefusedProfile,
+    AddConfigured, AddProfile, AddedProfile, Bounds, ForgetProfile, KeptProfile, ProfileAdded,
+    ProfileRemoved, RefusedProfile,
 };
+use removal::Removal;
 
 /// The most profiles that can be added: each is in the application record, whose size is limited.
 const MOST_ADDED: usize = 32;
@@ -53,22 +57,34 @@ pub struct Wiring {
     pub prove: Prove,
     /// The names of all profiles.
     pub names: BTreeSet<ProfileName>,
+    /// Those of them that the configuration has.
+    pub configured: BTreeSet<ProfileName>,
     /// The descriptions of profiles that were added before this start.
     pub added: BTreeMap<ProfileName, Value>,
+    /// Those of them that are being removed since an earlier start.
+    pub removing: BTreeSet<ProfileName>,
     /// The gangs of all profiles; `None` without a gang scheduler (spec A-82).
     pub gangs: Option<Gangs>,
     /// The actors that must know a new profile, in this order: first the provisioner, which alone
     /// can refuse it, and last Commands, which sets its target.
     pub recipients: Vec<Recipient<ProfileAdded>>,
+    /// The actors that must know that a profile is being removed.
+    pub removed: Vec<Recipient<ProfileRemoved>>,
+    /// The actors that forget a removed profile, in this order: last the record, which keeps it until then.
+    pub forget: Vec<Recipient<ForgetProfile>>,
+    pub look: Recipient<LookNow>,
+    pub tell: Recipient<Tell>,
 }
 
 pub struct Profiles {
     read: Read,
     prove: Prove,
     names: BTreeSet<ProfileName>,
+    configured: BTreeSet<ProfileName>,
     added: BTreeMap<ProfileName, Value>,
     gangs: Option<Gangs>,
     recipients: Vec<Recipient<ProfileAdded>>,
+    removal: Removal,
 }
 
 impl Profiles {
@@ -77,17 +93,33 @@ impl Profiles {
             read: wiring.read,
             prove: wiring.prove,
             names: wiring.names,
+            configured: wiring.configured,
             added: wiring.added,
             gangs: wiring.gangs,
             recipients: wiring.recipients,
+            removal: Removal {
+                profiles: wiring.removing,
+                is_looked_after: false,
+                removed: wiring.removed,
+                forget: wiring.forget,
+                look: wiring.look,
+                tell: wiring.tell,
+            },
         }
+    }
+
+    fn is_known(&self, name: &ProfileName) -> bool {
+        self.names.contains(name) || self.removal.profiles.contains(name)
     }
 
     fn know(&mut self, added: &AddedProfile) {
         let (profile, executors) = (added.name.as_str(), added.executors);
         tracing::info!(profile, executors, "profile added");
         self.names.insert(added.name.clone());
-        let Some(kept) = &added.kept else { return };
+        let Some(kept) = &added.kept else {
+            self.configured.insert(added.name.clone());
+            return;
+        };
         if kept.proof.is_none() {
             tracing::warn!(
                 profile,
@@ -105,6 +137,9 @@ impl Profiles {
         add: &AddProfile,
     ) -> Result<Option<(AddedProfile, Option<Gangs>)>, RefusedProfile> {
         let AddProfile { name, described } = add;
+        if self.removal.profiles.contains(name) {
+            return Err(RefusedProfile::BeingRemoved(name.clone()));
+        }
         if self.added.get(name) == Some(described) && self.names.contains(name) {
             return Ok(None);
         }
@@ -169,6 +204,10 @@ async fn publish(
 
 impl Actor for Profiles {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look_after_removals(ctx);
+    }
 }
 
 impl Handler<AddProfile> for Profiles {
@@ -207,7 +246,7 @@ impl Handler<AddConfigured> for Profiles {
         _: &mut Self::Context,
     ) -> Self::Result {
         let (known, new): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            (profiles.into_iter()).partition(|(name, _)| self.names.contains(name));
+            (profiles.into_iter()).partition(|(name, _)| self.is_known(name));
         let mut gangs = self.gangs.clone();
         let new: Vec<_> = (new.into_iter())
             .map(|(name, understood)| Arc::new(added(&name, understood, None, &mut gangs)))

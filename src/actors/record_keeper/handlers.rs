@@ -15,7 +15,7 @@ use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded, ProfileRemoved};
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
 };
@@ -184,6 +184,32 @@ impl Handler<ProfileAdded> for RecordKeeper {
         });
         self.pump(ctx);
         Ok(())
+    }
+}
+
+impl Handler<ProfileRemoved> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    /// Answered when it is written: only then a successor goes on with the removal.
+    fn handle(
+        &mut self,
+        ProfileRemoved(name): ProfileRemoved,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        self.keeping.change_now(|record| {
+            record.removing.insert(name);
+        });
+        <Self as Handler<Flush>>::handle(self, Flush, ctx)
+    }
+}
+
+impl Handler<ForgetProfile> for RecordKeeper {
+    type Result = bool;
+
+    fn handle(&mut self, forget: ForgetProfile, ctx: &mut Self::Context) -> bool {
+        (self.keeping).change_now(|record| record.forget_profile(&forget.name));
+        self.pump(ctx);
+        true
     }
 }
 

@@ -185,6 +185,19 @@ impl Scaling {
         self.hashes.insert(profile, hash);
     }
 
+    /// Forgets a removed profile unless its set is left, or may be (spec B-52).
+    pub fn forget(&mut self, profile: &ProfileName) -> bool {
+        let name = format!("{}-{profile}", self.settings.prefix);
+        let is_gone = |sets: &BTreeMap<String, SetSeen>| !sets.contains_key(&name);
+        let in_flight = self.sets.get(&name).is_some_and(|trial| trial.in_flight);
+        if in_flight || !self.observed.as_ref().is_some_and(is_gone) {
+            return false;
+        }
+        self.hashes.remove(profile);
+        self.sets.remove(&name);
+        true
+    }
+
     /// Takes over new settings (spec C-6).
     pub fn reconfigure(&mut self, look_every: Duration, max_failures: Option<u32>) {
         self.settings.look_every = look_every;

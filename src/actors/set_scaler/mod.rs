@@ -19,7 +19,7 @@ use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
-use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -129,7 +129,10 @@ impl SetScaler {
             }
             Action::Delete(seen) => {
                 let name = seen.name.clone();
-                tracing::info!(set = name, "deleting a set: the application ends");
+                tracing::info!(
+                    set = name,
+                    "deleting a set: no executors of it are wanted again"
+                );
                 let write = async move {
                     let deleted = calls.delete_set(kind, &seen.name, &seen.uid).await;
                     deleted.map_err(Some)?;
@@ -327,6 +330,19 @@ impl Handler<ProfileAdded> for SetScaler {
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
         self.scaling.know(name, hash);
         Ok(())
+    }
+}
+
+impl Handler<ForgetProfile> for SetScaler {
+    type Result = bool;
+
+    /// Nothing is left once the set is gone.
+    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
+        let gone = self.scaling.forget(&forget.name);
+        if gone {
+            self.sets.forget(&forget.name);
+        }
+        gone
     }
 }
 

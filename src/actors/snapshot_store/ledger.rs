@@ -137,6 +137,7 @@ impl Ledger {
                     since: now.tick,
                     asked: executors,
                     is_set: false,
+                    removed: false,
                 };
                 (profile, target)
             })
@@ -256,6 +257,8 @@ impl Ledger {
                 self.surge(profile, under_way, now, &mut draft);
             }
             News::Resume => self.resume(now, &mut draft),
+            News::Remove(profile) => self.remove_profile(profile, now, &mut draft),
+            News::Forget(profile) => self.forget_profile(&profile, &mut draft),
             News::RecordSeen { uid, epoch } => {
                 let current = epoch == self.current.epoch;
                 if current && self.current.record.as_ref() != Some(&uid) {
@@ -271,12 +274,8 @@ impl Ledger {
                 registered,
                 idle,
             } => {
-                self.step(
-                    id,
-                    &EntryNews::Session(Session { registered, idle }),
-                    now,
-                    &mut draft,
-                );
+                let session = EntryNews::Session(Session { registered, idle });
+                self.step(id, &session, now, &mut draft);
                 draft.session = true;
             }
         }

@@ -90,6 +90,9 @@ pub fn status(answer: &Value) -> String {
     let header: Vec<&str> = std::iter::once("PROFILE").chain(titles).collect();
     out.push_str(&table(&header, &rows));
     for (name, view) in profiles.into_iter().flatten() {
+        if view["removing"] == true {
+            out.push_str(&format!("\n{name}: is being removed"));
+        }
         if view["paused"].is_object() {
             out.push_str(&format!("\n{name}: {}", paused(&view["paused"])));
         }
@@ -322,6 +325,7 @@ mod tests {
             "profiles": {"default": {
                 "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "uncertain": 0, "leaving": 0,
                 "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
+                "removing": true,
                 "paused": {"cause": "quota-exceeded", "why": "exceeded quota: few", "for_seconds": 9, "again_in_seconds": 4},
             }},
             "losses": [{
@@ -334,6 +338,7 @@ mod tests {
             "application app-1, incarnation 2\n\
              PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  UNCERTAIN  LEAVING\n\
              default  4       2        1           2        0          0           0          0\n\
+             default: is being removed\n\
              default: quota-exceeded for 9 s, next attempt in 4 s: exceeded quota: few\n\
              default: 2 waiting: unscheduled: no nodes\n\
              \n\

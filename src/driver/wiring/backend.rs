@@ -124,12 +124,30 @@ pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
     recipients.extend(links.pod_groups.clone().map(|one| one.recipient()));
     recipients.push(links.disruption_budgets.clone().recipient());
     recipients.push(links.commands.clone().recipient());
+    let removed = vec![
+        links.commands.clone().recipient(),
+        links.autoscaler.clone().recipient(),
+        links.record.clone().recipient(),
+    ];
+    let mut forget = vec![
+        links.provisioner.forget.clone(),
+        links.registry.clone().recipient(),
+    ];
+    forget.extend(links.pod_groups.clone().map(|one| one.recipient()));
+    forget.push(links.disruption_budgets.clone().recipient());
+    forget.push(links.record.clone().recipient());
     Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(&place, name, described)),
         prove: Box::new(move |name, described| proofs.prove(&app_id, name, described)),
         names: basis.config.profiles.keys().cloned().collect(),
+        configured: basis.application.configured.clone(),
         added: basis.application.record.profiles.clone(),
+        removing: basis.application.record.removing.clone(),
         gangs: deciders::gangs(basis),
         recipients,
+        removed,
+        forget,
+        look: links.store.clone().recipient(),
+        tell: links.store.clone().recipient(),
     })
 }

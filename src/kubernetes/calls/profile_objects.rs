@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Calls;
-use super::pods::is_missing;
+use super::pods::{is_another, is_missing};
 use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, garbage, path};
 use crate::kubernetes::refusal::Failure;
 use crate::kubernetes::wire::{PlainOwnerWire, record_among};
@@ -47,6 +47,14 @@ impl ProfileObject {
         }
     }
 
+    /// The key of a profile with the number of pods.
+    pub fn profile_key(self) -> &'static str {
+        match self {
+            Self::PodGroup => "min_executors",
+            Self::DisruptionBudget => "min_available",
+        }
+    }
+
     /// The field of the specification with a number of pods.
     pub fn number(self) -> &'static str {
         match self {
@@ -58,6 +66,7 @@ impl ProfileObject {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectSeen {
+    pub uid: String,
     /// `None` if it is missing, or no whole number.
     pub number: Option<u32>,
     /// The uid of the application record, if it is among the owners.
@@ -136,6 +145,31 @@ impl Calls {
         answer.map(drop).map_err(|rejection| rejection.failure)
     }
 
+    /// Deletes the object with this uid. Not an error if it does not exist any more.
+    pub async fn delete_profile_object(
+        &self,
+        object: ProfileObject,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Failure> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        });
+        let body = Some((JSON, &options));
+        let call = self.profile_object_call(object, Method::DELETE, Some(name), body);
+        match self.answer(&self.clients().deletes, call).await {
+            Ok(_) => Ok(()),
+            Err(rejection)
+                if is_missing(&rejection, object.resource(), name) || is_another(&rejection) =>
+            {
+                Ok(())
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
     fn profile_object_call(
         &self,
         object: ProfileObject,
@@ -171,6 +205,7 @@ fn read(object: ProfileObject, json: &str, record: &str) -> Result<ObjectSeen, S
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Meta {
+        uid: String,
         owner_references: Option<Vec<PlainOwnerWire>>,
     }
     let wire: Wire = serde_json::from_str(json).map_err(|error| error.to_string())?;
@@ -181,6 +216,7 @@ fn read(object: ProfileObject, json: &str, record: &str) -> Result<ObjectSeen, S
         .unwrap_or(&json!(null))
         .as_u64();
     Ok(ObjectSeen {
+        uid: wire.metadata.uid,
         number: number.and_then(|number| u32::try_from(number).ok()),
         owner: record_among(&owners, record).map(str::to_owned),
     })

@@ -74,6 +74,11 @@ impl Gangs {
         spec.gang = Some(self.mark(least, &self.task_groups()));
     }
 
+    /// Profiles that are added later do not list its task group.
+    pub fn remove(&mut self, profile: &ProfileName) {
+        self.groups.remove(profile);
+    }
+
     fn know(&mut self, profile: &ProfileName, least: u32, spec: &ProfileSpec) {
         if least > 0 {
             let group = task_group(profile, least, spec);

@@ -40,6 +40,7 @@ fn full() -> Record {
         }),
         profiles: BTreeMap::from([("gpu".into(), json!({"image": "engine:2"}))]),
         profile_proofs: BTreeMap::from([("gpu".into(), "0ff1ce".into())]),
+        removing: BTreeSet::from(["gpu".into()]),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),

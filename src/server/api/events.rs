@@ -103,6 +103,7 @@ impl Reader {
                         "event": "living",
                         "gap": self.last.is_some(),
                         "executors": read.living,
+                        "removing": read.removing,
                         "ended": ended.iter().map(|event| &**event).collect::<Vec<_>>(),
                     });
                     self.last = Some(from);

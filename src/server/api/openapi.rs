@@ -1,5 +1,6 @@
 //! Generates the OpenAPI document from the table of routes and the schemas in `schemas.json`.
 
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::table::{Answers, Route, table};
@@ -7,12 +8,13 @@ use super::table::{Answers, Route, table};
 /// The schemas of requests and answers, each with examples.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-const REFUSALS: [(u16, &str); 9] = [
+const REFUSALS: [(u16, &str); 10] = [
     (400, "The request is malformed"),
     (401, "No token, or an unknown one"),
     (403, "The token may only read"),
     (404, "Not found"),
     (408, "The body did not arrive in time"),
+    (409, "Not in the present state"),
     (413, "The body is too long"),
     (
         422,
@@ -82,7 +84,7 @@ fn operation(route: &Route) -> Value {
 pub(super) fn may_answer(route: &Route, status: u16) -> bool {
     let in_common = match status {
         401 | 408 | 413 | 429 => !route.open,
-        403 => route.takes.is_some(),
+        403 => route.method != Method::GET,
         503 => true,
         _ => false,
     };

@@ -1,4 +1,4 @@
-//! The route that adds a profile (spec B-26).
+//! The routes that add and remove a profile (spec B-26, B-52).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use super::body::parse;
 use super::{Api, ask, targets};
-use crate::actors::profiles::messages::{AddProfile, RefusedProfile};
+use crate::actors::profiles::messages::{
+    AddProfile, RefusedProfile, RefusedRemoval, RemoveProfile,
+};
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
@@ -29,6 +31,9 @@ pub async fn add(
     };
     let problem = Problem::refused(refused.to_string());
     Err(match refused {
+        RefusedProfile::BeingRemoved(_) => Problem::conflict(refused.to_string())
+            .coded("being-removed")
+            .hint("add it after the event \"removed\", or choose a new name"),
         RefusedProfile::Exists(_) => {
             problem.hint("an existing profile cannot be changed: choose a new name")
         }
@@ -38,5 +43,25 @@ pub async fn add(
         },
         RefusedProfile::TooMuch | RefusedProfile::NoPod(_) => problem.hint("nothing was changed"),
         RefusedProfile::NotNow => Problem::unavailable(),
+    })
+}
+
+/// Removes a profile. The answer has the targets of the others; the event `removed` says when it is gone.
+pub async fn remove(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let remove = RemoveProfile(ProfileName::from(name));
+    let refused = match ask(&api.actors.profiles, remove).await? {
+        Ok(()) => return targets::asked(&api).await,
+        Err(refused) => refused,
+    };
+    let why = refused.to_string();
+    Err(match refused {
+        RefusedRemoval::Unknown(_) => Problem::not_found(why).hint("GET /v1/targets lists all profiles"),
+        RefusedRemoval::Configured(_) => Problem::conflict(why)
+            .coded("configured")
+            .hint("set its target to 0, or remove [profiles.NAME] from the file and start the driver again"),
+        RefusedRemoval::NotRecorded => Problem::unavailable_for(why),
     })
 }

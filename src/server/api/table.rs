@@ -1,7 +1,7 @@
 //! The table of all routes, with their descriptions for the OpenAPI document. A route without a
 //! description cannot be served.
 
-use axum::routing::{MethodRouter, get, post, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use http::Method;
 
 use super::routes::{document, executors, explain, health, metrics, readiness, status};
@@ -106,7 +106,19 @@ fn profiles_and_targets() -> Vec<Route> {
             "Targets",
         )
         .is("Adds a profile; an existing one cannot be changed")
-        .refuses(&[400, 422]),
+        .refuses(&[400, 409, 422]),
+        Route {
+            takes: None,
+            ..does(
+                Method::DELETE,
+                "/v1/profiles/{profile}",
+                delete(profiles::remove),
+                "",
+                "Targets",
+            )
+        }
+        .is("Removes a profile that was added; its executors finish their work and exit")
+        .refuses(&[404, 409]),
         looks("/v1/status", get(status), "Status").is(
             "The driver's state: targets, executors by state, what they wait for, the last losses",
         ),

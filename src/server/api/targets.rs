@@ -18,6 +18,7 @@ pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     let profiles = ask(&api.actors.backend, GetStatus).await?.profiles;
     let targets: BTreeMap<String, u32> = profiles
         .into_iter()
+        .filter(|(_, view)| !view.removing)
         .map(|(profile, view)| (profile, view.target))
         .collect();
     Ok(Json(json!({"targets": targets})))

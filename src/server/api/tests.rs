@@ -66,9 +66,15 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         read: Box::new(|_, _| panic!("no profile is added here")),
         prove: Box::new(|_, _| None),
         names: BTreeSet::new(),
+        configured: BTreeSet::new(),
         added: BTreeMap::new(),
+        removing: BTreeSet::new(),
         gangs: None,
         recipients: Vec::new(),
+        removed: Vec::new(),
+        forget: Vec::new(),
+        look: store.clone().recipient(),
+        tell: store.clone().recipient(),
     })
     .start();
     let actors = Actors {
@@ -164,6 +170,8 @@ async fn requests_need_a_token_and_a_read_only_one_changes_nothing() {
         ("looks2", Method::GET, "/v1/status", 401),
         ("", Method::PUT, "/v1/targets", 401),
         ("looks", Method::PUT, "/v1/targets", 403),
+        ("looks", Method::DELETE, "/v1/profiles/gpu", 403),
+        ("full-one", Method::DELETE, "/v1/profiles/gpu", 404),
         ("looks", Method::GET, "/v1/status", 200),
         ("", Method::GET, "/healthz", 200),
         ("", Method::GET, "/nothing", 404),

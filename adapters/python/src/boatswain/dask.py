@@ -291,5 +291,6 @@ class BoatswainCluster(Cluster):
             ids = [one["executor"] for one in executors if one["profile"] == self._profile]
             if ids:
                 await self._driver.kill(ids, force=True, replace=False, by=WHO)
+            await self._driver.delete_profile(self._profile)
         except BoatswainError as error:
             self._log(f"the workers may stay until their --death-timeout: {error}")

@@ -72,7 +72,7 @@ class Ending(TypedDict):
 
 # Something that happened. What more it has follows from its name.
 class Event(TypedDict):
-    event: Literal["began", "target-changed", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    event: Literal["began", "target-changed", "removing", "removed", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
     id: str
     profile: NotRequired[str]
@@ -197,6 +197,8 @@ class Profile(TypedDict):
     pending: int
     # How many have an account with the driver.
     registered: int
+    # Whether the profile is being removed.
+    removing: NotRequired[bool]
     # How many were asked for and have no pod yet.
     requested: int
     running: int
@@ -316,6 +318,10 @@ class Operations:
         """The history of a live executor, or of one of the last 1,000 that ended"""
         return self._call("GET", f"/v1/executors/{segment(id)}", None)
 
+    def delete_profile(self, profile: str) -> Targets:
+        """Removes a profile that was added; its executors finish their work and exit"""
+        return self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
+
     def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
         """Adds a profile; an existing one cannot be changed"""
         return self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
@@ -378,6 +384,10 @@ class AsyncOperations:
     async def executor(self, id: Id) -> ExecutorHistory:
         """The history of a live executor, or of one of the last 1,000 that ended"""
         return await self._call("GET", f"/v1/executors/{segment(id)}", None)
+
+    async def delete_profile(self, profile: str) -> Targets:
+        """Removes a profile that was added; its executors finish their work and exit"""
+        return await self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
 
     async def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
         """Adds a profile; an existing one cannot be changed"""

@@ -201,6 +201,11 @@ impl Registry {
         self.settings.graces.insert(profile, grace);
     }
 
+    /// Forgets a removed profile (spec B-52).
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.settings.graces.remove(profile);
+    }
+
     /// The number of accounts of each profile.
     pub fn registered(&self) -> &BTreeMap<ProfileName, u32> {
         &self.registered

@@ -113,6 +113,10 @@ impl Claims {
         self.settings.profiles.insert(profile, templates);
     }
 
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.settings.profiles.remove(profile);
+    }
+
     pub fn begin_round(&mut self, batch: &Batch, now: Now) {
         self.now = now;
         self.pool = Pool::default();

@@ -107,6 +107,11 @@ impl Failures {
         self
     }
 
+    /// A profile of the same name has other backoff periods (spec B-52).
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.periods.remove(profile);
+    }
+
     /// The sum of all targets has changed.
     pub fn wanted(&mut self, executors: u32) {
         if executors > self.largest {

@@ -33,6 +33,7 @@ impl Fleet {
                 since: at(since),
                 asked: executors,
                 is_set: false,
+                removed: false,
             },
         );
         Self(snapshot)
@@ -213,4 +214,19 @@ fn another_profiles_executors_are_never_chosen() {
         choose(&fleet.0, &other, &SETTINGS, at(60)).ids.is_empty(),
         "all in flight"
     );
+}
+
+// spec: B-52, A-41
+#[test]
+fn running_executors_of_a_profile_that_is_being_removed_are_not_spared() {
+    let mut fleet = Fleet::wanting(0, 0).with(1, 0, running());
+    let spared = Settings {
+        pending_only: true,
+        ..SETTINGS
+    };
+    let victims = |fleet: &Fleet| choose(&fleet.0, &profile(), &spared, at(60)).ids;
+    assert_eq!(victims(&fleet), []);
+    let removed = crate::model::snapshot::Target::removed(at(0));
+    fleet.0.targets.insert(profile(), removed);
+    assert_eq!(victims(&fleet), [ExecutorId::FIRST]);
 }

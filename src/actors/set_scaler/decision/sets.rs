@@ -125,6 +125,10 @@ impl Scaling {
             return (replicas == 0).then(|| Action::Delete(seen.clone()));
         }
         if let Some(profile) = &profile {
+            let is_removed = latest.is_removed(profile) && seen.replicas == 0;
+            if is_removed && !latest.has_executors(profile) {
+                return Some(Action::Delete(seen.clone()));
+            }
             let hash = self.hashes.get(profile);
             let outdated = hash.is_some() && hash != seen.template.as_ref();
             if outdated || seen.owner != latest.record {

@@ -444,3 +444,35 @@ fn a_failed_look_at_the_sets_is_repeated_when_the_server_is_back() {
     world.scaling.server_is_back(now);
     assert_eq!(world.decide(), [Action::Look]);
 }
+
+// spec: B-52, A-80
+#[test]
+fn the_set_of_a_removed_profile_is_deleted_when_its_last_pod_is_gone_and_then_forgotten() {
+    for kind in [SetKind::StatefulSet, SetKind::Deployment] {
+        let mut world = World::running(kind, 1);
+        let profile: ProfileName = "default".into();
+        world.scenario.tell(News::Remove(profile.clone()));
+        let retires = world.decide();
+        assert!(matches!(retires[..], [Action::Retire(..)]), "{retires:?}");
+        world
+            .scaling
+            .looked(Some(vec![seen(0)]), world.scenario.now().tick);
+        let deletes = [Action::Delete(seen(0))];
+        assert_ne!(world.decide(), deletes, "a pod is left");
+        world.scenario.goes(1);
+        world.scenario.report(1);
+        world.scenario.batch();
+        world.scenario.release();
+        assert_eq!(world.decide(), deletes);
+        let now = world.scenario.now().tick;
+        assert!(
+            !world.scaling.forget(&profile),
+            "the delete is not answered"
+        );
+        world.scaling.written("a-default", Err(()), now);
+        assert!(!world.scaling.forget(&profile), "it may be left");
+        world.scaling.looked(Some(Vec::new()), now);
+        assert!(world.scaling.forget(&profile));
+        assert_eq!(world.decide(), [], "it is not made again");
+    }
+}

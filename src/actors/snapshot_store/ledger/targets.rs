@@ -28,6 +28,36 @@ impl Ledger {
         self
     }
 
+    /// Begins with profiles that are being removed since an earlier start.
+    pub fn with_profiles_removed(
+        mut self,
+        profiles: impl IntoIterator<Item = ProfileName>,
+        now: Now,
+    ) -> Self {
+        let removed = profiles
+            .into_iter()
+            .map(|profile| (profile, Target::removed(now.tick)));
+        self.current.targets.extend(removed);
+        self
+    }
+
+    /// Keeps the profile's target at 0 (spec B-52).
+    pub(super) fn remove_profile(&mut self, profile: ProfileName, now: Now, draft: &mut Draft) {
+        let target = Target::removed(now.tick);
+        self.set_target(profile, target, now, draft);
+    }
+
+    /// A profile that has executors, or that is not being removed, stays.
+    pub(super) fn forget_profile(&mut self, profile: &ProfileName, draft: &mut Draft) {
+        if !self.current.is_removed(profile) || self.current.has_executors(profile) {
+            draft.notes.push(Note::Ignored("the profile is not gone"));
+            return;
+        }
+        self.current.targets.remove(profile);
+        self.current.counts.remove(profile);
+        draft.other = true;
+    }
+
     /// Marks executors as leaving and changes the targets with them (spec L-10, E-5).
     pub(super) fn retire(
         &mut self,
@@ -104,6 +134,7 @@ impl Ledger {
                 since: now.tick,
                 asked,
                 is_set,
+                removed: false,
             };
             self.set_target(profile, target, now, draft);
         }
@@ -157,9 +188,12 @@ impl Ledger {
         }
     }
 
-    /// During a hold no executors are wanted.
+    /// During a hold no executors are wanted, nor ever again of a profile that is being removed.
     fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
         let before = self.current.targets.get(&profile).copied();
+        if before.is_some_and(|before| before.removed) {
+            return;
+        }
         let executors = if self.current.held {
             0
         } else {

@@ -137,3 +137,32 @@ fn a_target_that_falls_during_a_replacement_stays_lower() {
     scenario.tell(surge(false));
     assert_eq!(target(&scenario), (2, 2, true));
 }
+
+// spec: B-52
+#[test]
+fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_forgotten() {
+    let mut scenario = three();
+    let profile: ProfileName = "default".into();
+    scenario.tell(News::Remove(profile.clone()));
+    scenario.want("default", 3);
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[1], Aim::Become([(profile.clone(), 2)].into())));
+    assert_eq!(target(&scenario), (0, 0, false));
+    let shown = crate::model::snapshot::asked(&scenario.current().targets);
+    assert_eq!(shown, [("other".into(), 3)].into());
+    scenario.tell(News::Forget(profile.clone()));
+    assert!(scenario.current().is_removed(&profile), "it has executors");
+    for n in 1..=3 {
+        scenario.goes(n);
+        scenario.report(n);
+    }
+    scenario.batch();
+    scenario.release();
+    scenario.tell(News::Forget("other".into()));
+    scenario.tell(News::Forget(profile.clone()));
+    let left: Vec<&ProfileName> = scenario.current().targets.keys().collect();
+    assert_eq!(left, [&ProfileName::from("other")]);
+    assert!(!scenario.current().counts.contains_key(&profile));
+    scenario.want("default", 1);
+    assert_eq!(target(&scenario), (1, 1, true));
+}

@@ -116,6 +116,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
         if (sender != null) {
             sender.kill(List.copyOf(living));
+            sender.removeProfiles();
             sender.awaitSent(LAST_REQUESTS);
             sender.close();
         }

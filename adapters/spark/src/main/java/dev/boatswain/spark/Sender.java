@@ -20,8 +20,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends to boatswain what Spark wants: profiles, then the newest totals, then kills and decommissionings. A request that
- * gets no answer is repeated for ever, with a growing pause. Older totals that were not sent are forgotten.
+ * Sends to boatswain what Spark wants: profiles, then the newest totals, then kills and decommissionings, then removals of
+ * profiles. A request that gets no answer is repeated for ever, with a growing pause. Older totals that were not sent are
+ * forgotten.
  *
  * <p>Threads: one, its own, has all the state. The public methods hand it a task and return at once, so that Spark's
  * threads can call them while they hold Spark's locks; only {@link #awaitSent} waits.
@@ -45,6 +46,7 @@ final class Sender implements AutoCloseable {
     private boolean totalsUnsent;
     private final TreeSet<Long> kills = new TreeSet<>();
     private final TreeSet<Long> decommissions = new TreeSet<>();
+    private final TreeSet<String> removals = new TreeSet<>();
     private final List<CompletableFuture<Void>> waiting = new ArrayList<>();
     private long pause = SHORTEST_MS;
     private boolean scheduled;
@@ -92,6 +94,17 @@ final class Sender implements AutoCloseable {
 
     void decommission(Collection<Long> ids) {
         change(() -> decommissions.addAll(ids));
+    }
+
+    /** Removes all profiles, after everything else was sent: boatswain keeps no more than 32. */
+    void removeProfiles() {
+        change(() -> {
+            removals.addAll(profiles.keySet());
+            profiles.clear();
+            unsentProfiles.clear();
+            totals.clear();
+            totalsUnsent = false;
+        });
     }
 
     /** Sends profiles and totals again: another boatswain may have taken over, or an operator changed a target. */
@@ -183,6 +196,9 @@ final class Sender implements AutoCloseable {
             ObjectNode body = ids(decommissions).put("replace", true).put("within", decommissionWithin);
             accepted("POST", "/v1/executors/decommission", body);
             decommissions.clear();
+        } else if (!removals.isEmpty()) {
+            accepted("DELETE", "/v1/profiles/" + removals.first(), null);
+            removals.pollFirst();
         } else {
             return false;
         }

@@ -88,6 +88,22 @@ final class SenderTests {
         }
     }
 
+    static void removesItsProfilesAfterTheLastKill() throws IOException {
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE); Sender sender = sender(boatswain)) {
+            sender.profile("a-0", body());
+            sender.profile("a-1", body());
+            sender.totals(Map.of("a-0", 4));
+            sender.awaitSent(LONG);
+            boatswain.requests.clear();
+            sender.kill(List.of(7L));
+            sender.removeProfiles();
+            sender.repeat();
+            sender.awaitSent(LONG);
+            Check.equal(boatswain.lines(),
+                    List.of("POST /v1/executors/kill", "DELETE /v1/profiles/a-0", "DELETE /v1/profiles/a-1"));
+        }
+    }
+
     static void sendsAllAgainWhenAnotherBoatswainTakesOver() throws IOException {
         try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE); Sender sender = sender(boatswain)) {
             sender.profile("a-0", body());
