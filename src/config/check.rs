@@ -27,7 +27,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     ttl(config, notes);
     bounds(config, notes);
     gangs(config, notes);
-    outlier(config, notes);
+    rolling(config, notes);
     claims(config, notes);
     service(config, notes);
     ha::check(config, notes);
@@ -188,23 +188,43 @@ fn gangs(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// The outlier policy needs a metric to compare (spec B-32).
-fn outlier(config: &Config, notes: &mut Notes) {
-    let keys = ["roll.policy", "roll.metric", "backend.listen"];
-    if config.roll.policy != RollPolicy::Outlier || !notes.are_sound(&keys) {
+/// Some policies need a metric to compare, and the least number of tasks is one (spec B-32).
+fn rolling(config: &Config, notes: &mut Notes) {
+    let keys = [
+        "roll.policy",
+        "roll.metric",
+        "roll.min_tasks",
+        "backend.listen",
+    ];
+    if !notes.are_sound(&keys) {
         return;
     }
-    if config.roll.metric.is_none() {
+    let policy = config.roll.policy.as_str();
+    let compares = matches!(
+        config.roll.policy,
+        RollPolicy::Outlier | RollPolicy::Highest
+    );
+    let reports = config.backend.sessions.listen.is_some();
+    if compares && config.roll.metric.is_none() {
         notes.refuse(
             "roll.metric",
-            "missing, and roll.policy is \"outlier\"",
+            format!("missing, and roll.policy is \"{policy}\""),
             "name a metric of the executors' heartbeats, such as \"gc_ms\"",
         );
-    } else if config.backend.sessions.listen.is_none() {
+    } else if compares && !reports {
         notes.refuse(
             "roll.policy",
-            "found \"outlier\", but without backend.listen executors cannot report metrics",
+            format!(
+                "found \"{policy}\", but without backend.listen executors cannot report metrics"
+            ),
             "set backend.listen, or choose another policy",
+        );
+    }
+    if config.roll.min_tasks > 0 && !reports {
+        notes.refuse(
+            "roll.min_tasks",
+            "found, but without backend.listen executors cannot report how many tasks they have run",
+            "set backend.listen, or remove it",
         );
     }
 }

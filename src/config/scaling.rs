@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::declare::{choice, section};
-use super::kinds::{Flag, Text, Thousandths, one_of, span};
+use super::kinds::{Flag, Text, Thousandths, Whole, one_of, span};
 use super::sections::{DAY, HOUR, ms, secs};
 
 section! {
@@ -35,6 +35,8 @@ choice! {
         Oldest = "oldest",
         /// The one whose metric deviates most from the others'.
         Outlier = "outlier",
+        /// The one whose metric is the highest.
+        Highest = "highest",
     }
 }
 
@@ -44,10 +46,12 @@ section! {
         /// The interval between replacements; zero: executors are not replaced.
         pub interval: Duration = value(span(ms(0)..=DAY * 365)) or Duration::ZERO;
         pub policy: RollPolicy = value(one_of()) or RollPolicy::default();
-        /// For the outlier policy: the key in the `metrics` of heartbeats that is compared.
+        /// For the policies outlier and highest: the key in the `metrics` of heartbeats that is compared.
         pub metric: Option<String> = option(Text::SOME);
         /// For the outlier policy: the least deviation from the median, in thousandths of a
         /// standard deviation.
         pub threshold: u32 = value(Thousandths(500..=1_000_000)) or 3_000;
+        /// The least value of the metric `tasks` of an executor that is replaced; zero: it needs none.
+        pub min_tasks: u32 = value(Whole(0..=1_000_000_000)) or 0;
     }
 }

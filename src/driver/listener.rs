@@ -163,8 +163,11 @@ pub(super) fn injection(config: &Config) -> Option<Injection> {
         Inject::Init => InjectedBy::InitContainer,
         Inject::Image => InjectedBy::ImageVolume,
     };
-    let image = config.agent.image.clone()?;
-    Some(Injection { image, by })
+    Some(Injection {
+        image: config.agent.image.clone()?,
+        by,
+        decommission_command: config.agent.decommission_command.clone(),
+    })
 }
 
 /// The settings of ExecutorRegistry, and when the application may begin.

@@ -108,7 +108,11 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
                 metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
                 threshold: f64::from(roll.threshold) / 1_000.0,
             },
+            config::RollPolicy::Highest => Policy::Highest {
+                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
+            },
         },
+        min_tasks: roll.min_tasks,
     }
 }
 

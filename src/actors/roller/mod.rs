@@ -6,7 +6,6 @@
 pub mod rolling;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
@@ -26,8 +25,8 @@ use crate::model::{ExecutorId, Snapshot};
 
 use rolling::{Rolling, Settings, Step};
 
-/// The latest values of the policy's metric.
-type Figures = BTreeMap<ExecutorId, f64>;
+/// The latest metrics of each executor.
+type Figures = BTreeMap<ExecutorId, BTreeMap<String, f64>>;
 
 pub struct Roller {
     rolling: Rolling,
@@ -64,7 +63,7 @@ impl Roller {
 
     /// Decides on a snapshot, and sends the due step to the store.
     fn roll(&mut self, latest: &Snapshot, figures: &Figures) {
-        let figure = |id, _: &str| figures.get(&id).copied();
+        let figure = |id, metric: &str| figures.get(&id)?.get(metric).copied();
         let (asked, now) = (asked(&latest.targets), self.clock.now().tick);
         let Some(step) = self.rolling.decide(latest, &asked, figure, now) else {
             return;
@@ -112,18 +111,16 @@ fn log(step: &Step) {
     }
 }
 
-/// The latest values of this metric.
-async fn figures(sessions: Recipient<GetSessions>, metric: Option<Arc<str>>) -> Figures {
-    let Some(metric) = metric else {
+/// The latest metrics, if they are needed.
+async fn figures(sessions: Recipient<GetSessions>, needed: bool) -> Figures {
+    if !needed {
         return Figures::new();
-    };
+    }
     // The registry has stopped only if the driver is ending.
     let sessions = sessions.send(GetSessions(None)).await.unwrap_or_default();
-    let figures = sessions.into_iter().filter_map(|(id, session)| {
-        let figure = session.metrics.get(&*metric)?;
-        Some((id, *figure))
-    });
-    figures.collect()
+    (sessions.into_iter())
+        .map(|(id, session)| (id, session.metrics))
+        .collect()
 }
 
 impl Actor for Roller {
@@ -149,8 +146,8 @@ impl Handler<Round> for Roller {
             return;
         }
         let now = self.clock.now().tick;
-        let metric = (self.rolling).metric(&latest, &asked(&latest.targets), now);
-        figures(self.sessions.clone(), metric.cloned())
+        let needed = (self.rolling).needs_metrics(&latest, &asked(&latest.targets), now);
+        figures(self.sessions.clone(), needed)
             .into_actor(self)
             .map(move |figures, this, _| {
                 this.roll(&latest, &figures);

@@ -15,6 +15,9 @@ use jiff::Timestamp;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
+/// The metric with the number of tasks that an executor has run.
+const TASKS: &str = "tasks";
+
 /// Which executor is replaced next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
@@ -29,6 +32,11 @@ pub enum Policy {
         /// The distance from the median, in standard deviations.
         threshold: f64,
     },
+    /// The one whose metric is the highest.
+    Highest {
+        /// The name of the metric in heartbeats.
+        metric: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +44,8 @@ pub struct Settings {
     /// The interval between replacements; also the time in which a replacement must run.
     pub interval: Duration,
     pub policy: Policy,
+    /// An executor that has run fewer tasks is not replaced.
+    pub min_tasks: u32,
 }
 
 /// What to do next.
@@ -86,19 +96,19 @@ impl Rolling {
         }
     }
 
-    /// The metric that the next decision needs; `None` if it needs none.
-    pub fn metric(
+    /// Whether the next decision needs the executors' metrics.
+    pub fn needs_metrics(
         &self,
         snapshot: &Snapshot,
         asked: &BTreeMap<ProfileName, u32>,
         now: Tick,
-    ) -> Option<&Arc<str>> {
+    ) -> bool {
+        let compares = match self.settings.policy {
+            Policy::Outlier { .. } | Policy::Highest { .. } => true,
+            Policy::Id | Policy::Oldest => self.settings.min_tasks > 0,
+        };
         let begins = self.under_way.is_none() && now >= self.next;
-        let begins = || begins && asked.keys().any(|p| is_settled(p, snapshot, asked));
-        match &self.settings.policy {
-            Policy::Outlier { metric, .. } if begins() => Some(metric),
-            Policy::Outlier { .. } | Policy::Id | Policy::Oldest => None,
-        }
+        compares && begins && asked.keys().any(|p| is_settled(p, snapshot, asked))
     }
 
     /// Decides the next step. `asked` is the target of each profile without replacements. `figure`
@@ -131,22 +141,28 @@ impl Rolling {
         if now < self.next {
             return None;
         }
-        let candidates: Vec<&Arc<Entry>> = (snapshot.entries.values())
+        let running: Vec<&Arc<Entry>> = (snapshot.entries.values())
             .filter(|entry| entry.class() == Class::Running)
             .filter(|entry| is_settled(&entry.profile, snapshot, asked))
             .collect();
+        let least = self.settings.min_tasks;
+        let has_run = |id| figure(id, TASKS).is_some_and(|tasks| tasks >= f64::from(least));
+        let candidates = (running.iter().copied()).filter(|entry| least == 0 || has_run(entry.id));
         let old = match &self.settings.policy {
-            Policy::Id => candidates.iter().min_by_key(|entry| entry.id),
-            Policy::Oldest => candidates.iter().min_by_key(|entry| age(entry)),
+            Policy::Id => candidates.min_by_key(|entry| entry.id),
+            Policy::Oldest => candidates.min_by_key(|entry| age(entry)),
             Policy::Outlier { metric, threshold } => {
-                let found = farthest(&candidates, |id| figure(id, metric), *threshold);
-                if found.is_none() && !candidates.is_empty() {
-                    // There is no outlier: the next attempt is one interval later.
-                    self.next = now + self.settings.interval;
-                }
-                candidates.iter().find(|entry| Some(entry.id) == found)
+                // Those that have run little are compared as well.
+                let found = farthest(&running, |id| figure(id, metric), *threshold);
+                let mut candidates = candidates;
+                candidates.find(|entry| Some(entry.id) == found)
             }
+            Policy::Highest { metric } => highest(candidates, |id| figure(id, metric)),
         };
+        if old.is_none() && !running.is_empty() {
+            // None is to be replaced: the next attempt is one interval later.
+            self.next = now + self.settings.interval;
+        }
         let (profile, old) = old.map(|old| (old.profile.clone(), old.id))?;
         self.under_way = Some(UnderWay {
             profile: profile.clone(),
@@ -172,6 +188,16 @@ fn is_settled(
 fn age(entry: &Entry) -> (Option<Timestamp>, ExecutorId) {
     let created = entry.pod().and_then(|pod| pod.created);
     (created, entry.id)
+}
+
+/// The one with the highest value; of several the one with the lowest id.
+fn highest<'a>(
+    candidates: impl Iterator<Item = &'a Arc<Entry>>,
+    figure: impl Fn(ExecutorId) -> Option<f64>,
+) -> Option<&'a Arc<Entry>> {
+    (candidates.filter_map(|entry| Some((figure(entry.id)?, entry))))
+        .max_by(|(x, a), (y, b)| x.total_cmp(y).then_with(|| b.id.cmp(&a.id)))
+        .map(|(_, entry)| entry)
 }
 
 /// The outlier, compared only within its profile, because profiles differ.

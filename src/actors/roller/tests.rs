@@ -22,6 +22,7 @@ fn world() -> (Addr<SnapshotStore>, Backend) {
         settings: Settings {
             interval: Duration::from_secs(60),
             policy: Policy::Id,
+            min_tasks: 0,
         },
         decommission_timeout: Duration::from_secs(60),
         sessions: backend.registry.clone().recipient(),

@@ -16,6 +16,13 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
 /// O-65).
 fn injection(config: &Config, notes: &mut Notes) {
     if config.agent.inject == Inject::None {
+        if config.agent.decommission_command.is_some() {
+            notes.contradict(
+                &["agent.decommission_command", "agent.inject"],
+                "found, and no agent is injected",
+                "set agent.inject, or begin the profile's command with the agent and --decommission-command",
+            );
+        }
         return;
     }
     let inject = config.agent.inject.as_str();

@@ -159,7 +159,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.decommission.script", Unused("profiles.default.pre_stop runs before an executor gets SIGTERM")),
     ("spark.decommission.enabled", Unused("executors can be decommissioned without it")),
     ("spark.kubernetes.executor.deletedExecutorsCacheTimeout", Unused("no executor's end is forgotten")),
-    ("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", Unused("boatswain does not count an executor's tasks")),
+    ("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", Unused("roll.min_tasks needs the metric `tasks`, which Spark's executors do not report")),
     ("spark.kubernetes.executor.useDriverPodIP", Unused("backend.url says where executors reach the driver")),
     ("spark.kubernetes.executorSnapshotsSubscribersShutdownGracePeriod", Unused("shutdown.grace limits the end as a whole")),
     ("spark.kubernetes.executor.pod.featureSteps", Unused(STEPS)),

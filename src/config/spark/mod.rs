@@ -180,7 +180,7 @@ fn name_of(form: Form) -> &'static str {
         Form::List | Form::Gathered => "a list",
         Form::SecretKey => "a Secret's name, a colon and a key",
         Form::RollPolicy => {
-            "ID or ADD_TIME; roll.policy = \"outlier\" needs a metric that executors report"
+            "ID or ADD_TIME; the other policies of [roll] need a metric that executors report"
         }
     }
 }

@@ -116,6 +116,14 @@ fn every_line_of_the_reference_could_be_used() {
             let others = files.iter().filter(|file| **file != path);
             sets.extend(others.map(|file| format!("{file}=a.pem")));
         }
+        if path == "agent.decommission_command" {
+            let others = [
+                "agent.inject=init",
+                "agent.image=a",
+                "backend.listen=127.0.0.1:0",
+            ];
+            sets.extend(others.map(str::to_owned));
+        }
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }

@@ -179,6 +179,11 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
         "entrypoint",
     ),
     (
+        "agent.decommission_command = \"true\"",
+        "agent.decommission_command",
+        "set agent.inject",
+    ),
+    (
         "[backend]\nlisten = \"127.0.0.1:1\"\nauth = \"derived\"",
         "backend.key_file",
         "name a file",

@@ -21,6 +21,8 @@ pub struct Injection {
     /// The image that contains the program.
     pub image: String,
     pub by: InjectedBy,
+    /// The shell command that the agent runs when the executor is decommissioned; `None`: it sends SIGTERM.
+    pub decommission_command: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,13 @@ pub(super) fn inject(spec: &mut Value, injection: &Injection) -> Result<(), NoCo
     let container = merge::executor(spec);
     let command = (container["command"].as_array_mut()).filter(|command| !command.is_empty());
     let command = command.ok_or(NoCommand)?;
-    command.splice(0..0, [Value::from(program), "--".into()]);
+    let mut agent = vec![program];
+    if let Some(line) = &injection.decommission_command {
+        // Kubernetes would replace `$$` and the variables of the container, which are the shell's.
+        agent.extend(["--decommission-command".to_owned(), line.replace('$', "$$")]);
+    }
+    agent.push("--".to_owned());
+    command.splice(0..0, agent.into_iter().map(Value::from));
     let mount = json!({"name": VOLUME, "mountPath": DIRECTORY, "readOnly": true});
     mounts::push(&mut container["volumeMounts"], mount);
     mounts::push(&mut spec["volumes"], volume);

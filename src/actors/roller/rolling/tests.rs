@@ -11,6 +11,8 @@ struct World {
     asked: BTreeMap<ProfileName, u32>,
     /// The values of the metric.
     figures: BTreeMap<u64, f64>,
+    /// The values of the metric `tasks`.
+    tasks: BTreeMap<u64, f64>,
 }
 
 impl World {
@@ -21,11 +23,13 @@ impl World {
                 Settings {
                     interval: Duration::from_secs(60),
                     policy,
+                    min_tasks: 0,
                 },
                 at(0),
             ),
             asked: BTreeMap::from([("default".into(), 3)]),
             figures: BTreeMap::new(),
+            tasks: BTreeMap::new(),
         };
         for n in 1..=3 {
             world.request(n);
@@ -41,9 +45,11 @@ impl World {
     }
 
     fn decide(&mut self, millis: u64) -> Option<Step> {
-        let figures = &self.figures;
-        let figure = |id: ExecutorId, metric: &str| {
-            (metric == "gc_ms").then(|| figures.get(&id.get()).copied())?
+        let (figures, tasks) = (&self.figures, &self.tasks);
+        let figure = |id: ExecutorId, metric: &str| match metric {
+            "gc_ms" => figures.get(&id.get()).copied(),
+            "tasks" => tasks.get(&id.get()).copied(),
+            _ => None,
         };
         self.rolling
             .decide(self.scenario.current(), &self.asked, figure, at(millis))
@@ -199,6 +205,47 @@ fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
     );
     let begin = Step::Begin {
         profile: "default".into(),
+        old: id(3),
+    };
+    assert_eq!(world.decide(2 * MINUTE), Some(begin));
+}
+
+// spec: B-32
+#[test]
+fn the_executor_with_the_highest_metric_is_replaced_and_none_if_no_metric_is_known() {
+    let mut world = World::new(Policy::Highest {
+        metric: "gc_ms".into(),
+    });
+    let needs = world
+        .rolling
+        .needs_metrics(world.scenario.current(), &world.asked, at(MINUTE));
+    assert!(needs);
+    assert_eq!(world.decide(MINUTE), None);
+    world.figures = [(1, 5.0), (2, 7.5), (3, 7.5)].into();
+    assert_eq!(
+        world.decide(2 * MINUTE - 1),
+        None,
+        "it is looked at each interval"
+    );
+    let profile = "default".into();
+    let begin = Step::Begin {
+        profile,
+        old: id(2),
+    };
+    assert_eq!(world.decide(2 * MINUTE), Some(begin));
+}
+
+// spec: B-32
+#[test]
+fn an_executor_that_has_run_too_few_tasks_or_does_not_say_is_not_replaced() {
+    let mut world = World::new(Policy::Id);
+    world.rolling.settings.min_tasks = 100;
+    world.tasks = [(2, 99.0)].into();
+    assert_eq!(world.decide(MINUTE), None);
+    world.tasks = [(2, 99.0), (3, 100.0)].into();
+    let profile = "default".into();
+    let begin = Step::Begin {
+        profile,
         old: id(3),
     };
     assert_eq!(world.decide(2 * MINUTE), Some(begin));

@@ -5,7 +5,11 @@ use super::*;
 fn injecting(by: InjectedBy) -> Common {
     let image = "registry.example/boatswain:1".to_owned();
     Common {
-        injection: Some(Injection { image, by }),
+        injection: Some(Injection {
+            image,
+            by,
+            decommission_command: None,
+        }),
         ..common()
     }
 }
@@ -50,6 +54,24 @@ fn an_injected_agent_runs_the_executors_command_as_its_child() {
         by_image["spec"]["initContainers"],
         json!([by_init["spec"]["initContainers"][1]])
     );
+}
+
+// spec: O-65
+#[test]
+fn an_injected_agent_hands_the_decommission_command_to_the_shell_as_it_is_written() {
+    let mut common = injecting(InjectedBy::InitContainer);
+    if let Some(injection) = &mut common.injection {
+        injection.decommission_command = Some("kill -USR1 $(pidof worker) # $$".to_owned());
+    }
+    let pod = pod(7, &common, profile());
+    let expected = [
+        "/opt/boatswain/boatswain-agent",
+        "--decommission-command",
+        "kill -USR1 $$(pidof worker) # $$$$",
+        "--",
+        "sleep",
+    ];
+    assert_eq!(pod["spec"]["containers"][0]["command"], json!(expected));
 }
 
 // spec: O-65
