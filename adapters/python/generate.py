@@ -19,7 +19,7 @@ Made by generate.py from the driver's OpenAPI document. Do not edit.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
@@ -90,6 +90,9 @@ def arguments(operation, document):
     for given in operation.get("parameters", []):
         if given["in"] == "path":
             declared.append(f"{given['name']}: {type_of(given['schema'])}")
+    finds = [given["name"] for given in operation.get("parameters", []) if given["in"] == "query"]
+    if finds:
+        declared += ["*", *(f"{name}: str | None = None" for name in finds)]
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return declared, "None"
@@ -107,6 +110,12 @@ def arguments(operation, document):
         declared += [f"{key}: {with_none(type_of(properties[key]))} = None" for key in optional]
     pairs = ", ".join(f'"{key}": {key}' for key in [*required, *optional])
     return declared, "{" + pairs + "}"
+
+
+def query(operation):
+    """The part of a path that selects from the answer, as text of an f-string."""
+    finds = [given["name"] for given in operation.get("parameters", []) if given["in"] == "query"]
+    return "{query(" + ", ".join(f"{name}={name}" for name in finds) + ")}" if finds else ""
 
 
 def with_none(text):
@@ -127,7 +136,7 @@ def written_methods(document):
                 "arguments": ", ".join(["self", *declared]),
                 "answer": answer,
                 "method": method.upper(),
-                "path": re.sub(r"\{(\w+)\}", r"{segment(\1)}", path),
+                "path": re.sub(r"\{(\w+)\}", r"{segment(\1)}", path) + query(operation),
                 "body": body,
                 "text": text.split("\n")[0],
             }
@@ -157,6 +166,12 @@ def generate(document):
         "def segment(value: Any) -> str:",
         '    """A value as one segment of a path."""',
         '    return quote(str(value), safe="")',
+        "",
+        "",
+        "def query(**values: str | None) -> str:",
+        '    """The query of a path, with the values that are given."""',
+        "    given = {name: value for name, value in values.items() if value is not None}",
+        '    return f"?{urlencode(given)}" if given else ""',
         "",
         "",
     ]

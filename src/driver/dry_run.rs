@@ -287,6 +287,7 @@ fn pod_templates(
         ca_file: listener::ca_path(config),
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
+        preferred: Default::default(),
     };
     let mut specs = profile_spec::specs(config.profiles.clone());
     mark_gangs(&config.scheduling, &least(&config.profiles), &mut specs);

@@ -7,7 +7,7 @@ use actix::{Addr, Recipient};
 use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
-use crate::actors::pod_allocator::messages::{NewLimits, StopRequesting};
+use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
@@ -36,6 +36,8 @@ pub(super) struct Provisioner {
     pub(super) profiles: Recipient<ProfileAdded>,
     pub(super) forget: Recipient<ForgetProfile>,
     pub(super) limits: Recipient<NewLimits>,
+    /// `None` with sets, all pods of which have the same template.
+    pub(super) prefer: Option<Recipient<PreferNodes>>,
     pub(super) server_is_back: Recipient<ServerIsBack>,
 }
 
@@ -44,6 +46,7 @@ impl From<Addr<PodAllocator>> for Provisioner {
         Self {
             stop: provisioner.clone().recipient(),
             end: None,
+            prefer: Some(provisioner.clone().recipient()),
             depths: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),
@@ -58,6 +61,7 @@ impl From<Addr<SetScaler>> for Provisioner {
         Self {
             stop: provisioner.clone().recipient(),
             end: Some(provisioner.clone().recipient()),
+            prefer: None,
             depths: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),

@@ -89,7 +89,12 @@ pub struct Common {
     pub config_map: Option<String>,
     /// The nodes that new executors avoid (spec L-32).
     pub avoid: Avoid,
+    /// The nodes that new executors of each profile prefer (spec B-54).
+    pub preferred: BTreeMap<ProfileName, NodeWeights>,
 }
+
+/// How much each of these nodes is preferred to the others.
+pub type NodeWeights = BTreeMap<Arc<str>, u32>;
 
 /// How an executor authenticates (spec O-50).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -162,6 +162,8 @@ pub(super) struct StatusWire<'a> {
     pub(super) reason: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) message: Option<Text<'a>>,
+    #[serde(borrow, rename = "podIP")]
+    pub(super) pod_ip: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) conditions: Option<Vec<ConditionWire<'a>>>,
     #[serde(borrow)]

@@ -1,5 +1,6 @@
 //! The part of a pod that the driver keeps (spec E-14), its identity, and its state (spec E-11 to E-13).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Pod {
     /// `status.message`.
     pub message: Option<Arc<str>>,
     pub node: Option<Arc<str>>,
+    /// `status.podIP`.
+    pub ip: Option<IpAddr>,
     /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-60).
     pub volume_claims: Option<Arc<[PodClaim]>>,
     pub scheduling: Scheduling,
@@ -282,6 +285,7 @@ impl Pod {
             reason: None,
             message: None,
             node: None,
+            ip: None,
             volume_claims: None,
             scheduling: Scheduling::Waiting(None),
             awaits_node: false,

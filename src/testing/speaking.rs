@@ -171,6 +171,7 @@ pub(crate) fn backend(
         timing,
     }));
     let autoscaler = Autoscaler::new(autoscaler::Wiring {
+        prefer: None,
         settings: scaling,
         profiles: bounds,
         decommission_timeout: Duration::from_secs(60),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 /// Fails unless the document allows this answer.
 pub fn holds(document: &Value, method: &Method, path: &str, status: StatusCode, answer: &Value) {
+    let (path, _) = path.split_once('?').unwrap_or((path, ""));
     let matches = |template: &str| {
         let (known, asked): (Vec<&str>, Vec<&str>) =
             (template.split('/').collect(), path.split('/').collect());

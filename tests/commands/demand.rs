@@ -79,3 +79,60 @@ async fn targets_above_the_profiles_maximum_are_refused() {
     assert_eq!(driver.target().await, 3);
     assert_eq!(want(5).await.0, StatusCode::OK);
 }
+
+/// What the pod's own affinity says of nodes that it prefers.
+async fn preferred(driver: &Driver, executor: u64) -> Value {
+    let pod = driver.pod(executor).await;
+    let affinity = &pod["spec"]["affinity"]["nodeAffinity"];
+    affinity["preferredDuringSchedulingIgnoredDuringExecution"].clone()
+}
+
+async fn demand_on(driver: &Driver, pending: u32, nodes: Value) -> (StatusCode, Value) {
+    let slots = json!({"pending": pending, "running": 0, "nodes": nodes});
+    let body = json!({"profiles": {"default": slots}});
+    driver.call(Method::POST, "/v1/demand", body).await
+}
+
+// spec: B-54
+#[actix::test]
+async fn executors_that_are_requested_from_then_on_prefer_the_nodes_of_the_demand() {
+    let (_world, driver) = driver(&["autoscaling.enabled=true"]).await;
+    let nodes = json!({"node-b": 5, "node-a": 20, "node-c": 0});
+    let (status, answer) = demand_on(&driver, 4, nodes).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    driver.until_running(4).await;
+    let term = |node: &str, weight: u32| {
+        let name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        json!({"weight": weight, "preference": {"matchFields": [name]}})
+    };
+    assert_eq!(
+        preferred(&driver, 3).await,
+        Value::Null,
+        "it was there before"
+    );
+    let expected = json!([term("node-a", 100), term("node-b", 25)]);
+    assert_eq!(preferred(&driver, 4).await, expected);
+    demand(&driver, 5, 0).await;
+    driver.until_running(5).await;
+    assert_eq!(preferred(&driver, 5).await, Value::Null);
+}
+
+// spec: B-54
+#[actix::test]
+async fn a_demand_with_too_many_or_impossible_nodes_is_refused_as_a_whole() {
+    let (_world, driver) = driver(&["autoscaling.enabled=true"]).await;
+    let many: serde_json::Map<String, Value> =
+        (0..33).map(|n| (format!("n{n}"), json!(1))).collect();
+    for nodes in [
+        json!(many),
+        json!({"Node_1": 1}),
+        json!({"": 1}),
+        json!({"a..b": 1}),
+    ] {
+        let (status, answer) = demand_on(&driver, 9, nodes).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+        assert_eq!(answer["field"], "profiles.default.nodes");
+    }
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(driver.target().await, 3);
+}

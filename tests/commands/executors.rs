@@ -164,3 +164,32 @@ async fn invalid_commands_are_refused_with_the_offending_field() {
     }
     assert_eq!(driver.living().await, [1, 2, 3]);
 }
+
+// spec: B-53
+#[actix::test]
+async fn an_executor_is_found_by_the_address_of_its_pod() {
+    let (_world, driver) = driver(&[]).await;
+    let all = driver.get("/v1/executors").await["executors"].clone();
+    let one = all[1].clone();
+    let (ip, node) = (one["ip"].as_str().unwrap(), one["node"].as_str().unwrap());
+    let status = driver.pod(2).await["status"].clone();
+    assert_eq!(
+        (ip, node.is_empty()),
+        (status["podIP"].as_str().unwrap(), false)
+    );
+    let found = driver.get(&format!("/v1/executors?ip={ip}")).await;
+    assert_eq!(found["executors"], json!([one]));
+    let none = driver.get("/v1/executors?ip=192.0.2.1").await;
+    assert_eq!(none["executors"], json!([]));
+    let (status, answer) = driver
+        .call(
+            http::Method::GET,
+            "/v1/executors?ip=node-1",
+            crate::world::nothing(),
+        )
+        .await;
+    assert_eq!(
+        (status, &answer["field"]),
+        (StatusCode::BAD_REQUEST, &json!("ip"))
+    );
+}

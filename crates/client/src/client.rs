@@ -259,6 +259,17 @@ impl Client {
     }
 }
 
+/// A path with the values that are given; it has no variable parts.
+pub(crate) fn with_query(path: &str, values: &[(&str, Option<&str>)]) -> String {
+    let given = values
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", segment((*value)?))));
+    match given.collect::<Vec<_>>().join("&") {
+        query if query.is_empty() => path.to_owned(),
+        query => format!("{path}?{query}"),
+    }
+}
+
 /// A value as one segment of a path.
 pub(crate) fn segment(value: impl ToString) -> String {
     utf8_percent_encode(&value.to_string(), UNRESERVED).to_string()

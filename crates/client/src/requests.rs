@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::json;
 
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, ClientError, segment, with_query};
 use crate::types::*;
 
 impl Client {
@@ -69,9 +69,9 @@ impl Client {
     /// # Errors
     ///
     /// There is no answer within 10 s, or it is a refusal.
-    pub async fn executors(&self) -> Result<Executors, ClientError> {
-        let path = "/v1/executors";
-        self.ask(Method::GET, path, None).await
+    pub async fn executors(&self, ip: Option<&str>) -> Result<Executors, ClientError> {
+        let path = with_query("/v1/executors", &[("ip", ip)]);
+        self.ask(Method::GET, &path, None).await
     }
 
     /// Decommissions executors: they finish their work and exit

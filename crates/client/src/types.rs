@@ -91,6 +91,9 @@ pub struct Executor {
     pub executor: Id,
     /// Which start of the driver asked for it.
     pub incarnation: u64,
+    /// Its pod's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,6 +254,10 @@ pub struct Profile {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileDemand {
+    /// The nodes that executors requested from now on prefer, with weights, such as how much of the
+    /// work has its data there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<BTreeMap<String, u64>>,
     /// Work that waits for a slot.
     pub pending: u64,
     /// Work that has one.

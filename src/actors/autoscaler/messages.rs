@@ -3,12 +3,18 @@ use std::collections::BTreeMap;
 use actix::Message;
 
 use super::scaler::{Demand, Settings};
+use crate::kubernetes::pod_template::NodeWeights;
 use crate::model::ProfileName;
 
-/// Reports the demand by profile (spec B-40). Answered with the executors it takes, within bounds.
-#[derive(Debug, Clone, Message)]
+/// Reports the demand by profile (spec B-40), and the nodes that new executors are to prefer (spec B-54). Answered with the
+/// executors it takes, within bounds.
+#[derive(Debug, Clone, Default, Message)]
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedDemand>")]
-pub struct PostDemand(pub BTreeMap<ProfileName, Demand>);
+pub struct PostDemand {
+    pub demands: BTreeMap<ProfileName, Demand>,
+    /// Of profiles with a demand. Those of the others of them are forgotten.
+    pub nodes: BTreeMap<ProfileName, NodeWeights>,
+}
 
 /// Takes over settings of the configuration, which was read again (spec C-6).
 #[derive(Debug, Clone, Message)]
@@ -26,4 +32,6 @@ pub enum RefusedDemand {
     Off,
     #[error("there is no profile {0}")]
     UnknownProfile(ProfileName),
+    #[error("executors of profile {0} cannot prefer nodes: a set makes their pods")]
+    OfASet(ProfileName),
 }

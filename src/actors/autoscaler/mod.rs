@@ -1,7 +1,8 @@
 //! Autoscaler: sets targets that follow the application's demand (spec B-40 to B-42).
 //!
 //! One pure [`scaler`] per profile decides. On each batch this actor updates the scalers with the
-//! idle executors, and sends the due steps to the store. Uses the messages of store and profiles.
+//! idle executors, and sends the due steps to the store. Preferred nodes go to PodAllocator. Uses the messages of the
+//! store, the profiles and PodAllocator.
 
 pub mod messages;
 pub mod scaler;
@@ -9,8 +10,9 @@ pub mod scaler;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient};
 
+use crate::actors::pod_allocator::messages::PreferNodes;
 use crate::actors::profiles::messages::{Bounds, ProfileAdded, ProfileRemoved};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -30,6 +32,7 @@ pub struct Autoscaler {
     /// Whether the scalers have processed a whole snapshot; later batches only update them.
     begun: bool,
     decommission_timeout: Duration,
+    prefer: Option<Recipient<PreferNodes>>,
     store: Addr<SnapshotStore>,
     clock: Clock,
     timing: Timing,
@@ -41,6 +44,8 @@ pub struct Wiring {
     pub profiles: BTreeMap<ProfileName, Bounds>,
     /// The time limit of a decommissioning (spec B-30).
     pub decommission_timeout: Duration,
+    /// Has new executors prefer nodes; `None` where sets make the pods.
+    pub prefer: Option<Recipient<PreferNodes>>,
     pub store: Addr<SnapshotStore>,
     pub clock: Clock,
     pub timing: Timing,
@@ -53,6 +58,7 @@ impl Autoscaler {
             by_profile: BTreeMap::new(),
             begun: false,
             decommission_timeout: wiring.decommission_timeout,
+            prefer: wiring.prefer,
             store: wiring.store,
             clock: wiring.clock,
             timing: wiring.timing,
@@ -166,13 +172,24 @@ impl Handler<Round> for Autoscaler {
 impl Handler<PostDemand> for Autoscaler {
     type Result = Result<BTreeMap<ProfileName, u32>, RefusedDemand>;
 
-    fn handle(&mut self, PostDemand(demands): PostDemand, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, post: PostDemand, _: &mut Self::Context) -> Self::Result {
+        let PostDemand { demands, mut nodes } = post;
         let scalers = &mut self.by_profile;
         if scalers.is_empty() {
             return Err(RefusedDemand::Off);
         }
         if let Some(unknown) = demands.keys().find(|name| !scalers.contains_key(*name)) {
             return Err(RefusedDemand::UnknownProfile(unknown.clone()));
+        }
+        nodes.retain(|_, nodes| !nodes.is_empty());
+        if let Some(prefer) = &self.prefer {
+            let of = |profile: &ProfileName| {
+                let nodes = nodes.remove(profile).unwrap_or_default();
+                (profile.clone(), nodes)
+            };
+            prefer.do_send(PreferNodes(demands.keys().map(of).collect()));
+        } else if let Some(profile) = nodes.into_keys().next() {
+            return Err(RefusedDemand::OfASet(profile));
         }
         let now = self.clock.now().tick;
         let wanted = demands.into_iter().filter_map(|(profile, demand)| {

@@ -33,7 +33,10 @@ fn demand(pending: u32) -> PostDemand {
         pending,
         running: 0,
     };
-    PostDemand(BTreeMap::from([("default".into(), demand)]))
+    PostDemand {
+        demands: BTreeMap::from([("default".into(), demand)]),
+        ..PostDemand::default()
+    }
 }
 
 // spec: B-40, B-31
@@ -60,4 +63,17 @@ async fn targets_follow_demand_except_during_a_hold() {
 async fn a_demand_is_refused_if_autoscaling_is_off() {
     let refused = world(false).1.autoscaler.send(demand(1)).await.unwrap();
     assert_eq!(refused, Err(RefusedDemand::Off));
+}
+
+// spec: B-54
+#[actix::test]
+async fn nodes_are_refused_where_sets_make_the_pods_and_the_demand_does_not_count() {
+    let (store, backend) = world(true);
+    let mut post = demand(12);
+    let nodes = BTreeMap::from([("node-1".into(), 1)]);
+    post.nodes.insert("default".into(), nodes);
+    let refused = backend.autoscaler.send(post).await.unwrap();
+    assert_eq!(refused, Err(RefusedDemand::OfASet("default".into())));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(asked(&store).await, 1);
 }

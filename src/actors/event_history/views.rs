@@ -1,6 +1,7 @@
 //! Executors as the API shows them (spec O-43), made from a snapshot on request.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 
@@ -21,6 +22,9 @@ pub struct ExecutorView {
     pub pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Its pod's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<IpAddr>,
     /// What its pod waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -53,6 +57,7 @@ impl ExecutorView {
             age_seconds: now.since(entry.since).as_secs(),
             pod: pod.map(|pod| pod.name.to_string()),
             node: pod.and_then(|pod| pod.node.as_deref()).map(str::to_owned),
+            ip: pod.and_then(|pod| pod.ip),
             why: pod.and_then(|pod| pod.why_pending()),
             incarnation: entry.incarnation.0,
             session,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix::Message;
 
+use crate::kubernetes::pod_template::NodeWeights;
 use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
@@ -64,6 +65,11 @@ pub struct NewLimits {
     /// The interval between lists of sets.
     pub look_every: Duration,
 }
+
+/// New executors of these profiles prefer exactly these nodes (spec B-54).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct PreferNodes(pub BTreeMap<ProfileName, NodeWeights>);
 
 /// Send no more requests. Answered with the number of requests in flight, which are awaited.
 #[derive(Debug, Clone, Copy, Message)]

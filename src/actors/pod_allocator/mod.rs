@@ -52,7 +52,8 @@ use crate::planted::{self, Planted};
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
 use messages::{
-    CannotStart, KeepBackoffs, KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
+    CannotStart, KeepBackoffs, KeepFailures, NewLimits, OverBudget, PreferNodes, Reserve,
+    StopRequesting,
 };
 use pause::Paused;
 use refusal::Kind;
@@ -410,6 +411,14 @@ impl Handler<NewLimits> for PodAllocator {
     fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
         self.allocation.reconfigure(new, self.clock.now().tick);
         self.store.do_send(AskRound(Subscriber::Allocator));
+    }
+}
+
+impl Handler<PreferNodes> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, PreferNodes(nodes): PreferNodes, _: &mut Self::Context) {
+        self.pods.prefer(nodes);
     }
 }
 

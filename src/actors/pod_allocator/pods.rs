@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::claims::making::Ensure;
 use crate::kubernetes::claims::{ClaimFor, claim_json};
-use crate::kubernetes::pod_template::{Common, TemplateError};
+use crate::kubernetes::pod_template::{Common, NodeWeights, TemplateError};
 use crate::kubernetes::{PodBody, ProfileSpec, Template};
 use crate::model::failures::Avoid;
 use crate::model::{ExecutorId, PodUid, ProfileName};
@@ -47,6 +47,7 @@ impl Pods {
     /// Forgets a removed profile (spec B-52).
     pub(super) fn forget(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
+        self.common.preferred.remove(name);
         // It was rendered before, with more profiles.
         if let Ok(template) = Template::new(&self.common, &self.profiles) {
             self.template = template;
@@ -57,6 +58,26 @@ impl Pods {
     pub(super) fn avoid(&mut self, avoid: Avoid) {
         self.common.avoid = avoid;
         // The template could be rendered before, and the nodes cannot make it fail.
+        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+            self.template = template;
+        }
+    }
+
+    /// New pods of these profiles prefer exactly these nodes.
+    pub(super) fn prefer(&mut self, nodes: BTreeMap<ProfileName, NodeWeights>) {
+        let mut preferred = self.common.preferred.clone();
+        for (profile, nodes) in nodes {
+            if nodes.is_empty() || !self.profiles.contains_key(&profile) {
+                preferred.remove(&profile);
+            } else {
+                preferred.insert(profile, nodes);
+            }
+        }
+        if preferred == self.common.preferred {
+            return;
+        }
+        self.common.preferred = preferred;
+        // As in `avoid`.
         if let Ok(template) = Template::new(&self.common, &self.profiles) {
             self.template = template;
         }

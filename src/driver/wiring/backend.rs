@@ -90,6 +90,7 @@ pub(super) fn autoscaler(basis: &Basis<'_>, links: &Links) -> Autoscaler {
         settings: (config.autoscaling.enabled).then(|| settings::scaling(&config.autoscaling)),
         profiles: settings::bounds(&config.profiles),
         decommission_timeout: config.backend.decommission_timeout,
+        prefer: links.provisioner.prefer.clone(),
         store: links.store.clone(),
         clock: basis.clock,
         timing: basis.timing,

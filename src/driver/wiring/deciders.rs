@@ -160,6 +160,7 @@ fn common(basis: &Basis<'_>) -> Common {
         ca_file: listener::ca_path(basis.config),
         config_map: mounts_config_map.then(|| basis.config.config_map.mount_path.clone()),
         avoid: Default::default(),
+        preferred: Default::default(),
     }
 }
 

@@ -1,10 +1,15 @@
-//! Excludes nodes from new executors by node affinity, in addition to the profile's own affinity (spec L-32).
+//! Excludes nodes from new executors by node affinity (spec L-32), and has them prefer others (spec B-54), in addition to
+//! the profile's own affinity.
 //!
-//! Nodes are excluded by name. Their label `kubernetes.io/hostname` is another name on many clusters.
+//! Both go by the nodes' names. Their label `kubernetes.io/hostname` is another name on many clusters.
 
 use serde_json::{Value, json};
 
+use super::NodeWeights;
 use crate::model::failures::Avoid;
+
+/// The highest weight of a preference, in Kubernetes.
+const HIGHEST: u64 = 100;
 
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
@@ -27,6 +32,21 @@ pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
         let others: Vec<Value> = avoid.rather_not.iter().map(|node| is_not(node)).collect();
         let preference = json!({"matchFields": others});
         append(preferred, json!({"weight": 100, "preference": preference}));
+    }
+}
+
+/// The node with the highest weight gets the highest of Kubernetes, the others in proportion.
+pub(super) fn prefer(spec: &mut Value, nodes: &NodeWeights) {
+    let highest = u64::from(nodes.values().copied().max().unwrap_or_default()).max(1);
+    let preferred = affinity(spec, "preferredDuringSchedulingIgnoredDuringExecution");
+    for (node, weight) in nodes {
+        let weight = (u64::from(*weight) * HIGHEST / highest).max(1);
+        let name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        let preference = json!({"matchFields": [name]});
+        append(
+            preferred,
+            json!({"weight": weight, "preference": preference}),
+        );
     }
 }
 
@@ -89,6 +109,41 @@ mod tests {
             ],
         }}});
         assert_eq!(pod, want);
+    }
+
+    // spec: B-54, K-5
+    #[test]
+    fn preferred_nodes_have_weights_in_proportion_beside_the_profiles_own_preferences() {
+        let own = json!({"weight": 7});
+        let mut pod = json!({"affinity": {"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [own],
+        }}});
+        let nodes = [
+            ("node-1", 4_000_000_000),
+            ("node-2", 1),
+            ("node-3", 1_000_000_000),
+        ];
+        prefer(
+            &mut pod,
+            &nodes.map(|(node, weight)| (node.into(), weight)).into(),
+        );
+        let term = |node: &str, weight: u32| {
+            let name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+            json!({"weight": weight, "preference": {"matchFields": [name]}})
+        };
+        let want = json!([
+            own,
+            term("node-1", 100),
+            term("node-2", 1),
+            term("node-3", 25)
+        ]);
+        let preferred =
+            &pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+        assert_eq!(*preferred, want);
+        assert_eq!(
+            pod["affinity"]["nodeAffinity"].as_object().unwrap().len(),
+            1
+        );
     }
 
     // spec: L-32, K-5

@@ -55,6 +55,9 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     }
     mounts::mount(spec, common, executor.spec, id);
     avoidance::avoid(spec, &common.avoid);
+    if let Some(nodes) = common.preferred.get(executor.profile) {
+        avoidance::prefer(spec, nodes);
+    }
     if let Some(gang) = &executor.spec.gang {
         gangs::mark(&mut pod, common, executor.profile, gang);
     }

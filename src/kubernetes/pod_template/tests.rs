@@ -20,6 +20,7 @@ pub(super) fn common() -> Common {
         ca_file: None,
         config_map: None,
         avoid: Avoid::default(),
+        preferred: Default::default(),
     }
 }
 

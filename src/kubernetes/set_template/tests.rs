@@ -25,6 +25,7 @@ fn common() -> Common {
         ca_file: None,
         config_map: None,
         avoid: Default::default(),
+        preferred: Default::default(),
     }
 }
 

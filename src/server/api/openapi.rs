@@ -105,6 +105,11 @@ fn parameters(route: &Route) -> Vec<Value> {
             json!({"name": name, "in": "path", "required": true, "schema": schema})
         })
         .collect();
+    if let Some((name, about)) = route.finds {
+        let schema = json!({"type": "string"});
+        parameters
+            .push(json!({"name": name, "in": "query", "description": about, "schema": schema}));
+    }
     if route.answers == Answers::Text("text/event-stream") {
         let schema = json!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"});
         for (name, place) in [("after", "query"), ("Last-Event-ID", "header")] {

@@ -1,13 +1,16 @@
 //! Builds the API's router, authorises requests, and serves the read-only routes.
 
+use std::net::IpAddr;
+
 use axum::Json;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -115,9 +118,24 @@ pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!(ask(&api.actors.backend, GetStatus).await?)))
 }
 
-/// The live executors.
-pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let executors = ask(&api.actors.history, GetExecutors).await?;
+#[derive(Debug, Deserialize)]
+pub struct Find {
+    ip: Option<String>,
+}
+
+/// The live executors; with an address only those whose pods have it (spec B-53).
+pub async fn executors(
+    State(api): State<Api>,
+    Query(find): Query<Find>,
+) -> Result<Json<Value>, Problem> {
+    let ip: Option<IpAddr> =
+        (find.ip.map(|ip| ip.parse::<IpAddr>()).transpose()).map_err(|_| {
+            Problem::bad_request("this is not an IP address")
+                .at("ip")
+                .hint("write it as in the pod's status.podIP, such as 10.0.3.17")
+        })?;
+    let mut executors = ask(&api.actors.history, GetExecutors).await?;
+    executors.retain(|executor| ip.is_none() || executor.ip == ip);
     Ok(Json(json!({"executors": executors})))
 }
 

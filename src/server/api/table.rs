@@ -22,6 +22,8 @@ pub struct Route {
     pub answers: Answers,
     /// The error statuses that not every route may return.
     pub refusals: &'static [u16],
+    /// A parameter of the query that selects from the answer, and its description.
+    pub finds: Option<(&'static str, &'static str)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,7 @@ fn looks(path: &'static str, handler: MethodRouter<Api>, schema: &'static str) -
         status: 200,
         answers: Answers::Json(schema),
         refusals: &[],
+        finds: None,
     }
 }
 
@@ -81,6 +84,13 @@ impl Route {
 
     fn refuses(self, refusals: &'static [u16]) -> Self {
         Self { refusals, ..self }
+    }
+
+    fn finds(self, name: &'static str, about: &'static str) -> Self {
+        Self {
+            finds: Some((name, about)),
+            ..self
+        }
     }
 
     fn text(self, kind: &'static str) -> Self {
@@ -122,7 +132,10 @@ fn profiles_and_targets() -> Vec<Route> {
         looks("/v1/status", get(status), "Status").is(
             "The driver's state: targets, executors by state, what they wait for, the last losses",
         ),
-        looks("/v1/executors", get(executors), "Executors").is("The executors that live"),
+        looks("/v1/executors", get(executors), "Executors")
+            .is("The executors that live")
+            .finds("ip", "Only the executors whose pods have this address")
+            .refuses(&[400]),
         looks("/v1/executors/{id}", get(explain), "ExecutorHistory")
             .is("The history of a live executor, or of one of the last 1,000 that ended")
             .refuses(&[400, 404]),

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::json;
 
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, ClientError, segment, with_query};
 use crate::types::*;
 ";
 
@@ -249,8 +249,14 @@ fn body(operation: &Value, schemas: &Map<String, Value>) -> (Option<String>, Str
 
 fn method(path: &str, verb: &str, operation: &Value, schemas: &Map<String, Value>) -> String {
     let mut arguments = Vec::new();
+    let mut finds = Vec::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str().unwrap();
+        if parameter["in"] == "query" {
+            arguments.push(format!("{name}: Option<&str>"));
+            finds.push(format!("(\"{name}\", {name})"));
+            continue;
+        }
         let plain = type_of(&parameter["schema"]);
         let given = if plain == "String" {
             "&str".to_owned()
@@ -286,8 +292,15 @@ fn method(path: &str, verb: &str, operation: &Value, schemas: &Map<String, Value
         }
         writeln!(text, "    ) -> Result<{answer}, ClientError> {{").unwrap();
     }
-    let is_fixed = !path.contains('{');
-    if is_fixed {
+    let is_fixed = !path.contains('{') && finds.is_empty();
+    if !finds.is_empty() {
+        let finds = finds.join(", ");
+        writeln!(
+            text,
+            "        let path = with_query(\"{path}\", &[{finds}]);"
+        )
+        .unwrap();
+    } else if is_fixed {
         writeln!(text, "        let path = \"{path}\";").unwrap();
     } else {
         let variable = path

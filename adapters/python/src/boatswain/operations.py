@@ -6,7 +6,7 @@ Made by generate.py from the driver's OpenAPI document. Do not edit.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
@@ -98,6 +98,8 @@ class Executor(TypedDict):
     executor: Id
     # Which start of the driver asked for it.
     incarnation: int
+    # Its pod's address.
+    ip: NotRequired[str]
     node: NotRequired[str]
     pod: NotRequired[str]
     profile: str
@@ -212,6 +214,9 @@ class Profile(TypedDict):
 
 
 class ProfileDemand(TypedDict):
+    # The nodes that executors requested from now on prefer, with weights, such as how much of the work
+    # has its data there.
+    nodes: NotRequired[dict[str, int]]
     # Work that waits for a slot.
     pending: int
     # Work that has one.
@@ -276,6 +281,12 @@ def segment(value: Any) -> str:
     return quote(str(value), safe="")
 
 
+def query(**values: str | None) -> str:
+    """The query of a path, with the values that are given."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
 class Operations:
     """Requests that wait for their answers."""
 
@@ -302,9 +313,9 @@ class Operations:
         """Reports the demand, for autoscaling"""
         return self._call("POST", "/v1/demand", {"profiles": profiles})
 
-    def executors(self) -> Executors:
+    def executors(self, *, ip: str | None = None) -> Executors:
         """The executors that live"""
-        return self._call("GET", "/v1/executors", None)
+        return self._call("GET", f"/v1/executors{query(ip=ip)}", None)
 
     def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
         """Decommissions executors: they finish their work and exit"""
@@ -369,9 +380,9 @@ class AsyncOperations:
         """Reports the demand, for autoscaling"""
         return await self._call("POST", "/v1/demand", {"profiles": profiles})
 
-    async def executors(self) -> Executors:
+    async def executors(self, *, ip: str | None = None) -> Executors:
         """The executors that live"""
-        return await self._call("GET", "/v1/executors", None)
+        return await self._call("GET", f"/v1/executors{query(ip=ip)}", None)
 
     async def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
         """Decommissions executors: they finish their work and exit"""

@@ -39,6 +39,7 @@ fn executor(id: u64) -> PodBody {
         ca_file: None,
         config_map: None,
         avoid: Default::default(),
+        preferred: Default::default(),
     };
     let mut spec = ProfileSpec::default();
     (spec.container).insert("image".to_owned(), "busybox:1.36".into());
