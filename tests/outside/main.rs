@@ -19,6 +19,7 @@ mod driver;
 mod process;
 
 mod asking;
+mod browser;
 mod clean;
 mod credentials;
 mod examples;
@@ -29,6 +30,7 @@ mod hostile_pods;
 mod listeners;
 mod local_run;
 mod manifests;
+mod page;
 mod ports;
 mod quiet;
 mod reload;

@@ -169,7 +169,7 @@ impl Client {
         last: Option<&str>,
     ) -> Result<Response<Body>, ClientError> {
         let uri = format!("{}{path}", self.server.to_string().trim_end_matches('/'));
-        let token = self.token().await?;
+        let token = self.bearer().await?;
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
@@ -222,7 +222,7 @@ impl Client {
         }
     }
 
-    async fn token(&self) -> Result<String, ClientError> {
+    async fn bearer(&self) -> Result<String, ClientError> {
         let path = match &self.token {
             Token::Text(token) => return Ok(token.clone()),
             Token::File(path) => path,
@@ -296,9 +296,9 @@ mod tests {
         let server = Uri::from_static("http://127.0.0.1:9");
         let client = Client::new(server, Token::File(path.clone()), None).unwrap();
         write("# people\n\nabc full\ndef read\n");
-        assert_eq!(client.token().await.unwrap(), "abc");
+        assert_eq!(client.bearer().await.unwrap(), "abc");
         write("ghi\n");
-        assert_eq!(client.token().await.unwrap(), "ghi");
+        assert_eq!(client.bearer().await.unwrap(), "ghi");
         write("# nobody\n");
         let error = client.call(Method::GET, "/v1/status", None).await;
         assert!(matches!(error, Err(ClientError::Token { path: named, .. }) if named == path));

@@ -114,6 +114,16 @@ impl Client {
         self.ask(Method::DELETE, &path, None).await
     }
 
+    /// The executors of each profile by state over the last hour, every 10 s
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn counts(&self) -> Result<CountsHistory, ClientError> {
+        let path = "/v1/history/counts";
+        self.ask(Method::GET, path, None).await
+    }
+
     /// Adds a profile; an existing one cannot be changed
     ///
     /// # Errors
@@ -166,5 +176,15 @@ impl Client {
     pub async fn put_target(&self, profile: &str, executors: u64) -> Result<Targets, ClientError> {
         let path = format!("/v1/targets/{profile}", profile = segment(profile));
         self.ask(Method::PUT, &path, Some(json!({"executors": executors}))).await
+    }
+
+    /// What the token of this request may do
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn token(&self) -> Result<TokenRight, ClientError> {
+        let path = "/v1/token";
+        self.ask(Method::GET, path, None).await
     }
 }

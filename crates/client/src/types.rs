@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// By the names of the status: one number for each time, 0 where there was no such profile.
+pub type Columns = BTreeMap<String, Vec<u64>>;
+
 /// Everyone who was named, in one of four places.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CommandOutcome {
@@ -19,6 +22,14 @@ pub struct CommandOutcome {
     pub targets: TargetMap,
     /// There are none, or not any more.
     pub unknown: Vec<Id>,
+}
+
+/// The numbers of the status every 10 s, of the last hour, since the driver's start at most.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountsHistory {
+    pub profiles: BTreeMap<String, Columns>,
+    /// The oldest first.
+    pub times: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -345,6 +356,11 @@ pub type TargetMap = BTreeMap<String, u64>;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Targets {
     pub targets: TargetMap,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TokenRight {
+    pub right: String,
 }
 
 /// How many executors wait for the same.

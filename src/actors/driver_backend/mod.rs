@@ -1,4 +1,4 @@
-//! DriverBackend: the application's status and readiness (spec B-20, O-42).
+//! DriverBackend: the application's status and readiness, and its numbers over the last hour (spec B-20, O-42, O-82).
 //!
 //! DriverBackend gets batches. Other actors send what no batch shows: the number of registered
 //! executors (ExecutorRegistry) and the paused profiles (PodAllocator). From these it decides when
@@ -6,6 +6,7 @@
 //! Autoscaler, Roller and Profiles are actors of their own. It uses the messages of the store, of
 //! ExecutorRegistry, EventHistory, Commands and PodAllocator (pauses).
 
+pub mod counts;
 pub mod messages;
 mod pauses;
 pub mod readiness;
@@ -14,8 +15,8 @@ pub mod views;
 use std::collections::VecDeque;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture,
-    WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
+    ResponseActFuture, WrapFuture,
 };
 
 use crate::actors::commands::messages::GetHeld;
@@ -31,7 +32,8 @@ use crate::clock::Clock;
 use crate::kubernetes::record::Held;
 use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
 
-use messages::GetStatus;
+use counts::CountsHistory;
+use messages::{GetCounts, GetStatus};
 use readiness::Readiness;
 use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
 
@@ -44,6 +46,7 @@ pub struct DriverBackend {
     sessions: SessionsChanged,
     /// The profiles whose executors are not requested (spec A-31).
     paused: Paused,
+    counts: CountsHistory,
     /// The last losses, newest first.
     losses: VecDeque<LossView>,
     held: Recipient<GetHeld>,
@@ -76,6 +79,7 @@ impl DriverBackend {
             snapshot: None,
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
+            counts: CountsHistory::default(),
             losses: VecDeque::new(),
             held: wiring.held,
             events: wiring.events,
@@ -90,9 +94,13 @@ impl DriverBackend {
         self.events.do_send(Happened(what));
     }
 
-    /// Checks readiness now and every second, because the wait for it can time out.
+    /// Checks readiness now and every second, because the wait for it can time out, and keeps the numbers.
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.look_whether_ready();
+        if let Some(snapshot) = &self.snapshot {
+            let now = self.clock.now();
+            (self.counts).look(snapshot, &self.sessions.registered, now);
+        }
         ctx.run_later(LOOK, Self::look);
     }
 
@@ -206,5 +214,13 @@ impl Handler<GetStatus> for DriverBackend {
         let held = self.held.send(GetHeld).into_actor(self);
         // Commands has stopped only if the driver is ending; then there is no hold.
         Box::pin(held.map(|held, this, _| this.status(held.unwrap_or_default().as_ref())))
+    }
+}
+
+impl Handler<GetCounts> for DriverBackend {
+    type Result = MessageResult<GetCounts>;
+
+    fn handle(&mut self, _: GetCounts, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.counts.view())
     }
 }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod events;
+mod open;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ pub(super) struct StatusArgs {
     /// Refresh the output continuously
     #[arg(long, short)]
     watch: bool,
+    /// Open the driver's page in a browser. The page asks for a token
+    #[arg(long, conflicts_with_all = ["watch", "output"])]
+    open: bool,
 }
 
 #[derive(Debug, Args)]
@@ -164,6 +168,13 @@ impl Driver {
 }
 
 pub(super) fn status(args: &StatusArgs) -> Exit {
+    if args.open {
+        return args.driver.ask(async |client| {
+            // Not a page that says that nobody answers.
+            client.call(Method::GET, "/v1/status", None).await?;
+            Ok(open::page(&args.driver.server))
+        });
+    }
     if !args.watch {
         return args.driver.get("/v1/status", tables::status);
     }

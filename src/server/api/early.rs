@@ -1,5 +1,5 @@
 //! Answers API requests while the driver is still starting or stands by: the liveness probe succeeds, the OpenAPI
-//! document is served, everything else is unavailable (spec O-42). A standby is ready (spec O-32).
+//! document and the page are served, everything else is unavailable (spec O-42, O-44). A standby is ready (spec O-32).
 
 use axum::Json;
 use axum::Router;
@@ -8,7 +8,7 @@ use axum::routing::get;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use super::openapi;
+use super::{openapi, page};
 use crate::server::problem::Problem;
 
 /// The driver's routes, once they exist.
@@ -25,7 +25,7 @@ pub fn router(driver: Routes, until_then: Router) -> Router {
 
 /// The API while the driver is starting.
 pub fn alone() -> Router {
-    Router::new()
+    page::router()
         .route("/healthz", get(async || "ok\n"))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .fallback(async || not_yet())
@@ -40,7 +40,7 @@ pub fn not_yet() -> Problem {
 pub fn standby(why: &str) -> Router {
     let (line, refusal) = (ready_standby(why), inactive(why));
     let refusal = async move || refusal.clone();
-    Router::new()
+    page::router()
         .route("/healthz", get(async || "ok\n"))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/readyz", get(async move || line))
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-32, O-42
+    // spec: O-32, O-42, O-44
     #[tokio::test]
     async fn a_standby_is_ready_and_says_who_is_active() {
         let router = standby("driver-7 holds the lease");
@@ -81,14 +81,15 @@ mod tests {
         let line = "standby: driver-7 holds the lease";
         assert_eq!(ask("/readyz").await, (200, format!("{line}\n")));
         assert_eq!(ask("/healthz").await.0, 200);
+        assert_eq!(ask("/").await.0, 200);
         let (status, body) = ask("/v1/status").await;
         assert_eq!(status, 503);
         assert!(body.contains(line), "{body}");
     }
 
-    // spec: O-42
+    // spec: O-42, O-44
     #[tokio::test]
-    async fn during_the_start_only_the_liveness_probe_and_the_document_are_served() {
+    async fn during_the_start_only_the_liveness_probe_the_document_and_the_page_are_served() {
         let (tell, routes) = watch::channel(None);
         let router = router(routes, alone());
         let ask = |path: &str| {
@@ -99,6 +100,7 @@ mod tests {
         for (path, status) in [
             ("/healthz", 200),
             ("/openapi.json", 200),
+            ("/page.js", 200),
             ("/readyz", 503),
             ("/v1/status", 503),
         ] {

@@ -13,6 +13,8 @@ mod events;
 pub mod evidence;
 pub mod monitoring;
 mod openapi;
+mod packed;
+mod page;
 mod profiles;
 mod routes;
 mod table;

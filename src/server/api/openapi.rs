@@ -3,10 +3,11 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use super::packed::packed;
 use super::table::{Answers, Route, table};
 
 /// The schemas of requests and answers, each with examples.
-const SCHEMAS: &str = include_str!("schemas.json");
+static SCHEMAS: &[u8] = packed!("schemas.json");
 
 const REFUSALS: [(u16, &str); 10] = [
     (400, "The request is malformed"),
@@ -31,7 +32,7 @@ pub fn document() -> Value {
         path[route.method.as_str().to_ascii_lowercase()] = operation(&route);
     }
     // The schemas are compiled in, and a test parses them.
-    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    let schemas: Value = serde_json::from_slice(SCHEMAS).unwrap_or_default();
     let token = json!({"type": "http", "scheme": "bearer"});
     json!({
         "openapi": "3.1.0",

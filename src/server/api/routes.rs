@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use axum::Json;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{Actors, Api, BODY, BODY_TIME, ask, openapi};
+use super::{Actors, Api, BODY, BODY_TIME, ask, openapi, page};
 use crate::actors::commands::messages::Renew;
-use crate::actors::driver_backend::messages::GetStatus;
+use crate::actors::driver_backend::messages::{GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
@@ -32,7 +32,8 @@ pub fn of(api: Api) -> Router {
         *side = std::mem::take(side).route(route.path, route.handler);
     }
     let closed = closed.layer(from_fn_with_state(api.clone(), admit));
-    open.merge(closed)
+    open.merge(page::router())
+        .merge(closed)
         .fallback(async || {
             Problem::not_found("this path does not exist").hint("/openapi.json lists all paths")
         })
@@ -64,7 +65,8 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
     if right == Right::Full {
         api.actors.commands.do_send(Renew);
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(right);
     let body = timeout(BODY_TIME, to_bytes(body, BODY))
         .await
         .map_err(|_| Problem::too_slow())?
@@ -116,6 +118,20 @@ pub async fn document() -> Json<Value> {
 /// The driver's state (spec O-42).
 pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!(ask(&api.actors.backend, GetStatus).await?)))
+}
+
+/// The numbers of the last hour (spec O-82).
+pub async fn counts(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    Ok(Json(json!(ask(&api.actors.backend, GetCounts).await?)))
+}
+
+/// What the token of this request may do (spec O-82).
+pub async fn token(Extension(right): Extension<Right>) -> Json<Value> {
+    let right = match right {
+        Right::Read => "read",
+        Right::Full => "full",
+    };
+    Json(json!({"right": right}))
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,7 +4,9 @@
 use axum::routing::{MethodRouter, delete, get, post, put};
 use http::Method;
 
-use super::routes::{document, executors, explain, health, metrics, readiness, status};
+use super::routes::{
+    counts, document, executors, explain, health, metrics, readiness, status, token,
+};
 use super::{Api, commands, demand, events, profiles, targets};
 
 pub struct Route {
@@ -132,6 +134,9 @@ fn profiles_and_targets() -> Vec<Route> {
         looks("/v1/status", get(status), "Status").is(
             "The driver's state: targets, executors by state, what they wait for, the last losses",
         ),
+        looks("/v1/history/counts", get(counts), "CountsHistory")
+            .is("The executors of each profile by state over the last hour, every 10 s"),
+        looks("/v1/token", get(token), "TokenRight").is("What the token of this request may do"),
         looks("/v1/executors", get(executors), "Executors")
             .is("The executors that live")
             .finds("ip", "Only the executors whose pods have this address")

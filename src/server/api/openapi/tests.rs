@@ -90,7 +90,7 @@ fn every_example_matches_its_schema() {
 // spec: L-20
 #[test]
 fn the_document_lists_all_reasons_and_states() {
-    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap();
+    let schemas: Value = serde_json::from_slice(SCHEMAS).unwrap();
     let reasons: BTreeSet<&str> = (schemas["Reason"]["enum"].as_array().unwrap().iter())
         .map(|reason| reason.as_str().unwrap())
         .collect();

@@ -1,0 +1,277 @@
+//! Tests the page in a browser, against a running driver.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::asking::Asked;
+use super::browser::Browser;
+use super::cluster::Cluster;
+use super::driver::Driver;
+use super::process::{boatswain, until};
+
+/// Markup that would run a script, if it became markup anywhere.
+const HOSTILE: &str = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>";
+
+/// A driver with a token for each right.
+fn asked(cluster: &Cluster, executors: usize) -> Asked {
+    let tokens = cluster.directory.path().join("api-token");
+    std::fs::write(&tokens, "all-rights\nonly-looks read\n").unwrap();
+    std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(0o600)).unwrap();
+    Asked::of(cluster, |api| Driver::start(cluster, executors, api))
+}
+
+fn enter(browser: &Browser, token: &str) {
+    browser.script(&format!(
+        "document.getElementById('token').value = {token:?}; document.getElementById('enter').requestSubmit()"
+    ));
+}
+
+/// No script of another's ran, nothing was asked elsewhere, and no address has a token.
+fn is_safe(browser: &Browser, server: &str) {
+    let requests = browser.requests();
+    assert!(
+        requests.iter().any(|url| url.contains("/v1/status")),
+        "{requests:?}"
+    );
+    for url in requests {
+        assert!(url.starts_with(server) || url == "data:,", "{url}");
+        assert!(
+            !url.contains("all-rights") && !url.contains("only-looks"),
+            "{url}"
+        );
+    }
+    let markup = "return window.hit ?? document.querySelectorAll('img, body script').length";
+    assert_eq!(browser.script(markup), 0);
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+/// What the element with this id shows, of all its lines.
+fn rows(browser: &Browser, id: &str) -> String {
+    browser.text(&format!("#{id}"))
+}
+
+// spec: O-44
+#[test]
+fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
+    let cluster = Cluster::any();
+    let Some(browser) = Browser::start(cluster.directory.path()) else {
+        return;
+    };
+    let mut asked = asked(&cluster, 3);
+    cluster.settles(3);
+
+    browser.open(&asked.server);
+    browser.until_text("#enter label", "Token");
+    assert!(
+        !browser.shows("#content, #verdict, dialog"),
+        "{}",
+        browser.text("body")
+    );
+    browser.picture("no-token");
+    let without = browser.requests();
+    let data = |url: &String| url.contains("/v1/") || url.contains("metrics");
+    assert!(
+        without.len() >= 3 && !without.iter().any(data),
+        "{without:?}"
+    );
+
+    enter(&browser, "guessed");
+    browser.until_text("#refusal", "The token is missing or unknown.");
+    let said = browser.console();
+    assert!(
+        said.iter().all(|line| line.contains("401")),
+        "of refused requests only: {said:?}"
+    );
+
+    enter(&browser, "only-looks");
+    browser.until_text("#sentence", "All 3 executors run.");
+    browser.until_text("#link", "live");
+    assert!(rows(&browser, "profiles").contains("nothing to do"));
+    browser.picture("well");
+
+    let status = json!({"phase": "Failed", "containerStatuses": [{
+        "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+    }]});
+    cluster.api.set_pod_status("t-exec-2", &status);
+    browser.until_text("#losses", "OomKilled");
+    browser.until_text("#sentence", "All 3 executors run, but 1 failed");
+    assert!(browser.text("#todo").contains("memory_limit"));
+    browser.picture("oom-killed");
+
+    let status = json!({"phase": "Failed", "reason": "Evicted", "message": HOSTILE});
+    cluster.api.set_pod_status("t-exec-3", &status);
+    let end = asked.driver.end_of(3);
+    assert!(end["why"].as_str().unwrap().contains(HOSTILE), "{end}");
+    browser.until_text("#losses", HOSTILE);
+    browser.until_text("#executors", HOSTILE);
+
+    browser.script("[...document.querySelectorAll('#losses button')].find((it) => it.innerText === '3').click()");
+    browser.until_text("#story-title", "Executor 3");
+    browser.until_text("#story-events", HOSTILE);
+    assert!(
+        !browser.shows("#kill, #decommission, #actions"),
+        "the token may only read"
+    );
+    browser.picture("story");
+    browser.click("#story-close");
+    browser.script(
+        "const it = document.getElementById('filter'); it.value = 'oomkilled'; it.oninput()",
+    );
+    let found = browser.script("return document.querySelectorAll('#executors tr').length");
+    assert_eq!(found, 1, "{}", rows(&browser, "executors"));
+
+    is_safe(&browser, &asked.server);
+    browser.click("#forget");
+    until("the page is empty again", || {
+        browser.shows("#enter").then_some(())
+    });
+    assert!(!browser.shows("#content, #verdict"));
+    assert_eq!(
+        browser.script("return sessionStorage.getItem('token')"),
+        json!(null)
+    );
+    assert!(
+        !browser
+            .script("return document.body.textContent")
+            .to_string()
+            .contains("OomKilled")
+    );
+}
+
+// spec: O-44
+#[test]
+fn the_page_says_what_is_waited_for_and_follows_the_executors_as_they_start() {
+    let Some(cluster) = Cluster::own_with(&["--node", "none"]) else {
+        return;
+    };
+    let Some(browser) = Browser::start(cluster.directory.path()) else {
+        return;
+    };
+    let asked = asked(&cluster, 2);
+    until("both pods are there", || {
+        (cluster.api.pods().len() == 2).then_some(())
+    });
+    browser.open(&asked.server);
+    enter(&browser, "only-looks");
+    browser.until_text("#sentence", "0 of 2 executors run; 2 wait: ");
+    browser.picture("bring-up");
+    for pod in cluster.api.pods() {
+        cluster
+            .api
+            .set_pod_status(&pod.name, &json!({"phase": "Running"}));
+    }
+    browser.until_text("#sentence", "All 2 executors run.");
+    is_safe(&browser, &asked.server);
+}
+
+// spec: O-44
+#[test]
+fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
+    let cluster = Cluster::any();
+    let Some(browser) = Browser::start(cluster.directory.path()) else {
+        return;
+    };
+    let mut asked = asked(&cluster, 2);
+    cluster.settles(2);
+    browser.open(&asked.server);
+    enter(&browser, "all-rights");
+    browser.until_text("#sentence", "All 2 executors run.");
+    let target = || asked.json(&["status"])["profiles"]["default"]["target"].clone();
+
+    browser.click("#profiles button");
+    browser.script("document.querySelector('#ask-fields input').value = 3");
+    browser.picture("question");
+    browser.click("#ask-no");
+    assert_eq!(target(), 2, "it was only asked");
+    browser.click("#profiles button");
+    browser.script("document.querySelector('#ask-fields input').value = 4000000000");
+    browser.click("#ask-yes");
+    until("the refusal is shown", || {
+        (!browser.text("#ask-answer").is_empty()).then_some(())
+    });
+    let said = browser.console();
+    assert!(said.iter().all(|line| line.contains("422")), "{said:?}");
+    browser.script("document.querySelector('#ask-fields input').value = 3");
+    browser.click("#ask-yes");
+    browser.until_text("#sentence", "All 3 executors run.");
+
+    browser.click("#executors button");
+    until("its story is shown", || {
+        browser.shows("#kill").then_some(())
+    });
+    browser.click("#kill");
+    browser.click("#ask-yes");
+    browser.until_text("#story-now", "Killed");
+    browser.click("#story-close");
+    until("the target has fallen", || (target() == 2).then_some(()));
+
+    browser.click("#executors button");
+    browser.click("#story-close");
+    browser.click("#hold");
+    browser.click("#ask-yes");
+    browser.until_text("#sentence", "The application is held by page");
+    browser.picture("held");
+    browser.click("#resume");
+    browser.click("#ask-yes");
+    browser.until_text("#sentence", "All 2 executors run.");
+    is_safe(&browser, &asked.server);
+
+    browser.click("#end");
+    browser.click("#ask-yes");
+    until("the driver ends", || asked.driver.exit());
+    // Which of both depends on whether the last event arrived before the end.
+    until("the page says so", || {
+        let said = browser.text("#sentence");
+        [
+            "The driver has ended, with exit code 0.",
+            "The driver does not answer.",
+        ]
+        .contains(&said.as_str())
+        .then_some(())
+    });
+    browser.picture("no-driver");
+}
+
+// spec: O-44, O-50
+#[test]
+fn the_page_is_opened_by_an_address_without_a_token() {
+    let cluster = Cluster::any();
+    let asked = asked(&cluster, 0);
+    let opened = cluster.directory.path().join("opened");
+    let opener = cluster.directory.path().join("xdg-open");
+    std::fs::write(
+        &opener,
+        format!("#!/bin/sh\necho \"$*\" > {}\n", opened.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let open = |path: &Path| {
+        let mut command = boatswain();
+        command.args(["status", "--open", "--server", &asked.server]);
+        command.arg("--token-file").arg(&asked.tokens);
+        command.env("PATH", path).output().unwrap()
+    };
+    let address = format!("{}/\n", asked.server);
+    until("the driver has taken over, and the page is opened", || {
+        let output = open(cluster.directory.path());
+        output
+            .status
+            .success()
+            .then(|| assert_eq!(output.stdout, address.as_bytes()))
+    });
+    until("the opener was called", || {
+        let got = std::fs::read_to_string(&opened)
+            .ok()
+            .filter(|got| !got.is_empty())?;
+        assert_eq!(got, address);
+        Some(())
+    });
+    let without = open(Path::new("/nowhere"));
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert_eq!(without.status.code(), Some(1));
+    assert!(said.contains("open the address in a browser"), "{said}");
+    assert_eq!(without.stdout, address.as_bytes());
+}
