@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::resource::Resource;
+use crate::objects::resource::{KUEUE, KUEUE_VERSION, Resource};
 
 /// The verbs of a stored resource.
 const STORED: [&str; 8] = [
@@ -146,21 +146,30 @@ fn served() -> Vec<Served> {
     all
 }
 
-/// The named API groups. Each has version `v1` only.
-pub(crate) const GROUPS: [&str; 8] = [
+/// The named API groups. Each has one version only.
+pub(crate) const GROUPS: [&str; 9] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "batch",
     "coordination.k8s.io",
     "events.k8s.io",
+    KUEUE,
     "policy",
     "rbac.authorization.k8s.io",
 ];
 
 /// Whether this version of this group is served; the core group's name is empty.
 pub fn is_served(group: &str, version: &str) -> bool {
-    version == "v1" && (group.is_empty() || GROUPS.contains(&group))
+    version == version_of(group) && (group.is_empty() || GROUPS.contains(&group))
+}
+
+/// The version of a group that is served.
+pub fn version_of(group: &str) -> &'static str {
+    match group {
+        KUEUE => KUEUE_VERSION,
+        _ => "v1",
+    }
 }
 
 /// The kind of the review at a path of a group, and whether it is namespaced.
@@ -179,7 +188,8 @@ pub fn core_versions(address: &str) -> Value {
 }
 
 fn group_value(name: &str) -> Value {
-    let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+    let version = version_of(name);
+    let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
@@ -217,7 +227,7 @@ pub fn resources(group: &str) -> Value {
             value
         })
         .collect();
-    let version = format!("{group}/v1");
+    let version = format!("{group}/{}", version_of(group));
     let version = version.trim_start_matches('/');
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 }
@@ -236,7 +246,9 @@ pub fn aggregated(core: bool, version: &str) -> Value {
                 .filter(|s| !s.path.contains('/'))
                 .map(|s| aggregated_resource(s, &all))
                 .collect();
-            let version = json!({"version": "v1", "resources": resources, "freshness": "Current"});
+            let version = version_of(group);
+            let version =
+                json!({"version": version, "resources": resources, "freshness": "Current"});
             json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})
         })
         .collect();
@@ -291,7 +303,7 @@ pub fn root() -> Value {
     .to_vec();
     for group in GROUPS {
         paths.push(format!("/apis/{group}"));
-        paths.push(format!("/apis/{group}/v1"));
+        paths.push(format!("/apis/{group}/{}", version_of(group)));
     }
     paths.sort_unstable();
     json!({"paths": paths})

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::discovery::{GROUPS, is_served};
+use super::discovery::{GROUPS, is_served, version_of};
 use crate::objects::resource::Resource;
 
 /// The index of the OpenAPI v3 documents.
@@ -13,7 +13,7 @@ pub fn paths() -> Value {
     };
     let mut paths: serde_json::Map<String, Value> = GROUPS
         .iter()
-        .map(|group| entry(format!("apis/{group}/v1")))
+        .map(|group| entry(format!("apis/{group}/{}", version_of(group))))
         .collect();
     let (path, value) = entry("api/v1".to_owned());
     paths.insert(path, value);
@@ -39,13 +39,14 @@ fn parameters() -> Value {
 
 /// The OpenAPI v3 document of a group. It lists kinds and paths; the schemas accept any field.
 pub fn document(group: &str) -> Option<Value> {
-    if !is_served(group, "v1") {
+    let version = version_of(group);
+    if !is_served(group, version) {
         return None;
     }
     let root = if group.is_empty() {
         "/api/v1".to_owned()
     } else {
-        format!("/apis/{group}/v1")
+        format!("/apis/{group}/{version}")
     };
     let mut paths = serde_json::Map::new();
     let mut schemas = serde_json::Map::new();
@@ -97,7 +98,7 @@ pub fn document(group: &str) -> Option<Value> {
 fn schema_name(group: &str, kind: &str) -> String {
     let package = group.split('.').next().unwrap_or_default();
     let package = if package.is_empty() { "core" } else { package };
-    format!("io.k8s.api.{package}.v1.{kind}")
+    format!("io.k8s.api.{package}.{}.{kind}", version_of(group))
 }
 
 fn definition(kind: &Value) -> Value {

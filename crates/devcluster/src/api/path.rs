@@ -83,7 +83,9 @@ impl Target {
             ["openapi", "v2"] => Document::Swagger,
             ["openapi", "v3"] => Document::OpenApiPaths,
             ["openapi", "v3", "api", "v1"] => Document::OpenApi(String::new()),
-            ["openapi", "v3", "apis", group, "v1"] => Document::OpenApi((*group).to_owned()),
+            ["openapi", "v3", "apis", group, version] if discovery::is_served(group, version) => {
+                Document::OpenApi((*group).to_owned())
+            }
             ["openid", "v1", "jwks"] => Document::Keys,
             [".well-known", "openid-configuration"] => Document::KeysConfiguration,
             ["api", version, rest @ ..] => return resource_path("", version, rest),

@@ -231,7 +231,10 @@ fn registry_key(key: &Key) -> String {
 
 /// Whether an update of this kind may omit the resource version.
 fn takes_any_version(kind: &str) -> bool {
-    !matches!(kind, "Lease" | "PodDisruptionBudget" | "ServiceAccount")
+    !matches!(
+        kind,
+        "Lease" | "PodDisruptionBudget" | "ServiceAccount" | "Workload" | "ResourceFlavor"
+    )
 }
 
 /// Checks that the object is the one that the path addresses, and fills in an omitted namespace.

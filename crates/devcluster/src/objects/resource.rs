@@ -38,6 +38,8 @@ pub enum Resource {
     StatefulSets,
     Jobs,
     PodDisruptionBudgets,
+    Workloads,
+    ResourceFlavors,
 }
 
 /// The properties of a kind.
@@ -102,7 +104,25 @@ where
     }
 }
 
-static TRAITS: [Traits; 20] = [
+/// The API group of Kueue, whose objects are stored as they are: nothing here admits a Workload.
+pub const KUEUE: &str = "kueue.x-k8s.io";
+
+/// The version of that group; all other groups have v1.
+pub const KUEUE_VERSION: &str = "v1beta2";
+
+const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
+    Traits {
+        group: KUEUE,
+        version: KUEUE_VERSION,
+        api_version: "kueue.x-k8s.io/v1beta2",
+        kind,
+        plural,
+        typed: |object| Ok(object.clone()),
+        ..of::<Role>()
+    }
+}
+
+static TRAITS: [Traits; 22] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -169,10 +189,20 @@ static TRAITS: [Traits; 20] = [
         has_status: true,
         ..of::<PodDisruptionBudget>()
     },
+    Traits {
+        short_names: &["wl"],
+        has_status: true,
+        ..of_kueue("Workload", "workloads")
+    },
+    Traits {
+        short_names: &["flavor", "rf"],
+        namespaced: false,
+        ..of_kueue("ResourceFlavor", "resourceflavors")
+    },
 ];
 
 impl Resource {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -193,11 +223,15 @@ impl Resource {
         Self::StatefulSets,
         Self::Jobs,
         Self::PodDisruptionBudgets,
+        Self::Workloads,
+        Self::ResourceFlavors,
     ];
 
     /// Whether objects of this kind count the changes of their spec in `metadata.generation`.
     pub fn has_generation(self) -> bool {
-        self.is_workload() || matches!(self, Self::Pods | Self::Jobs | Self::PodDisruptionBudgets)
+        self.is_workload()
+            || self.traits().group == KUEUE
+            || matches!(self, Self::Pods | Self::Jobs | Self::PodDisruptionBudgets)
     }
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.

@@ -9,6 +9,8 @@ const NAMESPACES: [Column; 3] = [
     AGE,
 ];
 
+const CUSTOM: [Column; 2] = [NAME, AGE];
+
 const CONFIG_MAPS: [Column; 3] = [
     NAME,
     Column::text(
@@ -284,6 +286,7 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::StatefulSets => &STATEFUL_SETS,
         Resource::Jobs => &super::jobs::COLUMNS,
         Resource::PodDisruptionBudgets => &BUDGETS,
+        Resource::Workloads | Resource::ResourceFlavors => &CUSTOM,
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }
