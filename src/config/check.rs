@@ -18,6 +18,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     sources(config, notes);
     names(config, notes);
     strategy::check(config, notes);
+    strategy::check_queue(config, notes);
     timeouts(config, notes);
     modes(config, notes);
     pods::check(config, notes);

@@ -67,7 +67,7 @@ pub use sections::{
     Labels, Log, OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Agent, Auth, Backend, Inject, Registration, Sessions};
-pub use strategy::{Gang, Strategy};
+pub use strategy::{Gang, Queue, Strategy};
 pub use template::PodTemplate;
 
 use declare::section;

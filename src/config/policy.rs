@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::declare::{choice, section};
 use super::kinds::{Flag, Whole, one_of, span};
+use super::profile::OBJECT;
 use super::sections::{DAY, HOUR, YEAR, ms, secs};
-use super::strategy::{Gang, GangKind, Strategy};
+use super::strategy::{Gang, GangKind, Queue, Strategy};
 
 section! {
     /// `[watch]`: the watch on pods (spec W-1).
@@ -112,7 +113,7 @@ section! {
 }
 
 section! {
-    /// `[scheduling]`: gang scheduling (spec B-20).
+    /// `[scheduling]`: gang scheduling (spec B-20), and the queue that admits executors (spec A-90).
     pub struct Scheduling {
         /// Whether a profile's executors are of no use below `min_executors`, and which scheduler
         /// enforces that (spec A-82).
@@ -120,5 +121,11 @@ section! {
         /// How long a gang may take to become complete. After that its pending executors are
         /// deleted for a while, to make room for others.
         pub gang_timeout: Duration = value(span(secs(1)..=DAY)) or secs(300);
+        /// Who admits executors before their pods are requested.
+        pub queue: Queue = value(one_of()) or Queue::Off;
+        /// The name of the LocalQueue.
+        pub queue_name: Option<String> = option(OBJECT);
+        /// The priority of the Workloads; higher ones are admitted first.
+        pub queue_priority: Option<i32> = option(Whole(i32::MIN..=i32::MAX));
     }
 }

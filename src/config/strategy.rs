@@ -39,6 +39,18 @@ choice! {
     }
 }
 
+choice! {
+    /// Who admits executors.
+    #[derive(Default)]
+    pub enum Queue {
+        /// Nobody: they are requested when they are wanted.
+        #[default]
+        Off = "off",
+        /// Kueue, by Workloads (spec A-90).
+        Kueue = "kueue",
+    }
+}
+
 impl Gang {
     pub fn is_on(self) -> bool {
         self != Self::Off
@@ -94,6 +106,49 @@ const DIRECT_ONLY: [&str; 14] = [
     "failures.backoff_initial",
     "failures.backoff_max",
 ];
+
+/// A queue admits what boatswain itself requests, and knows of gangs by `min_executors` (spec A-90).
+pub(super) fn check_queue(config: &Config, notes: &mut Notes) {
+    let scheduling = &config.scheduling;
+    let keys = ["scheduling.queue", "scheduling.queue_name"];
+    if !notes.are_sound(&keys) {
+        return;
+    }
+    if scheduling.queue == Queue::Off {
+        for key in ["scheduling.queue_name", "scheduling.queue_priority"] {
+            if notes.is_set(key) {
+                notes.contradict(
+                    &[key],
+                    "found, but it is read only with scheduling.queue = \"kueue\"",
+                    "remove it, or set scheduling.queue = \"kueue\"",
+                );
+            }
+        }
+        return;
+    }
+    if scheduling.queue_name.is_none() {
+        notes.refuse(
+            "scheduling.queue_name",
+            "missing, and scheduling.queue is \"kueue\"",
+            "name the LocalQueue of the executors' namespace",
+        );
+    }
+    if config.allocation.strategy != Strategy::Direct {
+        notes.contradict(
+            &["scheduling.queue", "allocation.strategy"],
+            "found \"kueue\", but sets create their pods without asking a queue",
+            "set allocation.strategy = \"direct\"; or remove scheduling.queue, and give the pods Kueue's label \
+             kueue.x-k8s.io/queue-name",
+        );
+    }
+    if scheduling.gang.is_on() {
+        notes.contradict(
+            &["scheduling.gang", "scheduling.queue"],
+            "found on, but with a queue min_executors of a profile are admitted together anyway",
+            "remove scheduling.gang",
+        );
+    }
+}
 
 /// Notes what cannot be combined with a set, and sets the defaults that follow.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -222,6 +277,24 @@ mod tests {
         assert_eq!(refused(&derived), ["backend.auth"]);
         let config = read(&format!("{set}\n{talks}")).unwrap();
         assert_eq!(config.backend.sessions.auth, Some(Auth::Kubernetes));
+    }
+
+    // spec: A-90
+    #[test]
+    fn a_queue_needs_a_name_and_pods_that_boatswain_requests_by_itself() {
+        let queue = "scheduling.queue = \"kueue\"";
+        assert_eq!(refused(queue), ["scheduling.queue_name"]);
+        let named = format!("{queue}\nscheduling.queue_name = \"team\"");
+        assert_eq!(refused(&named), Vec::<String>::new());
+        let set = format!("{named}\nallocation.strategy = \"deployment\"");
+        assert_eq!(refused(&set), ["scheduling.queue"]);
+        let gang = format!("{named}\nscheduling.gang = \"on\"");
+        assert!(refused(&gang).contains(&"scheduling.gang".to_owned()));
+        for key in ["queue_name = \"team\"", "queue_priority = 3"] {
+            let key = format!("scheduling.{key}");
+            let name = key.split(' ').next().unwrap();
+            assert_eq!(refused(&key), [name]);
+        }
     }
 
     // spec: A-82, B-20

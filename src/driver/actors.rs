@@ -45,6 +45,8 @@ pub(super) struct Actors {
     pub(super) page_size: u32,
     /// Whether executors may leave claims on volumes.
     pub(super) has_claims: bool,
+    /// Whether a queue admits executors (spec A-90).
+    pub(super) has_queue: bool,
     pub(super) request_timeout: Duration,
     pub(super) decommission_timeout: Duration,
 }

@@ -11,17 +11,18 @@ use super::listener;
 use super::owned_resources;
 use super::profile_spec;
 use super::provisioners;
-use super::settings::{least, mark_gangs};
+use super::settings::{self, least, mark_gangs};
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
 use crate::actors::profile_objects::{self, Place, Todo};
-use crate::config::{Auth, ClusterMode, Config, Gang};
+use crate::config::{self, Auth, ClusterMode, Config, Gang};
 use crate::kubernetes::calls::ProfileObject;
 use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};
-use crate::kubernetes::pod_template::{Common, Template};
+use crate::kubernetes::pod_template::{Common, Template, queued};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
+use crate::kubernetes::workloads::{self, Queue};
 use crate::kubernetes::{ProfileSpec, SetKind};
 use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
@@ -41,6 +42,11 @@ const CA: &str = "\
 # The driver's CA is missing too: its Secret, and its certificate in the executors' ConfigMap. Only a start makes it.
 ";
 
+/// For configurations with a queue.
+const QUEUE: &str = "\
+# The executors' pods are asked for once Kueue has admitted these Workloads, as far as it does.
+";
+
 /// The application record and the executors of the first round, as YAML.
 ///
 /// # Errors
@@ -56,7 +62,8 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     let yaml = serde_saphyr::to_string_multiple_with_options(&documents, options)
         .map_err(|error| DryRunError(error.to_string()))?;
     let ca = if config.tls.generate { CA } else { "" };
-    Ok(format!("{HEAD}{ca}{yaml}"))
+    let queue = settings::queue(&config.scheduling).map_or("", |_| QUEUE);
+    Ok(format!("{HEAD}{ca}{queue}{yaml}"))
 }
 
 /// The pods that are made from pod templates, each as a YAML comment (spec K-1).
@@ -133,9 +140,13 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         .collect();
     let budgets = profile_objects(ProfileObject::DisruptionBudget, common, least);
     documents.extend(budgets);
+    let queue = settings::queue(&config.scheduling);
     documents.extend(match provisioners::set_kind(config.allocation.strategy) {
         Some(kind) => sets(config, &templates, kind)?,
-        None => pods(config, &templates, succession.first_id)?,
+        None => match queue {
+            Some(queue) => workloads(config, &templates, &queue),
+            None => pods(config, &templates, succession.first_id)?,
+        },
     });
     Ok(without_unknown_fields(documents, config))
 }
@@ -153,6 +164,26 @@ fn sets(
     let sets = with_executors
         .filter_map(|(name, profile)| sets.set(name, profile.executors, &common.record_uid));
     Ok(sets.collect())
+}
+
+/// The Workloads of profiles with executors (spec A-90).
+fn workloads(config: &Config, templates: &PodTemplates, queue: &Queue) -> Vec<Value> {
+    let common = &templates.common;
+    let place = workloads::Place {
+        prefix: &common.prefix,
+        app_id: &common.app_id,
+        labels: common.labels,
+        record: &common.record_uid,
+    };
+    let with_executors = config.profiles.iter().filter(|(_, p)| p.executors > 0);
+    let workload = |(number, (name, profile)): (u32, (&ProfileName, &config::Profile))| {
+        let pods = queued(templates.specs.get(name)?, common.injection.as_ref());
+        let size = (profile.executors, profile.min_executors);
+        let mut json = workloads::workload(queue, place, (number, name), &pods, size);
+        json["metadata"]["namespace"] = common.namespace.as_str().into();
+        Some(json)
+    };
+    (1..).zip(with_executors).filter_map(workload).collect()
 }
 
 fn pods(

@@ -70,7 +70,8 @@ impl Rights {
         let all = async {
             let rules = calls.granted_rules().await?;
             let ask = |right: Right| {
-                let listed = rules.iter().any(|rule| rule.grants(&right));
+                // A Role's wildcards are listed, and grant nothing outside the namespace.
+                let listed = !right.of_cluster && rules.iter().any(|rule| rule.grants(&right));
                 let calls = &calls;
                 async move {
                     let granted = listed || calls.has_right(&right).await?;

@@ -19,6 +19,7 @@ use crate::actors::roller::rolling::{self, Policy};
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
+use crate::kubernetes::workloads::Queue;
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
@@ -296,6 +297,16 @@ pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option
     scheduling.gang.is_on().then_some(gang::Settings {
         timeout: scheduling.gang_timeout,
         registered,
+    })
+}
+
+/// `None`: executors are requested without a queue (spec A-90).
+pub(super) fn queue(scheduling: &config::Scheduling) -> Option<Queue> {
+    let name = scheduling.queue_name.clone();
+    let name = name.filter(|_| scheduling.queue == config::Queue::Kueue)?;
+    Some(Queue {
+        name,
+        priority: scheduling.queue_priority,
     })
 }
 

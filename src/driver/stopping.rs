@@ -18,6 +18,7 @@ use crate::actors::set_scaler::messages::EndSets;
 use crate::actors::snapshot_store::messages::{LookNow, Tell};
 use crate::actors::watch_source;
 use crate::exit::{Exit, OVER_BUDGET};
+use crate::kubernetes::leftovers::WORKLOADS;
 use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
@@ -149,6 +150,7 @@ impl Actors {
             return Exit::Bug;
         };
         let last = deadline.max(Instant::now()) + last_step;
+        self.delete_workloads(last).await;
         let written = matches!(timeout_at(last, self.record.send(Flush)).await, Ok(Ok(())));
         match left {
             Some(left) if left.is_empty() && written => {
@@ -188,6 +190,8 @@ impl Actors {
         let Ok(left) = deleted.await else {
             return Exit::Bug;
         };
+        self.delete_workloads(deadline.max(Instant::now()) + last_step)
+            .await;
         if end.keep_record && self.has_claims {
             let deleted = timeout_at(
                 deadline.max(Instant::now()) + last_step,
@@ -311,6 +315,30 @@ impl Actors {
                 self.calls.delete_claim(&claim).await
             })
             .await
+    }
+
+    /// Deletes the Workloads, which a record that is kept would keep too, with their quota (spec A-95).
+    async fn delete_workloads(&self, until: Instant) {
+        if !self.has_queue {
+            return;
+        }
+        let deleted = timeout_at(until, async {
+            // A write in flight could bring one back.
+            let stop = &self.provisioner.stop;
+            while stop.send(StopRequesting).await.is_ok_and(|left| left > 0) {
+                sleep(LOOK_EVERY).await;
+            }
+            let app_id = &self.calls.reader().app_id;
+            let left = self.calls.list_leftovers(WORKLOADS, app_id).await?;
+            stream::iter(left.iter().map(Ok))
+                .try_for_each_concurrent(CLAIMS_AT_ONCE, |one| self.calls.delete_leftover(one))
+                .await
+        });
+        if !matches!(deleted.await, Ok(Ok::<(), Failure>(()))) {
+            tracing::warn!(
+                "Workloads may be left, with their quota: they go with the application's record, or by `boatswain clean`"
+            );
+        }
     }
 
     /// The names of the executors' pods that still exist and are not being deleted.

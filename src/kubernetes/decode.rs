@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::draining;
 use super::labels::{
-    DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
+    BLOCK, DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
 };
 use super::refusal::clean;
 use super::wire::{
@@ -126,6 +126,7 @@ impl PodReader {
             deletion_cost: annotations
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),
+            block: labels.and_then(|pairs| pairs.get(BLOCK)?.parse().ok()),
             owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
             restarts,
         })

@@ -14,7 +14,10 @@ pub const KEPT_SINCE: &str = "boatswain.dev/kept-since";
 /// The annotation by which Kubernetes chooses the pods of a Deployment to delete (spec A-81).
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The annotation of a set with the hash of its template (spec A-80).
+/// The label with the number of an executor's block, on its pod and on the block's Workload (spec A-90).
+pub const BLOCK: &str = "boatswain.dev/block";
+
+/// The annotation of a set or Workload with the hash of its template (spec ).
 pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
 
 /// The value of the role label of a set that makes executors (spec A-80).

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::labels::{EXECUTOR_ROLE, INCARNATION, LabelScheme, SET_ROLE};
+use super::workloads;
 use crate::model::{AppId, PodUid};
 
 /// A kind of object that a driver makes, or that its sets make.
@@ -34,7 +35,7 @@ const fn kind(
 }
 
 /// The kinds that are listed by label, in the order of deletion: what makes pods comes before the pods.
-pub const LISTED: [LeftoverKind; 10] = [
+pub const LISTED: [LeftoverKind; 11] = [
     kind("apps", "v1", "StatefulSet", "statefulsets"),
     kind("apps", "v1", "Deployment", "deployments"),
     kind("apps", "v1", "ReplicaSet", "replicasets"),
@@ -49,11 +50,23 @@ pub const LISTED: [LeftoverKind; 10] = [
         "poddisruptionbudgets",
     ),
     kind("", "v1", "Pod", "pods"),
+    WORKLOADS,
     kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     kind("", "v1", "Service", "services"),
     kind("", "v1", "Secret", "secrets"),
     kind("", "v1", "ConfigMap", "configmaps"),
 ];
+
+/// Kueue's. They hold the executors' quota, so they are deleted after the pods.
+pub const WORKLOADS: LeftoverKind = LeftoverKind {
+    optional: true,
+    ..kind(
+        workloads::GROUP,
+        workloads::VERSION,
+        "Workload",
+        "workloads",
+    )
+};
 
 /// The Lease has no label; it is known by its name.
 pub const LEASE: LeftoverKind = kind("coordination.k8s.io", "v1", "Lease", "leases");

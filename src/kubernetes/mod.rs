@@ -21,6 +21,7 @@ pub mod server_clock;
 pub mod set_template;
 mod transport_error;
 mod wire;
+pub mod workloads;
 
 pub use calls::{
     Calls, CallsSpec, Deleted, ListPage, ListQuery, NotStreamed, SetKind, SetSeen, WatchLine,

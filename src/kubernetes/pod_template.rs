@@ -28,6 +28,8 @@ use parts::Parts;
 use super::claims::ClaimSpec;
 use super::labels::{LabelScheme, is_label_value, to_label_value};
 use super::record::record_name;
+use super::set_template::hash;
+use super::workloads::QueuedPods;
 use crate::model::failures::Avoid;
 use crate::model::ids::pod_name;
 use crate::model::{AppId, ExecutorId, Incarnation, PodUid, ProfileName};
@@ -211,6 +213,48 @@ impl Template {
             })),
         })
     }
+}
+
+/// What a queue has to know of a profile's pods: what they request, and on which nodes they may run. Who may read a
+/// Workload learns nothing else of them.
+pub fn queued(spec: &ProfileSpec, injection: Option<&Injection>) -> QueuedPods {
+    let mut shape = merge::shape(spec);
+    if let Some(injection) = injection {
+        // A profile without a command was refused before (spec O-65).
+        let _ = injection::inject(&mut shape["spec"], injection);
+    }
+    let mut pod = keep(
+        &shape["spec"],
+        &[
+            "affinity",
+            "nodeSelector",
+            "overhead",
+            "priorityClassName",
+            "resources",
+            "runtimeClassName",
+            "tolerations",
+        ],
+    );
+    for kind in ["containers", "initContainers"] {
+        let all = shape["spec"][kind].as_array();
+        let of = |one| Value::Object(keep(one, &["name", "resources", "restartPolicy"]));
+        if let Some(all) = all {
+            pod.insert(kind.to_owned(), all.iter().map(of).collect());
+        }
+    }
+    let template = json!({"spec": pod});
+    QueuedPods {
+        hash: hash(&template.to_string()).into(),
+        template,
+    }
+}
+
+fn keep(of: &Value, fields: &[&str]) -> Map<String, Value> {
+    let kept = fields.iter().filter_map(|field| {
+        let value = of.get(*field).filter(|value| !value.is_null())?;
+        Some(((*field).to_owned(), value.clone()))
+    });
+    kept.collect()
 }
 
 fn check_label(what: &'static str, value: &str) -> Result<(), TemplateError> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// One verb on one resource in the driver's namespace.
+/// One verb on one resource, in the driver's namespace if the resource has namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
     pub verb: &'static str,
@@ -15,6 +15,8 @@ pub struct Right {
     pub resource: &'static str,
     /// `None`: on all objects of the resource.
     pub name: Option<String>,
+    /// Whether the resource belongs to no namespace, so that a ClusterRole has to grant it.
+    pub of_cluster: bool,
 }
 
 impl Right {
@@ -28,8 +30,15 @@ impl Right {
         let names = self.name.as_ref();
         let names = names.map_or_else(String::new, |name| format!(", resourceNames: [{name:?}]"));
         format!(
-            "{{apiGroups: [{:?}], resources: [{:?}]{names}, verbs: [{:?}]}}",
-            self.group, self.resource, self.verb
+            "{{apiGroups: [{:?}], resources: [{:?}]{names}, verbs: [{:?}]}}{}",
+            self.group,
+            self.resource,
+            self.verb,
+            if self.of_cluster {
+                "   # in a ClusterRole"
+            } else {
+                ""
+            },
         )
     }
 }
@@ -39,6 +48,7 @@ impl fmt::Display for Right {
         write!(f, "{} {}", self.verb, self.resource)?;
         match &self.name {
             Some(name) => write!(f, " {name}"),
+            None if self.of_cluster => f.write_str(" (by a ClusterRole)"),
             None => Ok(()),
         }
     }
@@ -146,6 +156,7 @@ mod tests {
             group: "apps",
             resource,
             name: name.map(str::to_owned),
+            of_cluster: false,
         }
     }
 

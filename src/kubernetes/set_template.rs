@@ -266,7 +266,7 @@ fn retention(spec: &ProfileSpec) -> Value {
 }
 
 /// FNV-1a in hexadecimal; it is the same on every machine.
-fn hash(text: &str) -> String {
+pub(super) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
     });

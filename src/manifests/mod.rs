@@ -69,7 +69,7 @@ pub fn manifests(config: &Config, text: &str, options: &Options) -> Result<Vec<V
         json!({"apiVersion": "v1", "kind": "ServiceAccount"}),
         json!({
             "apiVersion": format!("{role}/v1"), "kind": "Role",
-            "rules": rights::rules(config, options.kind),
+            "rules": rights::rules(config, options.kind, false),
         }),
         json!({
             "apiVersion": format!("{role}/v1"), "kind": "RoleBinding",
@@ -82,6 +82,41 @@ pub fn manifests(config: &Config, text: &str, options: &Options) -> Result<Vec<V
     objects.extend(optional::objects(config, options)?);
     for object in &mut objects {
         label(object, name, options, namespace.as_deref());
+    }
+    objects.extend(of_cluster(config, options, namespace.as_deref())?);
+    Ok(objects)
+}
+
+/// The rights outside the executors' namespace, if the configuration needs any.
+fn of_cluster(
+    config: &Config,
+    options: &Options,
+    namespace: Option<&str>,
+) -> Result<Vec<Value>, Unfit> {
+    let rules = rights::rules(config, options.kind, true);
+    if rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(namespace) = namespace else {
+        return Err(Unfit(
+            "with scheduling.queue the driver's account needs a right outside its namespace: name the account's \
+             namespace, with --namespace"
+                .to_owned(),
+        ));
+    };
+    let account = &options.name;
+    let name = format!("{account}-{namespace}");
+    let role = "rbac.authorization.k8s.io";
+    let mut objects = vec![
+        json!({"apiVersion": format!("{role}/v1"), "kind": "ClusterRole", "rules": rules}),
+        json!({
+            "apiVersion": format!("{role}/v1"), "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": role, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }),
+    ];
+    for object in &mut objects {
+        label(object, &name, options, None);
     }
     Ok(objects)
 }

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use crate::config::{Config, Gang, OnSignal, Strategy};
+use crate::config::{Config, Gang, OnSignal, Queue, Strategy};
 use crate::kubernetes::rights::Right;
+use crate::kubernetes::workloads::GROUP;
 
 /// One rule of a Role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Rule {
     pub verbs: &'static [&'static str],
     /// The rule is for the object `<prefix>-<suffix>` alone.
     pub suffix: Option<&'static str>,
+    /// Whether the resource belongs to no namespace: a rule of a ClusterRole.
+    pub of_cluster: bool,
 }
 
 /// From the configuration, and the kind of the driver's workload if it is known.
@@ -120,6 +123,19 @@ const TABLE: &[(IsOn, Rule)] = &[
             &["create", "get", "patch", "delete"],
         ),
     ),
+    (
+        kueue,
+        rule(GROUP, "workloads", &["create", "list", "patch", "delete"]),
+    ),
+    (kueue, rule(GROUP, "workloads/status", &["patch"])),
+    // To which nodes the admitted executors go.
+    (
+        kueue,
+        Rule {
+            of_cluster: true,
+            ..rule(GROUP, "resourceflavors", &["get"])
+        },
+    ),
 ];
 
 const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
@@ -128,6 +144,7 @@ const fn rule(group: &'static str, resource: &'static str, verbs: &'static [&'st
         resource,
         verbs,
         suffix: None,
+        of_cluster: false,
     }
 }
 
@@ -197,6 +214,10 @@ fn has_budgets(config: &Config, _: Option<Kind>) -> bool {
     profiles.any(|profile| profile.min_available.is_some())
 }
 
+fn kueue(config: &Config, _: Option<Kind>) -> bool {
+    config.scheduling.queue == Queue::Kueue
+}
+
 fn volcano(config: &Config, _: Option<Kind>) -> bool {
     config.scheduling.gang == Gang::Volcano
 }
@@ -207,19 +228,21 @@ pub fn needed(config: &Config, kind: Option<Kind>) -> impl Iterator<Item = Rule>
     on.map(|(_, rule)| *rule)
 }
 
-/// The same as a Role has them.
-pub(super) fn rules(config: &Config, kind: Kind) -> Vec<Value> {
+/// The same as a Role has them, or a ClusterRole.
+pub(super) fn rules(config: &Config, kind: Kind, of_cluster: bool) -> Vec<Value> {
     let prefix = config.pod_name_prefix();
     needed(config, Some(kind))
+        .filter(|rule| rule.of_cluster == of_cluster)
         .map(|rule| rule.to_value(&prefix))
         .collect()
 }
 
 /// The whole table, whatever is on, for the documentation's test.
 #[cfg(test)]
-pub(super) fn all(prefix: &str) -> Vec<Value> {
+pub(super) fn all(prefix: &str, of_cluster: bool) -> Vec<Value> {
     TABLE
         .iter()
+        .filter(|(_, rule)| rule.of_cluster == of_cluster)
         .map(|(_, rule)| rule.to_value(prefix))
         .collect()
 }
@@ -234,6 +257,7 @@ pub fn one_by_one(config: &Config, kind: Option<Kind>) -> Vec<Right> {
             group: rule.group,
             resource: rule.resource,
             name: name.clone(),
+            of_cluster: rule.of_cluster,
         })
     };
     needed(config, kind).flat_map(of_rule).collect()

@@ -3,7 +3,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -114,6 +114,11 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
     let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
     assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+    let queue = format!("{PLAIN}[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n");
+    assert_eq!(
+        resources(&queue, Kind::Job),
+        with(&["workloads", "workloads/status", "resourceflavors"])
+    );
     let budget = format!("{PLAIN}min_available = 1\n");
     assert_eq!(
         resources(&budget, Kind::Job),
@@ -128,7 +133,10 @@ fn the_documentation_lists_the_rules_of_all_features() {
     let section = page.split("\n## Rights\n").nth(1).unwrap();
     let role = section.split("```").nth(1).unwrap();
     let role: Value = serde_saphyr::from_str(role.strip_prefix("yaml").unwrap()).unwrap();
-    assert_eq!(role["rules"], json!(rights::all("boatswain")));
+    assert_eq!(role["rules"], json!(rights::all("boatswain", false)));
+    let role = section.split("```").nth(3).unwrap();
+    let role: Value = serde_saphyr::from_str(role.strip_prefix("yaml").unwrap()).unwrap();
+    assert_eq!(role["rules"], json!(rights::all("boatswain", true)));
 }
 
 // spec: O-33
@@ -155,7 +163,7 @@ fn what_a_driver_may_create_is_cleaned_up_with_the_documented_rights() {
             assert!(contains(verbs, verb), "{verb} {}", kind.resource);
         }
     }
-    for rule in rights::all("boatswain") {
+    for rule in rights::all("boatswain", false) {
         let resource = rule["resources"][0].as_str().unwrap();
         // Kubernetes Events go by themselves.
         if contains(&rule["verbs"], "create") && resource != "events" {
@@ -195,6 +203,30 @@ fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
         objects[4]["spec"]["selector"]["matchLabels"],
         template["metadata"]["labels"]
     );
+}
+
+// spec: O-51, A-90
+#[test]
+fn a_queue_needs_a_right_outside_the_namespace_which_the_account_gets_by_name() {
+    let text = format!("{PLAIN}[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n");
+    assert!(refused(&text, &options(Kind::Job)).contains("--namespace"));
+    let with = Options {
+        namespace: Some("jobs".to_owned()),
+        ..options(Kind::Job)
+    };
+    let objects = manifests(&config(&text), &text, &with).unwrap();
+    let [.., role, binding] = &objects[..] else {
+        panic!("{objects:?}");
+    };
+    is_typed::<ClusterRole>(role);
+    is_typed::<ClusterRoleBinding>(binding);
+    let rule = json!({"apiGroups": ["kueue.x-k8s.io"], "resources": ["resourceflavors"], "verbs": ["get"]});
+    assert_eq!(role["rules"], json!([rule]));
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    assert_eq!(role["metadata"]["name"], "driver-jobs");
+    assert_eq!(binding["subjects"][0]["namespace"], "jobs");
+    let of_role = objects[1]["rules"].to_string();
+    assert!(!of_role.contains("resourceflavors"), "{of_role}");
 }
 
 // spec: O-51

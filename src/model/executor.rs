@@ -159,6 +159,8 @@ pub enum Why {
     /// For this long it has waited for something that does not resolve by itself; the text is the cluster's explanation
     /// (spec A-51).
     NeverStarts(Duration, Arc<str>),
+    /// Its block is not admitted any more (spec A-93); contains the queue's message.
+    QuotaLost(Arc<str>),
     /// One of its volume claims could not be created (spec A-61); contains the cluster's message.
     NoClaim(Arc<str>),
     /// Killed on request (spec B-28); contains who requested it.
@@ -201,6 +203,7 @@ impl fmt::Display for Why {
             Self::PendingTimeout(waited, why) => {
                 write!(f, "it has waited to run for {} s: {why}", waited.as_secs())
             }
+            Self::QuotaLost(why) => write!(f, "its queue took the quota that it had: {why}"),
             Self::NoClaim(why) => write!(f, "its claim on a volume could not be made: {why}"),
             Self::NeverStarts(waited, why) => {
                 write!(

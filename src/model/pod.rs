@@ -54,6 +54,8 @@ pub struct Pod {
     pub draining: Option<Arc<Draining>>,
     /// The annotation `boatswain.dev/deletion-cost`; 0 if it is missing or not a number.
     pub deletion_cost: i32,
+    /// The number of the block that it was admitted with, if a queue admits executors (spec A-91).
+    pub block: Option<u32>,
     /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,
     /// The restarts of its container, if a set made it (spec A-80); `None`: no restarts.
@@ -295,6 +297,7 @@ impl Pod {
             failed_sidecar: None,
             draining: None,
             deletion_cost: 0,
+            block: None,
             owner: None,
             restarts: None,
         }

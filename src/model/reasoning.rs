@@ -147,6 +147,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
         Why::PendingTimeout(..) => LossClass::PendingTimeout,
         Why::NeverStarts(..) | Why::NoClaim(_) => LossClass::StartFailed,
+        Why::QuotaLost(_) => LossClass::Preempted,
     };
     Some((class, why.to_string()))
 }

@@ -140,8 +140,10 @@ fn configurations() -> Vec<(&'static str, Value)> {
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
     gang["profiles"]["default"]["min_executors"] = json!(2);
     gang["profiles"]["default"]["min_available"] = json!(1);
+    let queue = json!({"queue": "kueue", "queue_name": "team"});
     vec![
         ("job", plain()),
+        ("job", with("scheduling", queue)),
         ("deployment", with("ha", json!({"lease": true}))),
         ("statefulset", sessions),
         ("job", claims),

@@ -28,6 +28,21 @@ async fn quota(world: &World, pods: u32) {
     world.apply("resourcequotas/few", &quota).await;
 }
 
+// spec
+#[actix::test]
+async fn a_profile_that_waits_for_its_queue_is_shown_with_the_words_of_kueue() {
+    tokio::time::pause();
+    let mut world = World::new();
+    let queue = ["scheduling.queue=kueue", "scheduling.queue_name=team"];
+    let driver = world.start(&queue).await;
+    let shown = paused(&driver, |paused| !paused.is_null()).await;
+    assert_eq!(shown["cause"], "queued");
+    let why = shown["why"].as_str().unwrap();
+    let expected = "the Workload t-default-1: Kueue has not looked at it yet";
+    assert!(why.starts_with(expected), "{why}");
+    assert_eq!(shown["again_in_seconds"], Value::Null);
+}
+
 // spec, O-43, B-50
 #[actix::test]
 async fn a_full_quota_is_shown_with_its_message_and_next_retry_until_raised() {

@@ -8,6 +8,7 @@ mod kept_pods;
 mod kubernetes_events;
 mod lease;
 mod outage;
+mod queue;
 mod server;
 mod session;
 mod sets;

@@ -27,6 +27,8 @@ pub enum Network {
     Refuses = 1,
     /// Requests are never answered, and open watches stay open.
     Silent = 2,
+    /// The server works, and does not have Kueue's kinds.
+    WithoutKueue = 3,
 }
 
 /// A request that the server has answered, or that was refused.
@@ -86,6 +88,11 @@ impl Server {
                     return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
                 }
                 tokio::time::sleep(latency).await;
+                let of_kueue = request.uri().path().starts_with("/apis/kueue.x-k8s.io/");
+                if down == Network::WithoutKueue as u8 && of_kueue {
+                    let body = Body::from("404 page not found\n");
+                    return Ok(http::Response::builder().status(404).body(body)?);
+                }
                 let answer = router.oneshot(request.map(Body::new)).await?;
                 note(true);
                 Ok::<_, BoxError>(answer)

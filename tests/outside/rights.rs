@@ -63,14 +63,21 @@ impl Limited {
         let at = |name: &str| directory.path().join(name);
         let config = config.replace("ADDRESS", &free_address().replace("127.0.0.1", "0.0.0.0"));
         fs::write(at("config.toml"), config).unwrap();
-        let role = printed_role(&at("config.toml"));
+        let (role, of_cluster) = printed_roles(&at("config.toml"));
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {"name": "boatswain", "namespace": "default"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "boatswain"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "driver"}],
         });
-        fs::write(at("roles"), format!("{role}\n---\n{binding}\n")).unwrap();
+        let mut roles = format!("{role}\n---\n{binding}\n");
+        for mut object in of_cluster {
+            if object["kind"] == "ClusterRoleBinding" {
+                object["subjects"] = binding["subjects"].clone();
+            }
+            roles.push_str(&format!("---\n{object}\n"));
+        }
+        fs::write(at("roles"), roles).unwrap();
         fs::write(at("users"), "of-the-driver,driver,1\n").unwrap();
         fs::set_permissions(at("users"), fs::Permissions::from_mode(0o600)).unwrap();
         let (users, roles) = (at("users"), at("roles"));
@@ -122,20 +129,20 @@ impl Limited {
     }
 }
 
-/// The Role of the manifests, in the default namespace.
-fn printed_role(config: &Path) -> Value {
+/// The Role of the manifests, in the default namespace, and what grants rights outside it.
+fn printed_roles(config: &Path) -> (Value, Vec<Value>) {
     let mut command = boatswain();
-    command.args(["manifests", "--image", "boatswain:1", "--config"]);
+    command.args(["manifests", "--image", "boatswain:1"]);
+    command.args(["--namespace", "default", "--config"]);
     let printed = command.arg(config).output().unwrap();
     assert!(printed.status.success(), "{printed:?}");
     let text = String::from_utf8(printed.stdout).unwrap();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    let mut role = objects
-        .into_iter()
-        .find(|object| object["kind"] == "Role")
-        .unwrap();
-    role["metadata"]["namespace"] = "default".into();
-    role
+    let is_of = |object: &Value, kind: &str| object["kind"] == kind;
+    let role = objects.iter().find(|object| is_of(object, "Role"));
+    let of_cluster = |object: &&Value| object["kind"].as_str().unwrap().starts_with("Cluster");
+    let of_cluster = objects.iter().filter(of_cluster).cloned();
+    (role.unwrap().clone(), of_cluster.collect())
 }
 
 fn rules(role: &Value) -> Vec<Value> {
@@ -203,6 +210,44 @@ fn the_printed_rights_are_enough_where_a_stateful_set_makes_the_pods() {
 #[test]
 fn the_printed_rights_are_enough_where_a_deployment_makes_the_pods() {
     lives_on_its_rights("[allocation]\nstrategy = \"deployment\"\n");
+}
+
+// spec: O-51, A-90
+#[test]
+fn the_printed_rights_are_enough_for_a_queue() {
+    let queue = "[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n";
+    let Some(limited) = Limited::start(&format!("{PROFILE}{queue}")) else {
+        return;
+    };
+    let api = &limited.cluster.api;
+    let kueue = "/apis/kueue.x-k8s.io/v1beta2";
+    let flavor = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
+        "metadata": {"name": "spot"}, "spec": {},
+    });
+    let flavors = format!("{kueue}/resourceflavors");
+    api.call("POST", &flavors, Some(&flavor)).unwrap();
+    let mut driver = limited.drive();
+    // The test is Kueue.
+    let admitted =
+        |kind: &str| json!({"type": kind, "status": "True", "reason": "Admitted", "message": "so"});
+    let admission = json!({
+        "clusterQueue": "all",
+        "podSetAssignments": [{"name": "main", "count": 2, "flavors": {"cpu": "spot"}}],
+    });
+    let conditions = ["QuotaReserved", "Admitted"].map(admitted);
+    let status = json!({"status": {"admission": admission, "conditions": conditions}});
+    let workload = format!("{kueue}/namespaces/default/workloads/t-default-1/status");
+    until("its Workload is queued", || {
+        api.call("PATCH", &workload, Some(&status)).ok().map(drop)
+    });
+    limited.cluster.converges(2);
+    driver.signal(Signal::TERM);
+    let exit = until("the driver has ended", || driver.exit());
+    assert_eq!(exit, 0, "{}", driver.stderr());
+    let log = driver.stderr();
+    let refused = ["forbidden", "lacks a right", "degraded"];
+    assert!(!refused.iter().any(|word| log.contains(word)), "{log}");
 }
 
 // spec: O-78

@@ -196,7 +196,7 @@ pub struct NewProfile {
 /// That no more are asked for, though they are wanted, or one at a time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
-    /// When one is tried again; missing while one is.
+    /// When one is tried again; missing while one is, and while it waits for its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_in_seconds: Option<u64>,
     pub cause: PauseCause,
@@ -221,6 +221,8 @@ pub enum PauseCause {
     CredentialsRefused,
     #[serde(rename = "namespace-unusable")]
     NamespaceUnusable,
+    #[serde(rename = "queued")]
+    Queued,
     /// One that this client does not know.
     #[default]
     #[serde(other)]

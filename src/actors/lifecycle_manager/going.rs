@@ -125,7 +125,8 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
         | Why::RegistrationTimeout(_)
         | Why::PendingTimeout(..)
         | Why::NeverStarts(..)
-        | Why::NoClaim(_) => DrainedFor::Surplus,
+        | Why::NoClaim(_)
+        | Why::QuotaLost(_) => DrainedFor::Surplus,
     }
 }
 

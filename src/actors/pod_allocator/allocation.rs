@@ -10,6 +10,7 @@ mod requests;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 
@@ -28,6 +29,7 @@ use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
 use super::pace::Pace;
+use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
 use super::waiting::Waiting;
@@ -46,6 +48,8 @@ pub struct Allocation {
     refusal_pauses: BTreeMap<ProfileName, RefusalPause>,
     gangs: Gangs,
     claims: Claims,
+    /// `None`: executors are requested without a queue.
+    queue: Option<Queue>,
     /// Requests whose outcome is unknown and that may be sent again.
     repeatable: BTreeSet<ExecutorId>,
     /// When the last outage of the API server was over.
@@ -90,6 +94,7 @@ impl Allocation {
             refusal_pauses: BTreeMap::new(),
             gangs: Gangs::new(settings.gang, least),
             claims,
+            queue: None,
             repeatable: BTreeSet::new(),
             server_back: None,
             had_an_executor: false,
@@ -108,6 +113,21 @@ impl Allocation {
         }
     }
 
+    /// The same with a queue that admits executors (spec A-90).
+    #[must_use]
+    pub fn with_queue(self, queue: Option<Queue>) -> Self {
+        Self { queue, ..self }
+    }
+
+    pub fn queue(&self) -> Option<&Queue> {
+        self.queue.as_ref()
+    }
+
+    /// The blocks were written and read.
+    pub fn queue_read(&mut self, read: queue::Read, now: Tick) -> Option<Notice> {
+        self.queue.as_mut()?.read(read, now)
+    }
+
     /// The record has ids reserved up to this one; `None`: the reservation failed and is repeated.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
@@ -122,8 +142,11 @@ impl Allocation {
         }
     }
 
-    /// Adds a profile; `least` is the size of its gang.
-    pub fn know(&mut self, profile: ProfileName, least: u32) {
+    /// Adds a profile; `least` is the size of its gang, and `hash` that of its template.
+    pub fn know(&mut self, profile: ProfileName, least: u32, hash: Arc<str>) {
+        if let Some(queue) = &mut self.queue {
+            queue.know(profile.clone(), hash, least);
+        }
         self.gangs.know(profile, least);
     }
 
@@ -142,14 +165,19 @@ impl Allocation {
         self.server_back = Some(now);
         self.pace.server_is_back(now);
         self.claims.making.server_is_back(now);
+        if let Some(queue) = &mut self.queue {
+            queue.server_is_back(now);
+        }
     }
 
     pub fn claims(&mut self) -> &mut Claims {
         &mut self.claims
     }
 
+    /// Requests that are not answered yet, and the writes of Workloads as one.
     pub fn in_flight(&self) -> u32 {
-        self.pace.in_flight()
+        let queue = self.queue.as_ref().is_some_and(Queue::is_under_way);
+        self.pace.in_flight() + u32::from(queue)
     }
 
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Decision {
@@ -201,6 +229,11 @@ impl Allocation {
             decision.say(gang_notice(profile, change, now));
         }
         decision.wake_at(self.gangs.due(), now);
+        // Before surplus executors are chosen: of those fewer leave then.
+        if let Some(queue) = &mut self.queue {
+            let within = self.settings.victims.decommission_timeout;
+            queue.decide(latest, within, now, &mut decision);
+        }
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             let due = self.claims.making.due(now);
@@ -290,6 +323,9 @@ impl Allocation {
             self.waiting.left(id);
             self.made.see(id, None);
             self.gangs.left(id);
+            if let Some(queue) = &mut self.queue {
+                queue.left(id);
+            }
             self.crash_loops
                 .values_mut()
                 .for_each(|looping| looping.left(id));

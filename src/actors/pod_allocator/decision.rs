@@ -10,6 +10,7 @@ use crate::model::{Epoch, ExecutorId, ProfileName, Tick};
 
 use super::claims::making::Ensure;
 use super::crash_loop::Kept;
+use super::queue;
 use super::refusal::Kind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Action {
     KeepFailures(KeptFailures),
     /// New executors avoid exactly these nodes from now on (spec L-32).
     Avoid(Avoid),
+    /// Write these Workloads, then read all (spec A-90).
+    Queue(Vec<queue::Write>),
     /// Inform the operator.
     Say(Notice),
 }
@@ -99,6 +102,25 @@ pub enum Notice {
         kind: Kind,
         /// The server's message.
         why: Arc<str>,
+    },
+    /// A profile has waited for its queue for a while (spec A-94).
+    Queued {
+        profile: ProfileName,
+        /// Kueue's message.
+        why: Arc<str>,
+    },
+    /// It no longer waits: more of it was admitted, or is not wanted any more.
+    Admitted {
+        profile: ProfileName,
+        after: Duration,
+    },
+    /// The queue cannot be used.
+    QueueTrouble {
+        why: Arc<str>,
+    },
+    /// It can again.
+    QueueWorks {
+        after: Duration,
     },
     OutOfIds,
     /// The application has had the most executors it may have over its life (spec A-5).

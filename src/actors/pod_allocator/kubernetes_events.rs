@@ -61,7 +61,14 @@ pub fn note(notice: &Notice) -> Option<Note> {
             );
             of("GangOver", profile.as_str(), text, false)
         }
+        Notice::Queued { profile, why } => {
+            let text = format!("executors of profile {profile} wait for their queue: {why}");
+            of("Queued", profile.as_str(), text, false)
+        }
+        Notice::QueueTrouble { why } => of("QueueUnusable", "", why.to_string(), true),
         Notice::HoldEnded { .. }
+        | Notice::Admitted { .. }
+        | Notice::QueueWorks { .. }
         | Notice::Degraded { .. }
         | Notice::Recovered { .. }
         | Notice::Fatal { .. }

@@ -19,6 +19,8 @@ pub mod notices;
 pub mod pace;
 pub mod pause;
 mod pods;
+pub mod queue;
+mod queueing;
 pub mod rate;
 pub mod refusal;
 pub mod slots;
@@ -165,6 +167,7 @@ impl PodAllocator {
                 );
                 self.pods.avoid(avoid);
             }
+            Action::Queue(writes) => self.queue(&writes, record, ctx),
             Action::Say(notice) => self.say(notice),
         }
     }
@@ -187,7 +190,11 @@ impl PodAllocator {
             let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));
             return self.answered(id, &profile, sent, Err(Refusal::NoSuchProfile(why)));
         };
-        let pod = pod.with_claims(self.allocation.claims().given(id));
+        let mut pod = pod.with_claims(self.allocation.claims().given(id));
+        let block = self.allocation.queue().and_then(|queue| queue.given(id));
+        if let Some((number, placement)) = block {
+            pod = pod.in_block(number, &placement);
+        }
         let calls = self.calls.clone();
         let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
         ctx.spawn(request.into_actor(self).map(move |answer, this, _| {
@@ -390,7 +397,9 @@ impl Handler<ProfileAdded> for PodAllocator {
         self.allocation.claims().know(name.clone(), claims);
         self.allocation
             .limit_pending(name.clone(), added.max_pending);
-        self.allocation.know(name.clone(), added.bounds.least);
+        let hash = self.pods.queued(name).map(|pods| pods.hash);
+        let hash = hash.unwrap_or_default();
+        self.allocation.know(name.clone(), added.bounds.least, hash);
         Ok(())
     }
 }

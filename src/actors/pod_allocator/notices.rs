@@ -72,9 +72,37 @@ pub fn log(notice: &Notice) {
             made,
             "the application has had as many executors as app.max_executors allows: no more are requested"
         ),
+        Notice::Queued { .. }
+        | Notice::Admitted { .. }
+        | Notice::QueueTrouble { .. }
+        | Notice::QueueWorks { .. } => log_of_queue(notice),
         Notice::OutOfIds => {
             tracing::error!("all executor ids are used up: no more executors can be requested");
         }
+    }
+}
+
+fn log_of_queue(notice: &Notice) {
+    match notice {
+        Notice::Queued { profile, why } => tracing::info!(
+            profile = profile.as_str(),
+            why = &**why,
+            "executors of this profile wait for their queue"
+        ),
+        Notice::Admitted { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "executors of this profile no longer wait for their queue"
+        ),
+        Notice::QueueTrouble { why } => tracing::warn!(
+            error = &**why,
+            "degraded: the queue cannot be used as it should, and fewer executors may be requested than are wanted"
+        ),
+        Notice::QueueWorks { after } => tracing::info!(
+            duration_ms = millis(*after),
+            "recovered: the queue can be used"
+        ),
+        _ => {}
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Cause {
     GangMissed,
     /// The API server refuses its requests (spec ).
     Refused(Kind),
+    /// It waits for its queue (spec A-94).
+    Queued,
 }
 
 impl Cause {
@@ -24,6 +26,7 @@ impl Cause {
         match self {
             Self::CrashLoop => "crash-loop",
             Self::GangMissed => "gang-missed",
+            Self::Queued => "queued",
             Self::Refused(Kind::Quota) => "quota-exceeded",
             Self::Refused(Kind::Blocked) => "template-refused",
             Self::Refused(Kind::Rights) => "right-missing",
@@ -40,7 +43,7 @@ pub struct Pause {
     /// A description; for a refusal the server's message.
     pub why: Arc<str>,
     pub since: Tick,
-    /// `None` while one executor is tried and decides.
+    /// `None` while one executor is tried and decides, and while nobody knows.
     pub until: Option<Tick>,
 }
 

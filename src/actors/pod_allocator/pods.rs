@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::claims::making::Ensure;
+use super::queue::Write;
 use crate::kubernetes::claims::{ClaimFor, claim_json};
-use crate::kubernetes::pod_template::{Common, NodeWeights, TemplateError};
+use crate::kubernetes::pod_template::{Common, NodeWeights, TemplateError, queued};
+use crate::kubernetes::workloads::{
+    Place, Queue, QueuedPods, owners, pod_sets, reclaimable, workload,
+};
 use crate::kubernetes::{PodBody, ProfileSpec, Template};
 use crate::model::failures::Avoid;
 use crate::model::{ExecutorId, PodUid, ProfileName};
@@ -14,6 +20,7 @@ pub struct Pods {
     common: Common,
     profiles: BTreeMap<ProfileName, ProfileSpec>,
     template: Template,
+    queue: Option<Queue>,
 }
 
 impl Pods {
@@ -28,7 +35,61 @@ impl Pods {
             common,
             profiles,
             template,
+            queue: None,
         })
+    }
+
+    /// The same with Workloads in this queue (spec A-90).
+    #[must_use]
+    pub fn with_queue(self, queue: Option<Queue>) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// What a queue has to know of a profile's pods; `None` if the profile is unknown.
+    pub fn queued(&self, profile: &ProfileName) -> Option<QueuedPods> {
+        let spec = self.profiles.get(profile)?;
+        Some(queued(spec, self.common.injection.as_ref()))
+    }
+
+    /// What is sent to write a Workload: the object, or a merge patch of it. `None` if there is nothing to send.
+    pub(super) fn workload(&self, write: &Write, record: &PodUid) -> Option<Value> {
+        let (patch, block) = match write {
+            Write::Create {
+                number,
+                profile,
+                size,
+            } => {
+                let place = Place {
+                    prefix: &self.common.prefix,
+                    app_id: &self.common.app_id,
+                    labels: self.common.labels,
+                    record,
+                };
+                let (queue, pods) = self.queue.as_ref().zip(self.queued(profile))?;
+                return Some(workload(queue, place, (*number, profile), &pods, *size));
+            }
+            Write::Resize(block, size) => {
+                let sets = pod_sets(&self.queued(&block.profile)?, *size);
+                // If it got quota meanwhile, it is not changed.
+                let version = json!({"resourceVersion": &*block.version});
+                (
+                    json!({"metadata": version, "spec": {"podSets": sets}}),
+                    block,
+                )
+            }
+            Write::Reclaim(block, pods) => {
+                let status = json!({"reclaimablePods": reclaimable(*pods)});
+                (json!({"status": status}), block)
+            }
+            Write::Own(block) => {
+                let owners = owners(&self.common.prefix, record);
+                (json!({"metadata": {"ownerReferences": owners}}), block)
+            }
+            Write::Delete(_) => return None,
+        };
+        let mut patch = patch;
+        patch["metadata"]["uid"] = block.uid.as_str().into();
+        Some(patch)
     }
 
     /// Adds a profile. Changes nothing if no pod can be built from it.
@@ -84,7 +145,7 @@ impl Pods {
     }
 
     /// The body of an executor's claim; `None` if its profile has no such volume.
-    pub(super) fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
+    pub(super) fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<Value> {
         let claims = &self.profiles.get(&ensure.profile)?.claims;
         let spec = claims
             .iter()

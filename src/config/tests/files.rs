@@ -105,6 +105,10 @@ fn every_line_of_the_reference_could_be_used() {
         if path.ends_with("memory_overhead_min") || path.ends_with("memory_overhead_factor") {
             sets.push("profiles.default.memory=1Gi".to_owned());
         }
+        if path.starts_with("scheduling.queue_") {
+            sets.push("scheduling.queue=kueue".to_owned());
+            sets.push("scheduling.queue_name=team".to_owned());
+        }
         if path == "app.ttl" {
             sets.push("api.listen=127.0.0.1:0".to_owned());
         }

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 use crate::testing::config;
 
@@ -102,6 +104,26 @@ fn with_tls_executors_find_the_ca_in_their_config_map() {
         value("BOATSWAIN_DRIVER_URL"),
         "https://etl-driver.jobs.svc:7078"
     );
+}
+
+// spec: A-90, O-4
+#[test]
+fn a_dry_run_shows_what_is_queued_first_where_a_queue_admits_executors() {
+    let queue = "[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n";
+    let (yaml, shown) = shown(&format!("{TWO}{queue}"));
+    assert!(yaml.contains("once Kueue has admitted"), "{yaml}");
+    let workloads = shown.iter().filter(|one| one["kind"] == "Workload");
+    let workloads: Vec<_> = workloads
+        .map(|one| {
+            (
+                &one["metadata"]["name"],
+                &one["spec"]["podSets"][0]["count"],
+            )
+        })
+        .collect();
+    let expected = json!([["etl-default-1", 2], ["etl-large-2", 1]]);
+    assert_eq!(json!(workloads), expected);
+    assert!(shown.iter().all(|one| one["kind"] != "Pod"));
 }
 
 // spec: O-4

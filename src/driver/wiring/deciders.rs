@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 
 use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
+use crate::actors::pod_allocator::queue::Queue;
 use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::set_scaler::{self, SetScaler};
 use crate::actors::snapshot_store::delivery::Timing;
@@ -86,10 +87,12 @@ fn pod_allocator(
         settings::gangs(&config.scheduling, basis.must_register()),
     );
     let known = settings::known_to_the_allocator(record, basis.now);
+    let pods = Pods::new(common, specs)?.with_queue(settings::queue(&config.scheduling));
+    let allocation = allocation::Allocation::new(settings, rng, &known, &least, basis.now);
     Ok(PodAllocator::new(pod_allocator::Wiring {
-        allocation: allocation::Allocation::new(settings, rng, &known, &least, basis.now),
+        allocation: allocation.with_queue(queue(basis, &pods, &least)),
         calls: links.calls.clone(),
-        pods: Pods::new(common, specs)?,
+        pods,
         clock: basis.clock,
         timing: provisioner_timing(basis),
         store: links.store.clone(),
@@ -101,6 +104,18 @@ fn pod_allocator(
         paused: links.backend.clone().recipient(),
         event_recorder: links.event_recorder.clone().map(|one| one.recipient()),
     }))
+}
+
+/// `None`: executors are requested without a queue.
+fn queue(basis: &Basis<'_>, pods: &Pods, least: &BTreeMap<ProfileName, u32>) -> Option<Queue> {
+    settings::queue(&basis.config.scheduling)?;
+    let mut queue = Queue::new(basis.now.tick);
+    for (profile, least) in least {
+        if let Some(pods) = pods.queued(profile) {
+            queue.know(profile.clone(), pods.hash, *least);
+        }
+    }
+    Some(queue)
 }
 
 /// SetScaler's StatefulSets or Deployments make the pods (spec A-80).

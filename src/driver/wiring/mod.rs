@@ -19,7 +19,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::actors::credentials::Credentials;
-use crate::config::Config;
+use crate::config::{Config, Queue};
 use crate::kubernetes::pod_template::TemplateError;
 use crate::server::api;
 
@@ -125,6 +125,7 @@ pub(super) fn wire(
         calls: links.calls,
         page_size: config.poll.page_size,
         has_claims: basis.has_claims,
+        has_queue: config.scheduling.queue != Queue::Off,
         request_timeout: config.cluster.request_timeout,
         decommission_timeout: config.backend.decommission_timeout,
     })

@@ -34,7 +34,7 @@ impl Calls {
         Ok(status.resource_rules.unwrap_or_default())
     }
 
-    /// Asks whether this client has a right in its namespace.
+    /// Asks whether this client has a right.
     pub async fn has_right(&self, right: &Right) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Status {
@@ -45,7 +45,7 @@ impl Calls {
         let review = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {
-                "namespace": self.namespace(),
+                "namespace": if right.of_cluster { "" } else { self.namespace() },
                 "verb": right.verb,
                 "group": right.group,
                 "resource": resource,

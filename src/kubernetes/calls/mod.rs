@@ -22,6 +22,7 @@ mod sets;
 mod streamed;
 mod transport;
 mod watch;
+mod workloads;
 
 use std::fmt;
 use std::sync::Arc;

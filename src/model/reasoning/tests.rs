@@ -207,6 +207,9 @@ fn the_drivers_own_mark_decides_first_and_then_each_source_before_the_next() {
         since: tick(1),
     });
     assert_eq!(class(&all), LossClass::ScaledDown);
+    let quota_lost = Why::QuotaLost("Preempted: for another".into());
+    all.leaving.as_mut().unwrap().why = quota_lost;
+    assert_eq!(class(&all), LossClass::Preempted, "spec A-93");
     all.leaving = None;
     assert_eq!(class(&all), LossClass::Disrupted);
     let no_disruption = Pod {

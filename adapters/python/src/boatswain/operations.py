@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Id = int
 
 
-PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable"]
+PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable", "queued"]
 
 
 Reason = Literal["Exited", "OomKilled", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "NotCreated", "Missing", "Lost", "Stuck"]

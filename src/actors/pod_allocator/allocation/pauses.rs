@@ -42,7 +42,9 @@ impl Allocation {
                 until,
             });
         }
-        let (since, until) = self.gangs.missed(profile)?;
+        let Some((since, until)) = self.gangs.missed(profile) else {
+            return self.queue.as_ref()?.pause_of(profile);
+        };
         Some(Pause {
             cause: Cause::GangMissed,
             why: Arc::from("too few executors came in time to be of use together"),

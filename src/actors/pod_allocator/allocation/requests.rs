@@ -26,6 +26,9 @@ impl Allocation {
             return;
         }
         self.keep_within_caps(latest, &mut demands, decision);
+        if let Some(queue) = &self.queue {
+            queue.limit(&mut demands);
+        }
         self.claims.limit(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
         let ids = self.ids.left(sum(&new), now, decision);
@@ -100,6 +103,9 @@ impl Allocation {
             let looping = self.crash_loops.entry(profile.clone()).or_default();
             looping.requested(id);
             self.claims.give(id, &profile);
+            if let Some(queue) = &mut self.queue {
+                queue.give(id, &profile);
+            }
             let profile = profile.clone();
             decision.actions.push(Action::Request { id, profile });
         }

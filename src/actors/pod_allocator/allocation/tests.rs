@@ -206,6 +206,7 @@ impl Driver {
                 Action::KeepBackoffs(kept) => self.keeps.push(kept),
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),
                 Action::Avoid(avoid) => self.avoids.push(avoid),
+                Action::Queue(_) => unreachable!("there is no queue"),
                 Action::Say(notice) => self.said.push(notice),
             }
         }
