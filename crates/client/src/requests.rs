@@ -104,16 +104,6 @@ impl Client {
         self.ask(Method::GET, &path, None).await
     }
 
-    /// Removes a profile that was added; its executors finish their work and exit
-    ///
-    /// # Errors
-    ///
-    /// There is no answer within 10 s, or it is a refusal.
-    pub async fn delete_profile(&self, profile: &str) -> Result<Targets, ClientError> {
-        let path = format!("/v1/profiles/{profile}", profile = segment(profile));
-        self.ask(Method::DELETE, &path, None).await
-    }
-
     /// The executors of each profile by state over the last hour, every 10 s
     ///
     /// # Errors
@@ -122,6 +112,16 @@ impl Client {
     pub async fn counts(&self) -> Result<CountsHistory, ClientError> {
         let path = "/v1/history/counts";
         self.ask(Method::GET, path, None).await
+    }
+
+    /// Removes a profile that was added; its executors finish their work and exit
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn delete_profile(&self, profile: &str) -> Result<Targets, ClientError> {
+        let path = format!("/v1/profiles/{profile}", profile = segment(profile));
+        self.ask(Method::DELETE, &path, None).await
     }
 
     /// Adds a profile; an existing one cannot be changed
