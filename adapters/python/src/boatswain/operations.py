@@ -11,6 +11,10 @@ from urllib.parse import quote, urlencode
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
+# By the names of the status: one number for each time, 0 where there was no such profile.
+Columns = dict[str, list[int]]
+
+
 # An executor's id.
 Id = int
 
@@ -40,6 +44,13 @@ class CommandOutcome(TypedDict):
     targets: TargetMap
     # There are none, or not any more.
     unknown: list[Id]
+
+
+# The numbers of the status every 10 s, of the last hour, since the driver's start at most.
+class CountsHistory(TypedDict):
+    profiles: dict[str, Columns]
+    # The oldest first.
+    times: list[str]
 
 
 class Decommission(TypedDict):
@@ -163,7 +174,7 @@ class NewProfile(TypedDict):
 
 # That no more are asked for, though they are wanted, or one at a time.
 class Pause(TypedDict):
-    # When one is tried again; missing while one is.
+    # When one is tried again; missing while one is, and while it waits for its queue.
     again_in_seconds: NotRequired[int]
     cause: PauseCause
     for_seconds: int
@@ -266,6 +277,10 @@ class Targets(TypedDict):
     targets: TargetMap
 
 
+class TokenRight(TypedDict):
+    right: Literal["read", "full"]
+
+
 # How many executors wait for the same.
 class Waiting(TypedDict):
     executors: int
@@ -329,6 +344,10 @@ class Operations:
         """The history of a live executor, or of one of the last 1,000 that ended"""
         return self._call("GET", f"/v1/executors/{segment(id)}", None)
 
+    def counts(self) -> CountsHistory:
+        """The executors of each profile by state over the last hour, every 10 s"""
+        return self._call("GET", "/v1/history/counts", None)
+
     def delete_profile(self, profile: str) -> Targets:
         """Removes a profile that was added; its executors finish their work and exit"""
         return self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
@@ -352,6 +371,10 @@ class Operations:
     def put_target(self, profile: str, executors: int) -> Targets:
         """Sets the target of one profile"""
         return self._call("PUT", f"/v1/targets/{segment(profile)}", {"executors": executors})
+
+    def token(self) -> TokenRight:
+        """What the token of this request may do"""
+        return self._call("GET", "/v1/token", None)
 
 
 class AsyncOperations:
@@ -396,6 +419,10 @@ class AsyncOperations:
         """The history of a live executor, or of one of the last 1,000 that ended"""
         return await self._call("GET", f"/v1/executors/{segment(id)}", None)
 
+    async def counts(self) -> CountsHistory:
+        """The executors of each profile by state over the last hour, every 10 s"""
+        return await self._call("GET", "/v1/history/counts", None)
+
     async def delete_profile(self, profile: str) -> Targets:
         """Removes a profile that was added; its executors finish their work and exit"""
         return await self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
@@ -419,3 +446,7 @@ class AsyncOperations:
     async def put_target(self, profile: str, executors: int) -> Targets:
         """Sets the target of one profile"""
         return await self._call("PUT", f"/v1/targets/{segment(profile)}", {"executors": executors})
+
+    async def token(self) -> TokenRight:
+        """What the token of this request may do"""
+        return await self._call("GET", "/v1/token", None)

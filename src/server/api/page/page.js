@@ -286,8 +286,10 @@ function verdict() {
 		return ["wrong", sentence(`${some}; no more are requested of ${paused[0]}: ${why}`), CAUSES[cause]];
 	}
 	if (running < target) {
-		const [wait] = profiles.flatMap(([, p]) => p.waiting_for).sort((a, b) => b.executors - a.executors);
-		return ["warn", sentence(`${some}; ${wait ? `${wait.executors} wait: ${wait.why}` : "the others are on their way"}`),
+		const waits = new Map();
+		for (const { why, executors } of profiles.flatMap(([, p]) => p.waiting_for)) waits.set(why, (waits.get(why) ?? 0) + executors);
+		const [wait] = [...waits].sort(([, a], [, b]) => b - a);
+		return ["warn", sentence(`${some}; ${wait ? `${wait[1]} wait: ${wait[0]}` : "the others are on their way"}`),
 			wait && "If it lasts: make room, or look at one of those below that are pending."];
 	}
 	const failures = [...executors.values()].filter(({ end }) => end?.failure && end.at > now() - 600e3);
