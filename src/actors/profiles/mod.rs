@@ -2,7 +2,7 @@
 //!
 //! A profile is refused if a different one of that name exists. An added profile is published as
 //! [`ProfileAdded`] to all actors that must know it, one by one, before the client is answered. One
-//! of them writes the application record, for later starts. [`removal`] removes profiles. Uses the
+//! of them writes the application record, for later starts. `removal` removes profiles. Uses the
 //! messages of the store.
 
 pub mod messages;
