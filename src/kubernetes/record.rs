@@ -1,6 +1,8 @@
 //! The application record: what a successor cannot learn from Kubernetes, as a value and as a ConfigMap (spec O-30).
 
+mod errors;
 mod intervals;
+mod key;
 mod keys;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
 use super::calls::ConfigMap;
 use super::labels::LabelScheme;
@@ -19,6 +20,7 @@ use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
+pub use errors::{NoSuccession, RecordError};
 use keys::Keys;
 
 /// The format version that this program writes, and the newest that it reads.
@@ -108,46 +110,6 @@ pub struct Held {
     pub by: Option<Arc<str>>,
 }
 
-/// Why a ConfigMap is not a valid record of this application.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RecordError {
-    /// A newer program wrote the record.
-    #[error(
-        "ConfigMap {map}: the record has format {found}, this program reads up to {FORMAT}: a newer boatswain wrote it, use that one"
-    )]
-    Newer { map: String, found: u32 },
-    /// A key is missing or invalid.
-    #[error("ConfigMap {map}, key {key}: {why}")]
-    Unreadable {
-        map: String,
-        key: &'static str,
-        why: String,
-    },
-    /// The record belongs to another application.
-    #[error(
-        "ConfigMap {map} is the record of application {found}, not of {wanted}: choose another prefix"
-    )]
-    AnotherApplication {
-        map: String,
-        found: AppId,
-        wanted: AppId,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NoSuccession {
-    #[error("the application is over, it ended with code {code}{}", because(.why.as_deref()))]
-    Finished { code: u8, why: Option<Arc<str>> },
-    #[error("the application has used up all executor ids")]
-    NoMoreIds,
-    #[error("the application has used up all incarnations")]
-    NoMoreIncarnations,
-}
-
-fn because(why: Option<&str>) -> String {
-    why.map_or_else(String::new, |why| format!(": {why}"))
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Succession {
     /// The record, which must be written before anything else.
@@ -169,33 +131,6 @@ pub struct RecordPlace {
     pub labels: LabelScheme,
     /// An owner reference to the top of the driver pod's controller chain; `None` outside the cluster (spec K-2).
     pub owner: Option<Value>,
-}
-
-mod key {
-    /// The whole record, in errors.
-    pub(super) const ALL: &str = "*";
-    pub(super) const FORMAT: &str = "format";
-    pub(super) const APP_ID: &str = "app-id";
-    pub(super) const INCARNATION: &str = "incarnation";
-    pub(super) const HOLDER: &str = "holder";
-    pub(super) const HOLDER_POD: &str = "holder-pod";
-    pub(super) const ORIGIN: &str = "origin";
-    pub(super) const TARGETS: &str = "targets";
-    pub(super) const HELD: &str = "held";
-    pub(super) const PROFILES: &str = "profiles";
-    pub(super) const PROFILE_PROOFS: &str = "profile-proofs";
-    pub(super) const REMOVING: &str = "profiles-being-removed";
-    pub(super) const RESERVED: &str = "reserved";
-    pub(super) const ENDED: &str = "ended";
-    pub(super) const BOUND: &str = "bound";
-    pub(super) const REPORTED: &str = "reported";
-    pub(super) const ENDS: &str = "ends";
-    pub(super) const BACKOFFS: &str = "backoffs";
-    pub(super) const FAILURES: &str = "failures";
-    pub(super) const COUNTED: &str = "failures-counted";
-    pub(super) const MADE: &str = "made";
-    pub(super) const FINISHED: &str = "finished";
-    pub(super) const FINISHED_WHY: &str = "finished-why";
 }
 
 impl Record {

@@ -158,6 +158,9 @@ impl Allocation {
         self.failures.forget(profile);
         self.crash_loops.remove(profile);
         self.refusal_pauses.remove(profile);
+        if let Some(queue) = &mut self.queue {
+            queue.forget(profile);
+        }
     }
 
     /// The end of an outage ends the backoffs of calls (spec W-8).

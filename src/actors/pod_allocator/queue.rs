@@ -124,6 +124,12 @@ impl Queue {
         self.profiles.insert(profile, Known { hash, least });
     }
 
+    /// Forgets a removed profile. Blocks of it that are left are given back.
+    pub fn forget(&mut self, profile: &ProfileName) {
+        self.profiles.remove(profile);
+        self.waits.remove(profile);
+    }
+
     pub fn left(&mut self, id: ExecutorId) {
         self.given.remove(&id);
     }

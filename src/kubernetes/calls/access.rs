@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Calls;
-use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, garbage, path};
+use super::transport::{Call, JSON, OBJECT_LIMIT, Query, path};
 use crate::kubernetes::refusal::Failure;
 use crate::kubernetes::rights::{Granted, Right};
 
@@ -77,7 +78,7 @@ impl Calls {
         Ok(status.authenticated && status.audiences.iter().any(|named| named == audience))
     }
 
-    async fn review<T: for<'a> Deserialize<'a>>(
+    async fn review<T: DeserializeOwned>(
         &self,
         group: &str,
         resource: &str,
@@ -94,11 +95,7 @@ impl Calls {
             body: Some((JSON, Bytes::from(review.to_string()))),
             limit: OBJECT_LIMIT,
         };
-        let place = call.place();
-        let answer = self.answer(&self.clients().reads, call).await;
-        let body = answer.map_err(|rejection| rejection.failure)?;
-        serde_json::from_str(&transport::text(&body))
-            .map(|answer: Answer<T>| answer.status)
-            .map_err(|error| garbage(&place, &error.to_string()))
+        let answer: Answer<T> = self.read_json(call).await?;
+        Ok(answer.status)
     }
 }

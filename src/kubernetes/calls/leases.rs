@@ -276,7 +276,7 @@ mod tests {
 
     // spec: O-32
     #[tokio::test(start_paused = true)]
-    async fn without_a_permit_only_reads_the_lease_and_events_pass() {
+    async fn without_a_permit_only_reads_reviews_the_lease_and_events_pass() {
         let cluster = start(Options::default());
         let calls = calls_to(Clients::in_process(cluster.router(), "default"));
         let (_permit, closed) = tokio::sync::watch::channel(None);
@@ -292,6 +292,12 @@ mod tests {
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": about,
         });
         assert_eq!(calls.create_event(&event).await, Ok(()));
+        // A review changes nothing.
+        assert_eq!(calls.granted_rules().await.map(drop), Ok(()));
+        assert_eq!(
+            calls.review_token("a.b.c", "engine").await.map(drop),
+            Ok(())
+        );
     }
 
     // spec: O-32

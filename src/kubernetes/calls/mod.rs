@@ -32,6 +32,7 @@ use bytes::Bytes;
 use http::Response;
 use jiff::Timestamp;
 use kube::client::Body;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
 use tracing::{Level, debug};
@@ -52,9 +53,10 @@ use super::decode::PodReader;
 use super::gate::WriteGate;
 use super::labels::LabelScheme;
 use super::record::record_name;
+use super::refusal::Failure;
 use crate::model::pod::Sighting;
 use crate::model::{AppId, ResourceVersion};
-use transport::{Call, LatestClock, Rejection};
+use transport::{Call, LatestClock, Rejection, garbage};
 
 /// The result of a streamed list: the list's resource version and the pods.
 pub type WatchedPods = (ResourceVersion, Vec<Sighting>);
@@ -198,6 +200,15 @@ impl Calls {
     async fn answer(&self, client: &kube::Client, call: Call) -> Result<Bytes, Rejection> {
         self.answer_within(client, self.at.request_timeout, call)
             .await
+    }
+
+    /// Reads an answer whose text is JSON.
+    async fn read_json<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
+        let place = call.place();
+        let body = self.answer(&self.clients().reads, call).await;
+        let body = body.map_err(|rejection| rejection.failure)?;
+        serde_json::from_str(&transport::text(&body))
+            .map_err(|error| garbage(&place, &error.to_string()))
     }
 
     async fn answer_within(

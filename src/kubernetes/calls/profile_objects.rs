@@ -92,12 +92,8 @@ impl Calls {
             body: None,
             limit: OBJECT_LIMIT,
         };
-        let place = call.place();
-        let body = self.answer(&self.clients().reads, call).await;
-        let body = body.map_err(|rejection| rejection.failure)?;
-        let groups: Result<Groups, _> = serde_json::from_slice(&body);
-        let groups = groups.map_err(|error| garbage(&place, &error.to_string()))?;
-        let mut names = groups.groups.iter().map(|group| &group.name);
+        let Groups { groups } = self.read_json(call).await?;
+        let mut names = groups.iter().map(|group| &group.name);
         Ok(names.any(|name| name == api_group))
     }
 

@@ -105,7 +105,12 @@ impl Call {
 
     /// Whether only the driver that holds the lease may make this call (spec O-32).
     pub(super) fn is_guarded(&self) -> bool {
-        let is_review = self.path.starts_with("/apis/authorization.k8s.io/");
+        let is_review = [
+            "/apis/authorization.k8s.io/",
+            "/apis/authentication.k8s.io/",
+        ]
+        .iter()
+        .any(|group| self.path.starts_with(group));
         self.method != Method::GET && !is_review && !matches!(self.resource(), "leases" | "events")
     }
 

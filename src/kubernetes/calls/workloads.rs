@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::Calls;
-use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, garbage, path};
+use super::transport::{Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, path};
 use crate::kubernetes::leftovers::{Leftover, WORKLOADS};
 use crate::kubernetes::refusal::{Failure, Kind};
 use crate::kubernetes::workloads::{Block, GROUP, VERSION, read};
@@ -31,11 +31,7 @@ impl Calls {
             body: None,
             limit: OBJECT_LIMIT,
         };
-        let place = call.place();
-        let body = self.answer(&self.clients().reads, call).await;
-        let body = body.map_err(|rejection| rejection.failure)?;
-        serde_json::from_str(&transport::text(&body))
-            .map_err(|error| garbage(&place, &error.to_string()))
+        self.read_json(call).await
     }
 
     /// Creates a Workload. That it exists is not an error.
