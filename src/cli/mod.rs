@@ -11,6 +11,7 @@ mod generate;
 mod manifests;
 mod progress;
 mod reload;
+mod report;
 mod run;
 mod signals;
 mod users;
@@ -53,6 +54,8 @@ enum Command {
     Explain(ask::ExplainArgs),
     /// Print events as they happen
     Events(ask::EventsArgs),
+    /// Write a page about a whole application: bring-up, losses, time without work
+    Report(report::ReportArgs),
     /// Set the targets of profiles
     Scale(ask::ScaleArgs),
     /// Run an executor's program in its pod, and handle its session with the driver
@@ -89,6 +92,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Executors(args) => ask::executors(&args),
             Command::Explain(args) => ask::explain(&args),
             Command::Events(args) => ask::events(&args),
+            Command::Report(args) => report::report(&args),
             Command::Scale(args) => ask::scale(&args),
             Command::Agent(agent) => run_agent(*agent),
             Command::Kill(args) => ask::kill(&args),

@@ -1,5 +1,6 @@
 //! Events that the API reports (spec B-50).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,6 +70,8 @@ pub enum What {
     Began {
         /// The number of executors that it found.
         adopted: usize,
+        /// By profile.
+        targets: BTreeMap<String, u32>,
     },
     TargetChanged {
         profile: String,

@@ -182,6 +182,9 @@ impl History {
         self.push(
             What::Began {
                 adopted: adopted.len(),
+                targets: (snapshot.targets.iter())
+                    .map(|(profile, target)| (profile.to_string(), target.executors))
+                    .collect(),
             },
             None,
             now,

@@ -23,9 +23,9 @@ pub(super) use commands::{
     stop,
 };
 
-/// The options that all of these commands share.
+/// Where the driver is, and what proves to it who calls.
 #[derive(Debug, Args)]
-pub(super) struct Driver {
+pub(super) struct Connection {
     /// URL of the driver's API
     #[arg(
         long,
@@ -33,14 +33,21 @@ pub(super) struct Driver {
         value_name = "URL",
         default_value = "http://127.0.0.1:7117"
     )]
-    server: Uri,
+    pub(super) server: Uri,
     /// File with the API token: the driver's api.token_file, or a file with one of its lines
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
-    token_file: PathBuf,
+    token_file: Option<PathBuf>,
     /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
     /// this machine's CAs]
     #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
+}
+
+/// The options that the commands for people share.
+#[derive(Debug, Args)]
+struct Driver {
+    #[command(flatten)]
+    connection: Connection,
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -111,15 +118,19 @@ const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[2J";
 /// The time between two readings of the status.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Driver {
+impl Connection {
     /// Runs requests to the driver. Their failures are reported.
-    fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>) -> Exit {
-        let token = match tokens::first(&self.token_file) {
+    pub(super) fn ask(
+        &self,
+        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
+    ) -> Exit {
+        let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
+        let Some(token_file) = &self.token_file else {
+            return fail(Exit::Usage, format_args!("the API token is missing\n{fix}"));
+        };
+        let token = match tokens::first(token_file) {
             Ok(token) => token,
-            Err(error) => {
-                let fix = "set --token-file to the driver's api.token_file";
-                return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
-            }
+            Err(error) => return fail(Exit::Configuration, format_args!("{error}\n{fix}")),
         };
         let client = match Client::new(
             self.server.clone(),
@@ -150,6 +161,12 @@ impl Driver {
             fail_with(exit, &error)
         })
     }
+}
+
+impl Driver {
+    fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>) -> Exit {
+        self.connection.ask(asking)
+    }
 
     /// Reads and shows what is at this path.
     fn get(&self, path: &str, table: fn(&Value) -> String) -> Exit {
@@ -172,7 +189,7 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
         return args.driver.ask(async |client| {
             // Not a page that says that nobody answers.
             client.call(Method::GET, "/v1/status", None).await?;
-            Ok(open::page(&args.driver.server))
+            Ok(open::page(&args.driver.connection.server))
         });
     }
     if !args.watch {

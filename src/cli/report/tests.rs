@@ -1,0 +1,233 @@
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::figures::{BringUp, Ends, PhaseSeconds, Shortfalls, Spread};
+use super::page;
+use super::timeline::{End, Life, Phase, Timeline, TimelineError};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// Events of one incarnation: second, name, further fields.
+fn events(events: &[(i64, &str, Value)]) -> String {
+    let lines = events
+        .iter()
+        .zip(1..)
+        .map(|((second, name, more), number)| {
+            let mut event =
+                json!({"id": format!("1-{number}"), "time": at(*second), "event": name});
+            let more = more.as_object().cloned().unwrap_or_default();
+            event.as_object_mut().unwrap().extend(more);
+            format!("{event}\n")
+        });
+    lines.collect()
+}
+
+fn of(executor: u64) -> Value {
+    json!({"executor": executor, "profile": "p"})
+}
+
+fn ended(executor: u64, reason: &str, failure: bool) -> Value {
+    json!({"executor": executor, "profile": "p", "reason": reason, "failure": failure, "why": "because"})
+}
+
+/// Two executors come up, one dies and is replaced, the application ends.
+fn a_run() -> String {
+    events(&[
+        (0, "began", json!({"adopted": 0, "targets": {"p": 2}})),
+        (0, "requested", of(1)),
+        (0, "requested", of(2)),
+        (1, "pending", of(1)),
+        (1, "pending", of(2)),
+        (3, "running", of(1)),
+        (4, "running", of(2)),
+        (5, "registered", of(1)),
+        (7, "registered", of(2)),
+        (20, "requested", of(3)),
+        (20, "ended", ended(1, "OomKilled", true)),
+        (21, "running", of(3)),
+        (24, "registered", of(3)),
+        (30, "ending", json!({"exit_code": 0})),
+        (30, "leaving", of(2)),
+        (30, "leaving", of(3)),
+        (32, "ended", ended(2, "Killed", false)),
+        (32, "ended", ended(3, "Killed", false)),
+    ])
+}
+
+fn read(lines: &str) -> Timeline {
+    Timeline::read(lines, at(1_000)).unwrap()
+}
+
+// spec: O-83
+#[test]
+fn the_numbers_tell_bring_up_losses_and_time_without_work() {
+    let figures = read(&a_run()).figures("p");
+    assert_eq!(
+        (
+            figures.requested,
+            figures.ran,
+            figures.ended,
+            figures.failures
+        ),
+        (3, 3, 3, 1)
+    );
+    let bring_up = BringUp {
+        executors: 2,
+        seconds: 7.0,
+    };
+    assert_eq!(figures.bring_up, Some(bring_up));
+    let to_registered = Spread {
+        median: 5.0,
+        p99: 7.0,
+        most: 7.0,
+    };
+    assert_eq!(figures.to_registered, Some(to_registered));
+    // From the loss at 20 to the registration at 24. After 30 nothing is missing: the application ends.
+    let shortfalls = Shortfalls {
+        number: 1,
+        seconds: 4.0,
+        longest: 4.0,
+        executor_seconds: 4.0,
+    };
+    assert_eq!(figures.shortfalls, shortfalls);
+    let seconds = PhaseSeconds {
+        requested: 1.0 + 1.0 + 1.0,
+        pending: 2.0 + 3.0,
+        unregistered: 2.0 + 3.0 + 3.0,
+        working: 15.0 + 23.0 + 6.0,
+        uncertain: 0.0,
+        leaving: 2.0 + 2.0,
+    };
+    assert_eq!(figures.seconds, seconds);
+    let killed = Ends {
+        number: 2,
+        failures: 0,
+        why: "because".to_owned(),
+    };
+    assert_eq!(figures.ends.get("Killed"), Some(&killed));
+}
+
+// spec: O-83
+#[test]
+fn executors_that_never_register_work_while_their_pods_run() {
+    let lines = events(&[
+        (0, "target-changed", json!({"profile": "p", "target": 1})),
+        (0, "requested", of(1)),
+        (2, "running", of(1)),
+        (9, "ended", ended(1, "Exited", true)),
+    ]);
+    let figures = read(&lines).figures("p");
+    assert_eq!(figures.to_registered, None);
+    assert_eq!(figures.seconds.working, 7.0);
+    assert_eq!(figures.seconds.unregistered, 0.0);
+}
+
+// spec: O-83
+#[test]
+fn an_event_that_a_reader_got_twice_counts_once() {
+    let once = read(&a_run());
+    let twice = read(&(a_run() + &a_run()));
+    assert_eq!(once, twice);
+}
+
+// spec: O-83
+#[test]
+fn a_pods_own_time_never_reverses_an_executors_phases() {
+    let lines = events(&[
+        (0, "requested", of(1)),
+        // Noticed at 5, when the pod had been running since 3.
+        (5, "pending", of(1)),
+        (3, "running", of(1)),
+        (8, "running", of(1)),
+    ]);
+    let timeline = read(&lines);
+    let phases = [
+        (at(0), Phase::Requested),
+        (at(3), Phase::Pending),
+        (at(3), Phase::Running),
+    ];
+    assert_eq!(timeline.lives[&1].phases, phases);
+}
+
+// spec: O-83
+#[test]
+fn a_stream_with_a_gap_begins_with_who_is_alive_and_who_has_ended() {
+    let living = json!({
+        "event": "living", "gap": true,
+        "executors": [{"executor": 7, "profile": "p", "state": "running", "age_seconds": 40, "node": "n", "session": {}}],
+        "ended": [{"id": "1-9", "time": at(60), "event": "ended", "executor": 6, "profile": "p", "reason": "Evicted", "failure": false, "why": "w"}],
+    });
+    let next = events(&[(100, "disabled", of(7))]);
+    let timeline = read(&format!("{living}\n{next}"));
+    let six = Life {
+        profile: "p".to_owned(),
+        end: Some(End {
+            time: at(60),
+            reason: "Evicted".to_owned(),
+            failure: false,
+            why: "w".to_owned(),
+        }),
+        ..Life::default()
+    };
+    assert_eq!(timeline.lives[&6], six);
+    let phases = [(at(60), Phase::Registered), (at(100), Phase::Uncertain)];
+    assert_eq!(timeline.lives[&7].phases, phases);
+    assert_eq!(timeline.incidents[0].event, "gap");
+}
+
+// spec: O-83
+#[test]
+fn a_line_that_is_no_event_is_named() {
+    let error = Timeline::read("\n{\"event\": \"ready\"}\nnonsense\n", at(0)).unwrap_err();
+    assert!(
+        error.to_string().starts_with("line 3 is not an event"),
+        "{error}"
+    );
+    assert!(matches!(
+        Timeline::read(" \n", at(0)),
+        Err(TimelineError::Empty)
+    ));
+}
+
+// spec: O-83
+#[test]
+fn a_page_shows_hostile_text_as_text_and_loads_nothing() {
+    let hostile = "<script>alert('1')</script>";
+    let lines = events(&[
+        (0, "requested", json!({"executor": 1, "profile": hostile})),
+        (1, "degraded", json!({"why": hostile})),
+        (
+            2,
+            "ended",
+            json!({"executor": 1, "profile": hostile, "reason": hostile, "failure": true, "why": hostile}),
+        ),
+    ]);
+    let page = page::page(&read(&lines));
+    assert!(
+        !page.contains("<script") && page.contains("&lt;script&gt;"),
+        "{page}"
+    );
+    for loads in ["src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(loads), "{loads}");
+    }
+}
+
+// spec: O-83
+#[test]
+fn a_page_of_ten_thousand_executors_stays_a_page() {
+    let many: Vec<_> = (1..=10_000_u64)
+        .flat_map(|executor| {
+            let second = i64::try_from(executor / 10).unwrap();
+            [
+                (second, "requested", of(executor)),
+                (second + 1, "running", of(executor)),
+                (second + 2, "ended", ended(executor, "Exited", true)),
+            ]
+        })
+        .collect();
+    let page = page::page(&read(&events(&many)));
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.contains("9000 later executors are not drawn"));
+}

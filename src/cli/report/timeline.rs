@@ -1,0 +1,303 @@
+//! Puts the events of an application together into one timeline (spec O-83): pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What an executor does, as far as its events tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Its pod does not exist yet.
+    Requested,
+    /// Its pod does not run yet.
+    Pending,
+    /// Its pod runs, and it has not registered.
+    Running,
+    Registered,
+    /// Its connection is lost, or its state is unknown.
+    Uncertain,
+    /// It is to terminate.
+    Leaving,
+}
+
+/// How an executor ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    pub time: Timestamp,
+    /// The class of the reason, such as OomKilled.
+    pub reason: String,
+    pub failure: bool,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Life {
+    pub profile: String,
+    pub node: Option<String>,
+    /// When each phase began, in order. Empty if only the end is known.
+    pub phases: Vec<(Timestamp, Phase)>,
+    /// `None`: it was alive at the last event.
+    pub end: Option<End>,
+}
+
+/// What happened to the application as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incident {
+    pub time: Timestamp,
+    /// The event's name.
+    pub event: String,
+    pub what: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeline {
+    pub begin: Timestamp,
+    pub end: Timestamp,
+    pub lives: BTreeMap<u64, Life>,
+    /// The targets of each profile, with the time from which each applied.
+    pub targets: BTreeMap<String, Vec<(Timestamp, u32)>>,
+    pub incidents: Vec<Incident>,
+}
+
+/// Why there is no timeline.
+#[derive(Debug, thiserror::Error)]
+pub enum TimelineError {
+    #[error("line {line} is not an event: {why}")]
+    NotAnEvent { line: usize, why: serde_json::Error },
+    #[error("there is no event")]
+    Empty,
+}
+
+/// One line of `boatswain events -o json`.
+#[derive(Debug, Deserialize)]
+struct Event {
+    event: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    time: Option<Timestamp>,
+    #[serde(default)]
+    executor: Option<u64>,
+    #[serde(default)]
+    profile: Option<String>,
+    #[serde(flatten)]
+    more: BTreeMap<String, Value>,
+}
+
+impl Event {
+    fn text(&self, field: &str) -> &str {
+        self.more
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    fn flag(&self, field: &str) -> bool {
+        self.more.get(field).and_then(Value::as_bool) == Some(true)
+    }
+
+    fn list<T: for<'a> Deserialize<'a>>(&self, field: &str) -> Vec<T> {
+        let list = self.more.get(field).and_then(Value::as_array);
+        let items = list.into_iter().flatten();
+        // An item of another version is not worth the whole report.
+        items.filter_map(|item| T::deserialize(item).ok()).collect()
+    }
+}
+
+/// An executor that is alive when a reader begins.
+#[derive(Debug, Deserialize)]
+struct Living {
+    executor: u64,
+    profile: String,
+    state: String,
+    age_seconds: u32,
+    #[serde(default)]
+    node: Option<String>,
+    #[serde(default)]
+    session: Option<Value>,
+}
+
+impl Timeline {
+    /// `now` is the time of executors that are alive if no event follows their list.
+    ///
+    /// # Errors
+    ///
+    /// A line is not an event, or there is none.
+    pub fn read(lines: &str, now: Timestamp) -> Result<Self, TimelineError> {
+        let mut events = Vec::new();
+        let texts = lines.lines().enumerate();
+        for (number, line) in texts.filter(|(_, line)| !line.trim().is_empty()) {
+            let event = serde_json::from_str(line);
+            let event: Event = event.map_err(|why| TimelineError::NotAnEvent {
+                line: number + 1,
+                why,
+            })?;
+            events.push(event);
+        }
+        Self::of(&events, now).ok_or(TimelineError::Empty)
+    }
+
+    fn of(events: &[Event], now: Timestamp) -> Option<Self> {
+        let times = || events.iter().filter_map(|event| event.time);
+        let is_empty = events.is_empty();
+        let mut timeline = Self {
+            begin: times().min().or((!is_empty).then_some(now))?,
+            end: times().max().unwrap_or(now),
+            lives: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            incidents: Vec::new(),
+        };
+        let mut seen = BTreeSet::new();
+        for (place, event) in events.iter().enumerate() {
+            // The list of executors that are alive has no time: it is that of the next event.
+            let next = || events.iter().skip(place).find_map(|event| event.time);
+            let time = event.time.or_else(next).unwrap_or(timeline.end);
+            // A reader that reconnected may have an event twice.
+            if event.id.as_ref().is_none_or(|id| seen.insert(id)) {
+                timeline.add(event, time);
+            }
+        }
+        timeline.order();
+        Some(timeline)
+    }
+
+    fn add(&mut self, event: &Event, time: Timestamp) {
+        match (&*event.event, event.executor) {
+            ("living", _) => self.begin_with(event, time),
+            (_, Some(executor)) => self.step(executor, event, time),
+            ("target-changed", _) => {
+                let target = event.more.get("target").and_then(Value::as_u64);
+                if let (Some(profile), Some(target)) = (&event.profile, target) {
+                    self.target(profile, target, time);
+                }
+            }
+            _ => {
+                let targets = event.more.get("targets").and_then(Value::as_object);
+                for (profile, target) in targets.into_iter().flatten() {
+                    self.target(profile, target.as_u64().unwrap_or_default(), time);
+                }
+                self.incidents.push(Incident {
+                    time,
+                    event: event.event.clone(),
+                    what: described(event),
+                });
+            }
+        }
+    }
+
+    fn target(&mut self, profile: &str, target: u64, time: Timestamp) {
+        let target = u32::try_from(target).unwrap_or(u32::MAX);
+        let targets = self.targets.entry(profile.to_owned()).or_default();
+        if targets.last().is_none_or(|(_, last)| *last != target) {
+            targets.push((time, target));
+        }
+    }
+
+    /// The stream begins here, or continues after events that are no longer kept.
+    fn begin_with(&mut self, event: &Event, time: Timestamp) {
+        for ended in event.list::<Event>("ended") {
+            if let (Some(executor), Some(at)) = (ended.executor, ended.time) {
+                self.step(executor, &ended, at);
+            }
+        }
+        for living in event.list::<Living>("executors") {
+            let life = self.lives.entry(living.executor).or_default();
+            life.profile = living.profile;
+            life.node = living.node.or_else(|| life.node.take());
+            let since = time.saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
+            let phase = match (&*living.state, living.session) {
+                ("running", Some(_)) => Some(Phase::Registered),
+                (state, _) => phase_of(state, false),
+            };
+            if life.phases.is_empty() {
+                let since = since.unwrap_or(time);
+                life.phases
+                    .extend(phase.map(|phase| (since.max(self.begin), phase)));
+            }
+        }
+        if event.flag("gap") {
+            self.incidents.push(Incident {
+                time,
+                event: "gap".to_owned(),
+                what: "earlier events are missing: the driver no longer had them".to_owned(),
+            });
+        }
+    }
+
+    fn step(&mut self, executor: u64, event: &Event, time: Timestamp) {
+        let life = self.lives.entry(executor).or_default();
+        if let Some(profile) = &event.profile {
+            life.profile.clone_from(profile);
+        }
+        if life.end.is_some() {
+            return;
+        }
+        if !event.text("node").is_empty() {
+            life.node = Some(event.text("node").to_owned());
+        }
+        if ["ended", "not-created"].contains(&&*event.event) {
+            let reason = match &*event.event {
+                "not-created" => "NotCreated",
+                _ => event.text("reason"),
+            };
+            life.end = Some(End {
+                time,
+                reason: reason.to_owned(),
+                failure: event.flag("failure"),
+                why: event.text("why").to_owned(),
+            });
+            return;
+        }
+        let name = match &*event.event {
+            "adopted" => event.text("state"),
+            name => name,
+        };
+        let registered = (life.phases.iter()).any(|(_, phase)| *phase == Phase::Registered);
+        let next = phase_of(name, registered);
+        // A pod that waits for something else is pending still; what terminates does not come back.
+        let last = life.phases.last().map(|(_, phase)| *phase);
+        if let Some(next) = next.filter(|_| last != next && last != Some(Phase::Leaving)) {
+            life.phases.push((time, next));
+        }
+    }
+
+    /// An event of a pod has the pod's own time, which may be before that of an event which was reported earlier.
+    fn order(&mut self) {
+        for life in self.lives.values_mut() {
+            let mut latest = life.end.as_ref().map_or(self.end, |end| end.time);
+            for (time, _) in life.phases.iter_mut().rev() {
+                latest = latest.min(*time);
+                *time = latest;
+            }
+        }
+        self.incidents.sort_by_key(|incident| incident.time);
+    }
+}
+
+fn phase_of(name: &str, registered: bool) -> Option<Phase> {
+    Some(match name {
+        "requested" | "unanswered" => Phase::Requested,
+        "pending" => Phase::Pending,
+        "running" if !registered => Phase::Running,
+        "running" | "registered" | "enabled" => Phase::Registered,
+        "uncertain" | "disabled" => Phase::Uncertain,
+        "leaving" => Phase::Leaving,
+        _ => return None,
+    })
+}
+
+/// The details of an event in the order of their names.
+fn described(event: &Event) -> String {
+    let profile = event
+        .profile
+        .iter()
+        .map(|profile| format!("profile {profile}"));
+    let details = event.more.iter().map(|(name, value)| match value.as_str() {
+        Some(text) if name == "why" => text.to_owned(),
+        Some(text) => format!("{name} {text}"),
+        None => format!("{name} {value}"),
+    });
+    profile.chain(details).collect::<Vec<_>>().join(", ")
+}
