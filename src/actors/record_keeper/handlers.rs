@@ -93,6 +93,7 @@ impl Handler<ServerIsBack> for RecordKeeper {
         self.cancel_overtaken(ctx);
         self.keeping.server_is_back();
         self.watch_anew(ctx);
+        self.check_owned_resources();
         self.owned_resources.server_is_back(now);
         self.pump(ctx);
     }

@@ -279,6 +279,7 @@ impl RecordKeeper {
                 self.owners.see(id, Some(entry), Some(&uid));
             }
         }
+        self.owners.try_again();
         self.owned_resources.check(&uid);
         self.unconfirmed = Some((uid, epoch));
         self.confirm();
@@ -322,7 +323,7 @@ impl RecordKeeper {
             let patch = json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner]}});
             let call = async move { calls.patch_pod(&name, &patch).await };
             ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
-                let succeeded = answer.is_ok();
+                let failed = answer.as_ref().err().map(|failure| failure.kind);
                 match answer {
                     Ok(Some(pod)) => this.store.do_send(Tell(News::Seen { pod, epoch })),
                     Ok(None) => {}
@@ -331,9 +332,9 @@ impl RecordKeeper {
                         tracing::warn!(executor, %error, "its pod could not be given to the application record");
                     }
                 }
-                this.owners.answered(id, succeeded);
+                this.owners.answered(id, failed);
                 this.confirm();
-                let again = this.clock.now().tick + if succeeded { Duration::ZERO } else { ADOPT_AGAIN };
+                let again = this.clock.now().tick + failed.map_or(Duration::ZERO, |_| ADOPT_AGAIN);
                 ctx.notify_later(Wake(again), this.clock.now().tick.until(again));
                 this.armed = Some(again);
             }));
@@ -380,6 +381,7 @@ impl RecordKeeper {
     }
 
     fn check_owned_resources(&mut self) {
+        self.owners.try_again();
         if let Some(record) = self.keeping.uid() {
             self.owned_resources.check(record);
         }

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::kubernetes::Kind;
 use crate::model::executor::State;
 use crate::model::{Entry, ExecutorId, PodState, PodUid};
 use crate::planted::{self, Planted};
 
-/// After this many failures a pod keeps its owner: the pod works, and only the cluster's garbage
-/// collection may delete it.
+/// After this many failures nothing waits for a pod's owner any more. It is tried again when the record is looked at
+/// the next time.
 const MAX_TRIES: u32 = 5;
 
 const MAX_IN_FLIGHT: usize = 16;
@@ -76,16 +77,31 @@ impl Owners {
         adoptions
     }
 
-    /// Processes the answer to a patch. After a success, the pod is soon seen with its new owner.
-    pub fn answered(&mut self, id: ExecutorId, succeeded: bool) {
-        if succeeded {
+    /// Processes the answer to a patch. After a success, the pod is soon seen with its new owner. A failure that says
+    /// nothing about the pod does not count as a try.
+    pub fn answered(&mut self, id: ExecutorId, failed: Option<Kind>) {
+        let Some(kind) = failed else {
             self.orphans.remove(&id);
-        } else if let Some(orphan) = self.orphans.get_mut(&id) {
+            return;
+        };
+        if let Some(orphan) = self.orphans.get_mut(&id) {
             orphan.in_flight = false;
+            if matches!(kind, Kind::Credentials | Kind::Wait | Kind::Unreachable) {
+                // Its pod may have been seen anew meanwhile, with no tries.
+                orphan.tries = orphan.tries.saturating_sub(1);
+            }
         }
     }
 
-    /// Whether every pod has its owner, or keeps another one after too many failures.
+    /// Tries the pods again that failed too often: there is another record, or the API server is back, or time has
+    /// passed.
+    pub fn try_again(&mut self) {
+        for orphan in self.orphans.values_mut() {
+            orphan.tries = u32::from(orphan.in_flight);
+        }
+    }
+
+    /// Whether every pod has its owner, or has failed too often.
     pub fn is_settled(&self) -> bool {
         self.orphans
             .values()
@@ -156,11 +172,29 @@ mod tests {
             assert!(!adoptions.is_empty() && adoptions.len() <= MAX_IN_FLIGHT);
             for adoption in adoptions {
                 patched += 1;
-                owners.answered(adoption.id, adoption.id != first);
+                let failed = (adoption.id == first).then_some(Kind::Invalid);
+                owners.answered(adoption.id, failed);
             }
         }
         assert_eq!(patched, 39 + MAX_TRIES);
         assert!(owners.next(find).is_empty());
+        owners.try_again();
+        assert!(!owners.is_settled());
+        assert_eq!(owners.next(find).len(), 1);
+    }
+
+    // spec: K-2
+    #[test]
+    fn failures_that_say_nothing_about_a_pod_are_no_tries_of_it() {
+        let lives = entry(1, Some("old"));
+        let mut owners = Owners::default();
+        owners.see(lives.id, Some(&lives), Some(&"new".into()));
+        let others = [Kind::Credentials, Kind::Wait, Kind::Unreachable];
+        for kind in others.into_iter().cycle().take(3 * MAX_TRIES as usize) {
+            assert_eq!(owners.next(|_| Some(&lives)).len(), 1);
+            owners.answered(lives.id, Some(kind));
+            assert!(!owners.is_settled());
+        }
     }
 
     // spec: K-2

@@ -213,8 +213,7 @@ impl Timeline {
             };
             if life.phases.is_empty() {
                 let since = since.unwrap_or(time);
-                life.phases
-                    .extend(phase.map(|phase| (since.max(self.begin), phase)));
+                life.phases.extend(phase.map(|phase| (since, phase)));
             }
         }
         if event.flag("gap") {
@@ -271,6 +270,9 @@ impl Timeline {
                 latest = latest.min(*time);
                 *time = latest;
             }
+            let first = life.phases.first().map(|(time, _)| *time);
+            let first = first.or_else(|| life.end.as_ref().map(|end| end.time));
+            self.begin = first.map_or(self.begin, |first| first.min(self.begin));
         }
         self.incidents.sort_by_key(|incident| incident.time);
     }
