@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use super::calls::{SetKind, SetSeen};
 use super::claims::claim_spec;
 use super::labels::{EXECUTOR_ROLE, SET_ROLE, TEMPLATE_HASH};
-use super::pod_template::{Common, ProfileSpec, Template, TemplateError, owner_reference};
+use super::pod_template::{
+    Common, EXECUTOR_CONTAINER, ProfileSpec, Template, TemplateError, owner_reference,
+};
 use crate::model::claims::{ClaimOwner, ClaimTemplate};
 use crate::model::{ExecutorId, PodUid, ProfileName};
 
@@ -96,9 +98,18 @@ impl Sets {
         self.profiles.get(profile).map(|set| set.hash.as_str())
     }
 
-    /// Builds a profile's set, owned by this record; `None` if the profile does not exist.
+    /// Builds a profile's set, owned by this record. A profile that does not exist can have an empty Deployment, which
+    /// takes over what is left of an earlier one; `None`: another set of such a profile.
     pub fn set(&self, profile: &ProfileName, replicas: u32, record: &PodUid) -> Option<Value> {
-        let rendered = self.profiles.get(profile)?;
+        let empty;
+        let rendered = match self.profiles.get(profile) {
+            Some(rendered) => rendered,
+            None if self.kind == SetKind::Deployment && replicas == 0 => {
+                empty = self.empty(profile);
+                &empty
+            }
+            None => return None,
+        };
         let keys = self.common.labels.keys();
         let selector = self.selector(profile);
         let mut labels = selector.clone();
@@ -131,10 +142,31 @@ impl Sets {
         }))
     }
 
-    /// Builds the JSON patch that updates the set's template and owner, with its uid as a precondition.
-    pub fn patch(&self, profile: &ProfileName, seen: &SetSeen, record: &PodUid) -> Option<Value> {
-        let rendered = self.profiles.get(profile)?;
+    /// A template of which no pod is made.
+    fn empty(&self, profile: &ProfileName) -> Rendered {
+        let container = json!({"name": EXECUTOR_CONTAINER, "image": "none"});
+        Rendered {
+            template: json!({
+                "metadata": {"labels": self.selector(profile)},
+                "spec": {"containers": [container]},
+            }),
+            claims: Vec::new(),
+            retention: Value::Null,
+            hash: String::new(),
+        }
+    }
+
+    /// Builds the JSON patch that updates the set's template and owner, with its uid as a precondition. Without a
+    /// template of the profile only the owner is updated.
+    pub fn patch(&self, profile: &ProfileName, seen: &SetSeen, record: &PodUid) -> Value {
         let owner = owner_reference(&self.common.prefix, record);
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": seen.uid.as_str()}),
+            json!({"op": "add", "path": "/metadata/ownerReferences", "value": [owner]}),
+        ];
+        let Some(rendered) = self.profiles.get(profile) else {
+            return patch.into();
+        };
         let said = match seen.template {
             Some(_) => json!({
                 "op": "add",
@@ -147,12 +179,9 @@ impl Sets {
                 "value": {TEMPLATE_HASH: rendered.hash},
             }),
         };
-        Some(json!([
-            {"op": "test", "path": "/metadata/uid", "value": seen.uid.as_str()},
-            {"op": "add", "path": "/metadata/ownerReferences", "value": [owner]},
-            {"op": "replace", "path": "/spec/template", "value": rendered.template},
-            said,
-        ]))
+        patch.push(json!({"op": "replace", "path": "/spec/template", "value": rendered.template}));
+        patch.push(said);
+        patch.into()
     }
 
     /// Builds the merge patch that assigns an executor id to a pod, with the pod's uid and version as preconditions.

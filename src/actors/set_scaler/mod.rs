@@ -105,7 +105,7 @@ impl SetScaler {
                 self.write(name, write, ctx);
             }
             Action::Update(profile, seen) => {
-                let patch = record.and_then(|record| self.sets.patch(&profile, &seen, record));
+                let patch = record.map(|record| self.sets.patch(&profile, &seen, record));
                 tracing::info!(set = seen.name, "bringing a set's template up to date");
                 let name = seen.name.clone();
                 let write = async move {

@@ -1,6 +1,6 @@
 //! Decides for each set whether it is created, corrected, scaled or deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Action, Scaling};
@@ -25,6 +25,15 @@ fn has_new_pods(profile: &ProfileName, latest: &Snapshot) -> bool {
     latest.unassigned.values().any(is_of)
 }
 
+/// Whether pods of this set are left.
+fn has_pods_of(set: &str, profile: &ProfileName, latest: &Snapshot) -> bool {
+    let of_entry = |entry: &&Arc<Entry>| {
+        let pod = entry.pod().filter(|_| entry.profile == *profile);
+        !entry.has_ended() && pod.is_some_and(|pod| has_made(set, &pod.name))
+    };
+    latest.entries.values().any(|entry| of_entry(&entry)) || has_new_pods(profile, latest)
+}
+
 impl Scaling {
     pub(super) fn look_after_sets(
         &mut self,
@@ -43,7 +52,8 @@ impl Scaling {
         };
         let mut names: BTreeMap<String, Option<ProfileName>> =
             observed.keys().map(|name| (name.clone(), None)).collect();
-        for profile in latest.targets.keys().chain(self.hashes.keys()) {
+        let left = self.left_profiles(latest);
+        for profile in latest.targets.keys().chain(self.hashes.keys()).chain(&left) {
             let name = format!("{}-{profile}", self.settings.prefix);
             names.insert(name, Some(profile.clone()));
         }
@@ -56,6 +66,23 @@ impl Scaling {
                 actions.push(action);
             }
         }
+    }
+
+    /// Profiles that are in the configuration no more and have executors. If the Deployment of one was deleted without its
+    /// ReplicaSet, that makes pods for ever, unless another Deployment takes it over.
+    fn left_profiles(&self, latest: &Snapshot) -> BTreeSet<ProfileName> {
+        if self.settings.kind != SetKind::Deployment {
+            return BTreeSet::new();
+        }
+        let with_executors = (latest.counts.iter())
+            .filter(|(_, counts)| counts.live() + counts.leaving > 0)
+            .map(|(profile, _)| profile);
+        let of_new_pods = (latest.unassigned.values()).filter_map(|pod| pod.profile.as_ref());
+        with_executors
+            .chain(of_new_pods)
+            .filter(|profile| !self.hashes.contains_key(*profile))
+            .cloned()
+            .collect()
     }
 
     /// Retires executors whose pods no set has made, as after a change of the strategy.
@@ -107,16 +134,27 @@ impl Scaling {
         };
         let size = going.size(profile.as_ref(), target, seen, latest, self.ending);
         let Size { replicas, victims } = size;
+        let is_known = (profile.as_ref()).is_some_and(|profile| self.hashes.contains_key(profile));
         let Some(seen) = seen else {
-            let known = profile.filter(|profile| self.hashes.contains_key(profile));
-            let needed = |profile: &ProfileName| match self.ending {
-                true => has_new_pods(profile, latest),
-                false => replicas > 0 || has_executors(profile, latest),
+            let profile = profile?;
+            let needed = match (self.ending, is_known) {
+                (true, _) => has_new_pods(&profile, latest),
+                (false, true) => replicas > 0 || has_executors(&profile, latest),
+                (false, false) => has_pods_of(name, &profile, latest),
             };
-            let replicas = if self.ending { 0 } else { replicas };
-            return known
-                .filter(needed)
-                .map(|profile| Action::Create(profile, replicas));
+            let can = is_known || self.settings.kind == SetKind::Deployment;
+            let replicas = if self.ending || !is_known {
+                0
+            } else {
+                replicas
+            };
+            return (needed && can).then_some(Action::Create(profile, replicas));
+        };
+        // The set of a profile without a template makes no pods.
+        let replicas = if is_known {
+            replicas
+        } else {
+            replicas.min(seen.replicas)
         };
         if seen.deleting {
             return None;
