@@ -1,0 +1,196 @@
+//! Runs the commands of every page of the documentation, as its reader does in a fresh clone.
+//!
+//! `page` says what of a page is run. Each page has a copy of this checkout, a home directory of its own, and a cluster
+//! that the kubeconfig there names: the embedded one. Commands that need a program that is not installed are skipped.
+//! What is not run is listed. `BOATSWAIN_TEST_PAGE=docs/api.md` runs one page.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod machine;
+mod page;
+mod terminal;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use machine::Machine;
+use page::{Step, What, missing, steps};
+use terminal::Terminal;
+
+/// Programs that a reader may lack.
+const OPTIONAL: [&str; 3] = ["curl", "kubectl", "python3"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages below a folder, by their paths in the repository.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if machine::is_made(&name) || name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if path.is_dir() {
+            pages(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            found.push(path.strip_prefix(root()).unwrap().to_owned());
+        }
+    }
+}
+
+/// The program that these commands need and this machine lacks.
+fn lacking(commands: &str) -> Option<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed =
+        |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).exists());
+    let is_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let named = |program: &str| commands.split(|c| !is_word(c)).any(|word| word == program);
+    OPTIONAL
+        .into_iter()
+        .find(|program| named(program) && !installed(program))
+}
+
+/// What a page's commands have come to.
+#[derive(Default)]
+struct Session {
+    machine: Option<Machine>,
+    /// Where the next block goes.
+    terminal: Option<Terminal>,
+    background: Vec<(usize, Terminal)>,
+    /// What was not run, with the line and why.
+    not_run: Vec<(usize, String)>,
+}
+
+impl Session {
+    fn machine(&mut self) -> Result<&mut Machine, (usize, String)> {
+        if self.machine.is_none() {
+            self.machine = Some(Machine::start().map_err(|problem| (1, problem))?);
+        }
+        Ok(self.machine.as_mut().unwrap())
+    }
+
+    fn terminal(&mut self) -> Result<Terminal, (usize, String)> {
+        match self.terminal.take() {
+            Some(terminal) => Ok(terminal),
+            None => Ok(self.machine()?.terminal()),
+        }
+    }
+
+    /// For a block in the background: the last terminal where such a block has ended, or a new one.
+    fn free_terminal(&mut self) -> Result<Terminal, (usize, String)> {
+        let free = self
+            .background
+            .iter_mut()
+            .rposition(|(_, terminal)| terminal.is_free());
+        match free {
+            Some(free) => Ok(self.background.remove(free).1),
+            None => Ok(self.machine()?.terminal()),
+        }
+    }
+
+    fn follow(&mut self, step: &Step) -> Result<(), (usize, String)> {
+        let at = |problem: String| (step.line, problem);
+        if let What::Run | What::Background { .. } = &step.what
+            && let Some(program) = lacking(&step.text)
+        {
+            self.not_run
+                .push((step.line, format!("{program} is not installed")));
+            return Ok(());
+        }
+        match &step.what {
+            What::Run => {
+                let mut terminal = self.terminal()?;
+                terminal.run(step.line, &step.text).map_err(at)?;
+                self.terminal = Some(terminal);
+            }
+            What::Background { until } => {
+                let mut terminal = self.free_terminal()?;
+                terminal.start(step.line, &step.text, until).map_err(at)?;
+                self.background.push((step.line, terminal));
+            }
+            What::NotRun { reason } => {
+                let missing = missing(&step.text, root());
+                if !missing.is_empty() {
+                    return Err(at(format!("these do not exist: {}", missing.join(", "))));
+                }
+                self.not_run.push((step.line, reason.clone()));
+            }
+            What::File { name } => {
+                let path = self.machine()?.checkout().join(name);
+                fs::write(path, &step.text).unwrap();
+            }
+            What::Interrupt => self.interrupt()?,
+            What::Wait => match self.background.last_mut() {
+                Some((line, terminal)) => terminal.wait().map_err(|problem| (*line, problem))?,
+                None => return Err(at("there is nothing to wait for".to_owned())),
+            },
+        }
+        Ok(())
+    }
+
+    /// Presses Ctrl-C where a block was started last of those that still run.
+    fn interrupt(&mut self) -> Result<(), (usize, String)> {
+        for (line, terminal) in self.background.iter_mut().rev() {
+            if terminal.is_running() {
+                return terminal.interrupt().map_err(|problem| (*line, problem));
+            }
+        }
+        Err((1, "nothing is left to interrupt".to_owned()))
+    }
+
+    fn end(mut self) -> Result<Vec<(usize, String)>, (usize, String)> {
+        while self
+            .background
+            .iter_mut()
+            .any(|(_, terminal)| terminal.is_running())
+        {
+            self.interrupt()?;
+        }
+        drop(self.terminal.take());
+        self.background.clear();
+        if let Some(machine) = self.machine.take() {
+            machine.end().map_err(|problem| (1, problem))?;
+        }
+        Ok(self.not_run)
+    }
+}
+
+/// Runs a page's commands. Returns what was not run, or the line and the problem.
+fn run(page: &Path) -> Result<Vec<(usize, String)>, (usize, String)> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let steps = steps(&text).map_err(|problem| (1, problem))?;
+    let mut session = Session::default();
+    for step in &steps {
+        session.follow(step)?;
+    }
+    session.end()
+}
+
+// spec: O-85
+#[test]
+fn the_commands_of_every_page_work_in_a_fresh_clone() {
+    let mut found = Vec::new();
+    match std::env::var_os("BOATSWAIN_TEST_PAGE") {
+        Some(page) => found.push(PathBuf::from(page)),
+        None => pages(root(), &mut found),
+    }
+    found.sort();
+    let mut problems = Vec::new();
+    for page in found {
+        let name = page.display();
+        match run(&page) {
+            Ok(not_run) => {
+                for (line, reason) in not_run {
+                    // Written past the test harness, which shows only the output of failed tests.
+                    let _ = writeln!(io::stderr(), "not run: {name}:{line}: {reason}");
+                }
+            }
+            Err((line, problem)) => problems.push(format!("{name}:{line}: {problem}")),
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
