@@ -11,7 +11,7 @@ mod machine;
 mod page;
 mod terminal;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,9 @@ fn lacking(commands: &str) -> Option<&'static str> {
         .find(|program| named(program) && !installed(program))
 }
 
+/// The line of a page, and what is wrong there.
+type Problem = (usize, String);
+
 /// What a page's commands have come to.
 #[derive(Default)]
 struct Session {
@@ -66,14 +69,14 @@ struct Session {
 }
 
 impl Session {
-    fn machine(&mut self) -> Result<&mut Machine, (usize, String)> {
+    fn machine(&mut self) -> Result<&mut Machine, Problem> {
         if self.machine.is_none() {
             self.machine = Some(Machine::start().map_err(|problem| (1, problem))?);
         }
         Ok(self.machine.as_mut().unwrap())
     }
 
-    fn terminal(&mut self) -> Result<Terminal, (usize, String)> {
+    fn terminal(&mut self) -> Result<Terminal, Problem> {
         match self.terminal.take() {
             Some(terminal) => Ok(terminal),
             None => Ok(self.machine()?.terminal()),
@@ -81,7 +84,7 @@ impl Session {
     }
 
     /// For a block in the background: the last terminal where such a block has ended, or a new one.
-    fn free_terminal(&mut self) -> Result<Terminal, (usize, String)> {
+    fn free_terminal(&mut self) -> Result<Terminal, Problem> {
         let free = self
             .background
             .iter_mut()
@@ -92,7 +95,7 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, step: &Step) -> Result<(), (usize, String)> {
+    fn follow(&mut self, step: &Step) -> Result<(), Problem> {
         let at = |problem: String| (step.line, problem);
         if let What::Run | What::Background { .. } = &step.what
             && let Some(program) = lacking(&step.text)
@@ -123,33 +126,32 @@ impl Session {
                 let path = self.machine()?.checkout().join(name);
                 fs::write(path, &step.text).unwrap();
             }
-            What::Interrupt => self.interrupt()?,
-            What::Wait => match self.background.last_mut() {
-                Some((line, terminal)) => terminal.wait().map_err(|problem| (*line, problem))?,
-                None => return Err(at("there is nothing to wait for".to_owned())),
-            },
+            What::Interrupt => {
+                self.interrupt()?;
+            }
+            What::Wait => {
+                // There is none if the block was skipped.
+                if let Some((line, terminal)) = self.background.last_mut() {
+                    terminal.wait().map_err(|problem| (*line, problem))?;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Presses Ctrl-C where a block was started last of those that still run.
-    fn interrupt(&mut self) -> Result<(), (usize, String)> {
+    /// Presses Ctrl-C where a block was started last of those that still run, and says whether there was one.
+    fn interrupt(&mut self) -> Result<bool, Problem> {
         for (line, terminal) in self.background.iter_mut().rev() {
             if terminal.is_running() {
-                return terminal.interrupt().map_err(|problem| (*line, problem));
+                terminal.interrupt().map_err(|problem| (*line, problem))?;
+                return Ok(true);
             }
         }
-        Err((1, "nothing is left to interrupt".to_owned()))
+        Ok(false)
     }
 
-    fn end(mut self) -> Result<Vec<(usize, String)>, (usize, String)> {
-        while self
-            .background
-            .iter_mut()
-            .any(|(_, terminal)| terminal.is_running())
-        {
-            self.interrupt()?;
-        }
+    fn end(mut self) -> Result<Vec<(usize, String)>, Problem> {
+        while self.interrupt()? {}
         drop(self.terminal.take());
         self.background.clear();
         if let Some(machine) = self.machine.take() {
@@ -160,7 +162,7 @@ impl Session {
 }
 
 /// Runs a page's commands. Returns what was not run, or the line and the problem.
-fn run(page: &Path) -> Result<Vec<(usize, String)>, (usize, String)> {
+fn run(page: &Path) -> Result<Vec<(usize, String)>, Problem> {
     let text = fs::read_to_string(root().join(page)).unwrap();
     let steps = steps(&text).map_err(|problem| (1, problem))?;
     let mut session = Session::default();
@@ -173,6 +175,9 @@ fn run(page: &Path) -> Result<Vec<(usize, String)>, (usize, String)> {
 // spec: O-85
 #[test]
 fn the_commands_of_every_page_work_in_a_fresh_clone() {
+    // Pages name ports of this machine, so two runs take turns.
+    let turn = File::create(std::env::temp_dir().join("boatswain-documentation.lock")).unwrap();
+    turn.lock().unwrap();
     let mut found = Vec::new();
     match std::env::var_os("BOATSWAIN_TEST_PAGE") {
         Some(page) => found.push(PathBuf::from(page)),

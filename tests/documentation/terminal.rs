@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,9 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A command that fails is printed with its line of the page, leaves a file, and ends the shell unless `set +e` is on.
-const STRICT: &str =
-    r#"set -eE -o pipefail; trap 'echo "line $LINENO: $BASH_COMMAND" | tee "$failed" >&2' ERR"#;
+/// The last command that failed is written to a file, with its line of the page. Ctrl-C ends a loop as well, whichever
+/// of its commands it meets.
+const OPTIONS: &str = r#"
+set -E -o pipefail
+trap 'echo "line $LINENO: $BASH_COMMAND" >"$failed"' ERR
+trap 'exit $?' INT
+"#;
 
 /// Waits until there is something; `None` if it does not come.
 pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -51,7 +55,7 @@ impl Terminal {
             .spawn()
             .unwrap();
         let mut input = shell.stdin.take().unwrap();
-        writeln!(input, "{STRICT}").unwrap();
+        writeln!(input, "{OPTIONS}").unwrap();
         Self {
             shell,
             input,
@@ -65,31 +69,21 @@ impl Terminal {
     }
 
     /// What the block has printed so far.
-    pub fn output(&self) -> String {
+    fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.path("out")).unwrap_or_default()).into_owned()
     }
 
-    /// Enters a block that begins in this line of its page. A failure of one in the background does not end the shell.
+    /// Enters a block that begins in this line of its page. The first command that fails ends it and the shell; in the
+    /// background the block goes on.
     fn enter(&mut self, line: usize, block: &str, in_background: bool) {
         self.blocks += 1;
-        let file = self.path("sh");
         // So that the shell counts lines as the page does.
-        fs::write(&file, "\n".repeat(line - 1) + block).unwrap();
-        let quoted = |path: &Path| format!("'{}'", path.display());
-        let [source, out, done, failed] = [
-            &file,
-            &self.path("out"),
-            &self.path("done"),
-            &self.path("failed"),
-        ]
-        .map(|path| quoted(path));
-        let (before, after) = if in_background {
-            ("set +e", "set -e")
-        } else {
-            ("", "")
-        };
+        fs::write(self.path("sh"), "\n".repeat(line - 1) + block).unwrap();
+        let quoted = |ending| format!("'{}'", self.path(ending).display());
+        let [source, out, done, failed] = ["sh", "out", "done", "failed"].map(quoted);
+        let on_failure = if in_background { "set +e" } else { "set -e" };
         let entered = format!(
-            "failed={failed}\n{before}\nsource {source} >{out} 2>&1 </dev/null\necho $? >{done}\n{after}\n"
+            "failed={failed}; {on_failure}; source {source} >{out} 2>&1 </dev/null; echo $? >{done}\n"
         );
         // The shell may have ended, which is seen below.
         let _ = self.input.write_all(entered.as_bytes());
@@ -110,9 +104,15 @@ impl Terminal {
         self.enter(line, block, false);
         match until(|| self.ended()) {
             Some(0) => Ok(()),
-            Some(code) => Err(format!("exit code {code}\n{}", self.output())),
-            None => Err(format!("it does not end\n{}", self.output())),
+            Some(code) => Err(self.problem(&format!("exit code {code}"))),
+            None => Err(self.problem("it does not end")),
         }
+    }
+
+    /// What went wrong, with the line of the command that failed, and what the block has printed.
+    fn problem(&self, what: &str) -> String {
+        let failed = fs::read_to_string(self.path("failed")).unwrap_or_default();
+        format!("{what}\n{failed}{}", self.output())
     }
 
     /// Starts a block and waits until it has printed a text.
@@ -122,19 +122,15 @@ impl Terminal {
             // In this order: what it printed before its end counts.
             let ended = self.ended();
             if self.path("failed").exists() {
-                return Some(Err(self.output()));
+                return Some(Err(self.problem("failed")));
             }
             if self.output().contains(text) {
                 return Some(Ok(()));
             }
-            ended.map(|code| {
-                Err(format!(
-                    "exit code {code} and no {text:?}\n{}",
-                    self.output()
-                ))
-            })
+            let problem = |code| self.problem(&format!("exit code {code} and no {text:?}"));
+            ended.map(|code| Err(problem(code)))
         });
-        seen.unwrap_or_else(|| Err(format!("it does not print {text:?}\n{}", self.output())))
+        seen.unwrap_or_else(|| Err(self.problem(&format!("it does not print {text:?}"))))
     }
 
     /// Whether another block can be entered after one in the background.
@@ -151,7 +147,7 @@ impl Terminal {
         let ended = until(|| self.ended());
         ended
             .map(drop)
-            .ok_or_else(|| format!("it does not end\n{}", self.output()))
+            .ok_or_else(|| self.problem("it does not end"))
     }
 
     /// Presses Ctrl-C and waits for the block's end.
@@ -160,8 +156,8 @@ impl Terminal {
         match until(|| self.ended()) {
             // What does not handle SIGINT ends by it.
             Some(0 | 130) => Ok(()),
-            Some(code) => Err(format!("exit code {code} after Ctrl-C\n{}", self.output())),
-            None => Err(format!("it does not end after Ctrl-C\n{}", self.output())),
+            Some(code) => Err(self.problem(&format!("exit code {code} after Ctrl-C"))),
+            None => Err(self.problem("it does not end after Ctrl-C")),
         }
     }
 
