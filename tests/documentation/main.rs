@@ -172,6 +172,24 @@ fn run(page: &Path) -> Result<Vec<(usize, String)>, Problem> {
     session.end()
 }
 
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let mut found = Vec::new();
+    pages(root(), &mut found);
+    assert!(found.len() > 20, "{found:?}");
+    let missing = found.iter().filter(|page| {
+        let beside = page.strip_prefix("docs");
+        let link = beside.map_or_else(
+            |_| format!("../{}", page.display()),
+            |page| page.display().to_string(),
+        );
+        !page.ends_with("SUMMARY.md") && !contents.contains(&format!("]({link})"))
+    });
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 // spec: O-85
 #[test]
 fn the_commands_of_every_page_work_in_a_fresh_clone() {
