@@ -9,6 +9,7 @@
 
 mod machine;
 mod page;
+mod reference;
 mod terminal;
 
 use std::fs::{self, File};
