@@ -117,7 +117,8 @@ impl Session {
                 self.background.push((step.line, terminal));
             }
             What::NotRun { reason } => {
-                let missing = missing(&step.text, root());
+                let mut missing = missing(&step.text, root());
+                missing.extend(reference::unknown(&step.text));
                 if !missing.is_empty() {
                     return Err(at(format!("these do not exist: {}", missing.join(", "))));
                 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{pages, root};
 
-fn boatswain(args: &[&str]) -> String {
+pub fn boatswain(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_boatswain"))
         .args(args)
         .current_dir(root())
@@ -15,6 +15,41 @@ fn boatswain(args: &[&str]) -> String {
         .unwrap();
     assert!(output.status.success(), "{args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What commands name that the program does not know: its commands and their options. For commands that are not run.
+pub fn unknown(commands: &str) -> Vec<String> {
+    let known = self::commands(&boatswain(&["--help"]));
+    let mut unknown = Vec::new();
+    for command in commands.split(['\n', '|', '&', ';']) {
+        let mut words = command
+            .split_whitespace()
+            .take_while(|word| !word.starts_with('#'));
+        let Some(name) = words
+            .next()
+            .filter(|program| *program == "boatswain")
+            .and_then(|_| words.next())
+        else {
+            continue;
+        };
+        if !known.contains(name) {
+            unknown.push(format!("boatswain {name}"));
+            continue;
+        }
+        let help = boatswain(&[name, "--help"]);
+        let options = words.filter(|word| word.starts_with("--") && !help.contains(word));
+        unknown.extend(options.map(|option| format!("boatswain {name} {option}")));
+    }
+    unknown
+}
+
+#[test]
+fn commands_that_are_not_run_name_no_option_that_does_not_exist() {
+    let commands = "true && boatswain status --open --opens # --not\nboatswain stat --open | boatswain scale a=1";
+    assert_eq!(
+        unknown(commands),
+        ["boatswain status --opens", "boatswain stat"]
+    );
 }
 
 /// The commands that this help lists, but for itself.
