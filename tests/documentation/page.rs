@@ -46,11 +46,14 @@ pub enum What {
 /// The steps of a page in order, or the line with a mark that is not understood.
 pub fn steps(page: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
-    let mut lines = page.lines().zip(1..).peekable();
+    let mut lines = page.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
         let block = line.trim_start();
         let ticks = block.len() - block.trim_start_matches('`').len();
-        let (info, end) = if let Some(info) = block.strip_prefix("<!-- sh") {
+        let hidden = block.strip_prefix("<!-- sh");
+        let (info, end) = if let Some(info) =
+            hidden.filter(|info| matches!(info.chars().next(), None | Some(' ')))
+        {
             (format!("sh{info}"), "-->".to_owned())
         } else if ticks >= 3 {
             (block[ticks..].to_owned(), "`".repeat(ticks))
@@ -69,7 +72,10 @@ pub fn steps(page: &str) -> Result<Vec<Step>, String> {
         };
         let indent = line.len() - block.len();
         let mut text = String::new();
-        for (line, _) in lines.by_ref() {
+        loop {
+            let Some((line, _)) = lines.next() else {
+                return Err(format!("line {number}: no {end} ends this block"));
+            };
             if line.trim() == end {
                 break;
             }
@@ -227,6 +233,8 @@ key = 2
             let problem = steps(&format!("\n{block}\n```\n")).unwrap_err();
             assert!(problem.starts_with(expected), "{problem}");
         }
+        let problem = steps("<!-- shown to nobody -->\n```sh\ntrue\n").unwrap_err();
+        assert_eq!(problem, "line 2: no ``` ends this block");
     }
 
     #[test]
