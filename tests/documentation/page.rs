@@ -10,8 +10,8 @@
 //! | `not-run="REASON"` | are not run |
 //!
 //! A block in any other language with `file="NAME"` is written to that file. `<!-- sh` begins commands that readers do
-//! not see, up to `-->`: for what they have already. `<!-- Ctrl-C -->` interrupts what went on last, `<!-- wait -->` waits
-//! until that has ended by itself.
+//! not see, up to `-->`: for what they have already. `<!-- Ctrl-C -->` interrupts what went on last, and
+//! `<!-- wait -->` waits until that has ended by itself.
 
 use std::path::Path;
 
