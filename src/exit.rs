@@ -58,6 +58,7 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::pages::rows;
 
     // spec: O-2
     #[test]
@@ -77,6 +78,31 @@ mod tests {
         ];
         for (exit, code) in codes {
             assert_eq!(exit.code(), code, "{exit:?}");
+        }
+        let page = include_str!("../docs/operations.md");
+        let documented: Vec<u8> = rows(page, "## Exit codes")
+            .iter()
+            .filter_map(|row| row[0].parse().ok())
+            .collect();
+        let ends = codes.iter().filter(|(exit, _)| is_drivers(*exit));
+        let mut ends: Vec<u8> = ends.map(|(_, code)| *code).collect();
+        ends.extend([OVER_BUDGET, crate::actors::commands::ABANDONED]);
+        ends.sort_unstable();
+        assert_eq!(documented, ends);
+    }
+
+    /// Whether a driver ends with this code by itself. A new code also belongs in the test above.
+    fn is_drivers(exit: Exit) -> bool {
+        match exit {
+            Exit::Clean
+            | Exit::Usage
+            | Exit::Unreachable
+            | Exit::Bug
+            | Exit::Superseded
+            | Exit::Rights
+            | Exit::Configuration
+            | Exit::Interrupted => true,
+            Exit::Refused | Exit::Finished(_) | Exit::Child(_) => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A ledger that tests drive step by step, for the tests of decisions.
 
+pub(crate) mod pages;
 mod plain;
 mod speaking;
 

@@ -162,3 +162,33 @@ pub struct Evidence {
     /// The types of the conditions that are true, without those that every pod has.
     pub conditions: Arc<[Arc<str>]>,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::testing::pages::rows;
+
+    // spec: L-20
+    #[test]
+    fn the_documentation_lists_all_reasons_and_which_are_failures() {
+        let page = include_str!("../../docs/operations.md");
+        let failure = |class: LossClass| match [Some(0), Some(1)].map(|code| class.is_failure(code))
+        {
+            [true, true] => "yes",
+            [false, true] => "unless 0",
+            _ => "no",
+        };
+        let expected = LossClass::ALL.map(|class| (class.to_string(), failure(class).to_owned()));
+        let documented = rows(page, "## Why an executor ended")
+            .into_iter()
+            .map(|row| {
+                // "yes" may be qualified.
+                let failure = row[2].split(',').next().unwrap();
+                (row[0].to_owned(), failure.to_owned())
+            });
+        let documented: BTreeSet<_> = documented.collect();
+        assert_eq!(documented, BTreeSet::from(expected));
+    }
+}

@@ -112,6 +112,12 @@ impl World {
                     || !checks.excuses.future_incarnation.is_empty()
             }
             Exit::Child(_) => false,
+            // Its start failed, whatever it was told meanwhile.
+            Exit::Unreachable
+                if !started && self.network.shared().injected_faults.contains_key(&number) =>
+            {
+                true
+            }
             Exit::Unreachable => match stop_requested {
                 // Pods of a younger driver, or indistinguishable from such, are logged by name and left.
                 Some((OnSignal::End, at)) => {
@@ -119,8 +125,7 @@ impl World {
                         || !checks.excuses.future_incarnation.is_empty()
                         || checks.has_a_successor(number)
                 }
-                _ if checks.may_be_spent(number) => true,
-                _ => !started && self.network.shared().injected_faults.contains_key(&number),
+                _ => checks.may_be_spent(number),
             },
             Exit::Rights => {
                 had_fault(&[RequestFault::RbacDenied, RequestFault::Unauthorized])

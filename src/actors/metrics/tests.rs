@@ -7,6 +7,7 @@ use crate::actors::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 use crate::kubernetes::calls::CallMade;
 use crate::model::{AppId, Incarnation, LossClass, Snapshot};
 use crate::testing::at;
+use crate::testing::pages::{code, rows};
 
 fn families() -> Families {
     Families::new(&AppId::from("app-1"), Incarnation(3))
@@ -129,6 +130,29 @@ fn the_dashboard_shows_exactly_the_existing_metrics() {
         .map(|panel| panel["gridPos"].to_string())
         .collect();
     assert_eq!(places.len(), panels.len(), "no panel lies on another");
+}
+
+// spec: O-41
+#[test]
+fn the_documentation_lists_exactly_the_existing_metrics() {
+    let text = families().text().unwrap();
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let there: BTreeSet<String> = kinds
+        .map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let ending = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            format!("{name}{ending}")
+        })
+        .collect();
+    let page = include_str!("../../../docs/operations.md");
+    let documented = rows(page, "## Metrics");
+    let documented = documented.iter().flat_map(|row| code(row[0]));
+    let documented: BTreeSet<String> = documented.map(|name| format!("boatswain_{name}")).collect();
+    assert_eq!(documented, there);
 }
 
 // spec: O-41

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::pages::{code, rows};
+
+const PAGE: &str = include_str!("../../../../docs/api.md");
 
 /// All values with this key in the document, at any depth.
 fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
@@ -98,4 +101,65 @@ fn the_document_lists_all_reasons_and_states() {
     let there: Vec<String> = there.iter().map(ToString::to_string).collect();
     let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
     assert_eq!(reasons, there);
+}
+
+/// Whether the path of an example has this shape; its own values stand where the shape has a name in braces.
+fn fits(shape: &str, path: &str) -> bool {
+    let (shape, path): (Vec<&str>, Vec<&str>) =
+        (shape.split('/').collect(), path.split('/').collect());
+    let same = |(shape, path): (&&str, &&str)| shape == path || shape.starts_with('{');
+    shape.len() == path.len() && shape.iter().zip(&path).all(same)
+}
+
+// spec: O-43
+#[test]
+fn the_documentation_lists_all_requests() {
+    let mut documented = BTreeSet::new();
+    for row in rows(PAGE, "## Requests") {
+        let mut method = "";
+        for word in code(row[0]) {
+            let path = word
+                .split_once(' ')
+                .filter(|(method, _)| method.chars().all(char::is_uppercase));
+            if let Some((named, _)) = path {
+                method = named;
+            }
+            let path = path.map_or(word, |(_, path)| path);
+            let path = path.split('?').next().unwrap();
+            if path.starts_with('/') {
+                documented.insert((method.to_owned(), path.to_owned()));
+            }
+        }
+    }
+    // The page for people is no part of the document.
+    assert!(documented.remove(&("GET".to_owned(), "/".to_owned())));
+    let routes = table();
+    let is = |route: &Route, (method, path): &(String, String)| {
+        route.method.as_str() == method && fits(route.path, path)
+    };
+    let unknown = documented
+        .iter()
+        .filter(|request| !routes.iter().any(|route| is(route, request)));
+    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&(String, String)>::new());
+    let missing = routes
+        .iter()
+        .filter(|route| !documented.iter().any(|request| is(route, request)));
+    let missing: Vec<_> = missing.map(|route| (&route.method, route.path)).collect();
+    assert_eq!(missing, []);
+}
+
+// spec: B-50
+#[test]
+fn the_documentation_lists_all_events() {
+    let rows = rows(PAGE, "## Events");
+    let documented: BTreeSet<&str> = rows.iter().flat_map(|row| code(row[0])).collect();
+    let document = document();
+    let known = &document["components"]["schemas"]["Event"]["properties"]["event"]["enum"];
+    let known: BTreeSet<&str> = known
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    assert_eq!(documented, known);
 }
