@@ -10,6 +10,7 @@
 #
 # scripts/rootfs builds the same root file system without a container engine, and checks it.
 
+# The release workflow puts what scripts/release has built in the place of this stage.
 FROM rust:1.95-slim-bookworm AS build
 RUN rustup target add "$(uname -m)-unknown-linux-musl" \
     && apt-get update \
