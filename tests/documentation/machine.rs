@@ -82,7 +82,9 @@ impl Machine {
         self.terminals += 1;
         let at = |name: &str| self.directory.path().join(name);
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut shell = Command::new("bash");
+        // A shell cannot handle Ctrl-C if its starter ignored it, as a shell's background jobs do.
+        let mut shell = Command::new("env");
+        shell.args(["--default-signal=INT", "bash"]);
         shell
             .args(["--noprofile", "--norc"])
             .current_dir(self.checkout())

@@ -13,6 +13,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The longest wait for a block: far longer than any takes, even with all cores busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Long enough for a driver to end its application: a second Ctrl-C would end it at once.
+const PRESS_AGAIN: Duration = Duration::from_secs(20);
+
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The last command that failed is written to a file, with its line of the page. Ctrl-C ends a loop as well, whichever
@@ -150,10 +153,18 @@ impl Terminal {
             .ok_or_else(|| self.problem("it does not end"))
     }
 
-    /// Presses Ctrl-C and waits for the block's end.
+    /// Presses Ctrl-C and waits for the block's end. A loop goes on if Ctrl-C meets it between two commands, so it is pressed
+    /// again after a while, as people do.
     pub fn interrupt(&mut self) -> Result<(), String> {
-        let _ = kill_process_group(self.group(), Signal::INT);
-        match until(|| self.ended()) {
+        let mut pressed: Option<Instant> = None;
+        let ended = until(|| {
+            if pressed.is_none_or(|last| last.elapsed() > PRESS_AGAIN) {
+                let _ = kill_process_group(self.group(), Signal::INT);
+                pressed = Some(Instant::now());
+            }
+            self.ended()
+        });
+        match ended {
             // What does not handle SIGINT ends by it.
             Some(0 | 130) => Ok(()),
             Some(code) => Err(self.problem(&format!("exit code {code} after Ctrl-C"))),
