@@ -35,7 +35,7 @@ impl Actor for RecordKeeper {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
-        self.check_owned_resources();
+        self.check_what_is_owned();
         self.pump(ctx);
     }
 }
@@ -93,7 +93,7 @@ impl Handler<ServerIsBack> for RecordKeeper {
         self.cancel_overtaken(ctx);
         self.keeping.server_is_back();
         self.watch_anew(ctx);
-        self.check_owned_resources();
+        self.check_what_is_owned();
         self.owned_resources.server_is_back(now);
         self.pump(ctx);
     }

@@ -380,7 +380,7 @@ impl RecordKeeper {
         self.watching.server_is_back(now);
     }
 
-    fn check_owned_resources(&mut self) {
+    fn check_what_is_owned(&mut self) {
         self.owners.try_again();
         if let Some(record) = self.keeping.uid() {
             self.owned_resources.check(record);
@@ -391,7 +391,7 @@ impl RecordKeeper {
         self.watch = None;
         self.watching.ended(self.clock.now().tick);
         self.keeping.check();
-        self.check_owned_resources();
+        self.check_what_is_owned();
         self.pump(ctx);
     }
 

@@ -25,13 +25,12 @@ fn has_new_pods(profile: &ProfileName, latest: &Snapshot) -> bool {
     latest.unassigned.values().any(is_of)
 }
 
-/// Whether pods of this set are left.
-fn has_pods_of(set: &str, profile: &ProfileName, latest: &Snapshot) -> bool {
-    let of_entry = |entry: &&Arc<Entry>| {
-        let pod = entry.pod().filter(|_| entry.profile == *profile);
-        !entry.has_ended() && pod.is_some_and(|pod| has_made(set, &pod.name))
-    };
-    latest.entries.values().any(|entry| of_entry(&entry)) || has_new_pods(profile, latest)
+/// Whether pods that this set has made are left.
+fn has_left_pods(set: &str, profile: &ProfileName, latest: &Snapshot) -> bool {
+    let mut entries =
+        (latest.entries.values()).filter(|entry| entry.profile == *profile && !entry.has_ended());
+    let is_made = |entry: &Arc<Entry>| entry.pod().is_some_and(|pod| has_made(set, &pod.name));
+    entries.any(is_made) || has_new_pods(profile, latest)
 }
 
 impl Scaling {
@@ -140,7 +139,7 @@ impl Scaling {
             let needed = match (self.ending, is_known) {
                 (true, _) => has_new_pods(&profile, latest),
                 (false, true) => replicas > 0 || has_executors(&profile, latest),
-                (false, false) => has_pods_of(name, &profile, latest),
+                (false, false) => has_left_pods(name, &profile, latest),
             };
             let can = is_known || self.settings.kind == SetKind::Deployment;
             let replicas = if self.ending || !is_known {

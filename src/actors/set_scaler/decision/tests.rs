@@ -7,6 +7,8 @@ use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
 use crate::model::{Epoch, LossClass};
 use crate::testing::{Scenario, at, id};
 
+mod lost;
+mod numbering;
 mod restarts;
 
 const WITHIN: Duration = Duration::from_secs(60);
@@ -180,79 +182,6 @@ fn changes_of_a_set_by_others_are_corrected() {
 
 // spec: A-80
 #[test]
-fn a_set_that_was_deleted_without_its_pods_is_created_again_even_if_none_is_wanted() {
-    let mut world = World::running(SetKind::Deployment, 3);
-    world.target(0);
-    world.decide();
-    world.scenario.pass(30_000);
-    assert_eq!(world.decide(), [Action::Look]);
-    let now = world.scenario.now().tick;
-    world.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
-
-    let mut none = World::new(SetKind::Deployment, 0);
-    none.decide();
-    let now = none.scenario.now().tick;
-    none.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(none.decide(), [], "it has no executors");
-}
-
-// spec: A-80
-#[test]
-fn the_pods_of_a_lost_deployment_are_ended_although_the_profile_has_left_the_configuration() {
-    let mut world = World::new(SetKind::Deployment, 0);
-    world.scaling.hashes.clear();
-    world.pod(1, |_| {});
-    assert_eq!(world.decide(), [Action::Look]);
-    let now = world.scenario.now().tick;
-    world.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
-}
-
-// spec: A-80
-#[test]
-fn the_set_of_a_profile_that_has_left_the_configuration_is_never_made_larger() {
-    let mut world = World::running(SetKind::Deployment, 2);
-    world.scaling.hashes.clear();
-    world.registers(1);
-    world.target(0);
-    let now = world.scenario.now().tick;
-    let empty = SetSeen {
-        template: None,
-        ..seen(0)
-    };
-    world.scaling.looked(Some(vec![empty]), now);
-    let scales = |actions: &[Action]| {
-        actions
-            .iter()
-            .any(|action| matches!(action, Action::Scale(..)))
-    };
-    let actions = world.decide();
-    assert!(!scales(&actions), "{actions:?}");
-    world.retire(&actions);
-    let actions = world.decide();
-    assert!(!scales(&actions), "{actions:?}");
-}
-
-// spec: A-80, O-11
-#[test]
-fn a_replica_set_that_goes_on_making_pods_at_the_end_gets_its_deployment_again() {
-    let mut world = World::running(SetKind::Deployment, 3);
-    world.scaling.end();
-    assert_eq!(world.decide(), [Action::Look]);
-    let now = world.scenario.now().tick;
-    world.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(world.decide(), [], "its executors are deleted one by one");
-    world.pod(4, |pod| {
-        pod.identity = PodIdentity::UnassignedPod {
-            profile: Some("default".into()),
-        };
-    });
-    assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
-}
-
-// spec: A-80
-#[test]
 fn a_failed_call_is_repeated_after_a_pause_and_a_list() {
     let mut world = World::running(SetKind::StatefulSet, 3);
     world.target(4);
@@ -273,67 +202,6 @@ fn without_the_record_nothing_is_written() {
     world.scenario.tell(News::RecordLost);
     world.target(5);
     assert_eq!(world.decide(), []);
-}
-
-// spec: A-80, B-1, A-83, E-4
-#[test]
-fn an_unassigned_pod_gets_the_next_id_and_does_not_count_before() {
-    let mut world = World::running(SetKind::StatefulSet, 2);
-    world.target(3);
-    world.decide();
-    let now = world.scenario.now().tick;
-    world.scaling.written("a-default", Ok(seen(3)), now);
-    let profile = Some("default".into());
-    world.pod(3, |pod| {
-        pod.identity = PodIdentity::UnassignedPod { profile }
-    });
-    assert_eq!(world.scenario.current().counts(&"default".into()).live(), 2);
-    let actions = world.decide();
-    let [
-        Action::Number {
-            id: given, name, ..
-        },
-    ] = &actions[..]
-    else {
-        panic!("{actions:?}");
-    };
-    assert_eq!((*given, &**name), (id(3), "a-default-2"));
-    assert_eq!(world.decide(), [], "one call at a time");
-    world.pod(3, |_| {});
-    assert_eq!(world.scenario.current().counts(&"default".into()).live(), 3);
-    assert!(world.scenario.current().unassigned.is_empty());
-    assert_eq!(world.decide(), []);
-}
-
-// spec: A-80, I-2, I-8, A-83
-#[test]
-fn an_id_whose_pod_is_gone_is_ended_once_no_call_can_assign_it() {
-    let mut world = World::running(SetKind::StatefulSet, 1);
-    let profile = Some("default".into());
-    world.pod(9, |pod| {
-        pod.identity = PodIdentity::UnassignedPod { profile }
-    });
-    let taken = world.decide();
-    assert!(matches!(taken[..], [Action::Number { .. }]), "{taken:?}");
-    let now = world.scenario.now().tick;
-    world.scaling.numbered(&"u9".into(), false, now);
-    world.version += 1;
-    let pod = Arc::new(pending("a", 9, "u9", world.version));
-    let (pod, epoch) = (Sighting::Read(pod), Epoch::default());
-    world.scenario.tell(News::Deleted { pod, epoch });
-    let unused = |world: &mut World| {
-        let actions = world.decide();
-        actions.into_iter().find(|a| matches!(a, Action::Unused(_)))
-    };
-    assert_eq!(unused(&mut world), None, "the call may still change it");
-    world.scenario.pass(60_000);
-    let ids = vec![id(2)];
-    assert_eq!(unused(&mut world), Some(Action::Unused(ids.clone())));
-    assert_eq!(unused(&mut world), None, "said once");
-    world.scenario.tell(News::Unused { ids });
-    assert!(world.scenario.current().ended.contains(id(2)));
-    world.scenario.tell(News::Unused { ids: vec![id(1)] });
-    assert!(!world.scenario.current().ended.contains(id(1)), "it lives");
 }
 
 // spec: A-80, L-10, A-86

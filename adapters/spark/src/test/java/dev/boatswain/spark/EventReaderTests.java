@@ -44,7 +44,7 @@ final class EventReaderTests {
         }); EventReader reader = new EventReader(boatswain.api(), seen)) {
             reader.start();
             Check.eventually(() -> connections.get() >= 4);
-            Check.equal(seen.events.subList(0, 7),
+            Check.equal(List.copyOf(seen.events).subList(0, 7),
                     List.of("connecting", "living", "odd", "ready", "connecting", "connecting", "ended"));
             Check.equal(boatswain.requests.get(0).last(), null);
             Check.equal(boatswain.requests.get(1).last(), "1-3");
