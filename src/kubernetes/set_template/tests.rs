@@ -148,3 +148,32 @@ fn a_deployment_refuses_claims() {
     let profile = "default".into();
     assert_eq!(made, Err(TemplateError::Claims { profile }));
 }
+
+// spec: A-80
+#[test]
+fn a_profile_without_a_template_can_have_an_empty_deployment_and_a_new_owner() {
+    let (profile, record): (ProfileName, PodUid) = ("gone".into(), "r2".into());
+    let deployments = sets(SetKind::Deployment, common());
+    let set = deployments.set(&profile, 0, &record).unwrap();
+    assert_eq!(set["spec"]["replicas"], 0);
+    assert_eq!(
+        set["spec"]["selector"]["matchLabels"],
+        set["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(deployments.set(&profile, 1, &record), None);
+    let stateful = sets(SetKind::StatefulSet, common());
+    assert_eq!(stateful.set(&profile, 0, &record), None);
+    let seen = SetSeen {
+        name: "etl-gone".to_owned(),
+        uid: "set".into(),
+        replicas: 0,
+        template: None,
+        owner: None,
+        deleting: false,
+    };
+    let patch = deployments.patch(&profile, &seen, &record);
+    let paths: Vec<_> = (patch.as_array().unwrap().iter())
+        .map(|step| step["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["/metadata/uid", "/metadata/ownerReferences"]);
+}

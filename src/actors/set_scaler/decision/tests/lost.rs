@@ -46,16 +46,14 @@ fn the_set_of_a_profile_that_has_left_the_configuration_is_never_made_larger() {
         ..seen(0)
     };
     world.scaling.looked(Some(vec![empty]), now);
-    let scales = |actions: &[Action]| {
-        actions
-            .iter()
-            .any(|action| matches!(action, Action::Scale(..)))
-    };
-    let actions = world.decide();
-    assert!(!scales(&actions), "{actions:?}");
-    world.retire(&actions);
-    let actions = world.decide();
-    assert!(!scales(&actions), "{actions:?}");
+    // One that drains counts, where the profile has a template.
+    world.retire(&[Action::Retire(
+        vec![id(1)],
+        Aim::Stay,
+        Why::ScaledDown,
+        How::Drain { within: WITHIN },
+    )]);
+    assert_eq!(world.decide(), []);
 }
 
 // spec: A-80, O-11
