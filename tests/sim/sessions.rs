@@ -343,7 +343,11 @@ impl World {
                 is_its_pod && entry.class().is_live() && entry.leaving.is_none()
             })
         });
-        if wanted && exit.why == ExitCause::Unwanted {
+        // Until a driver notices that a restored server shows an ended executor again, it refuses it.
+        let noticing = Instant::now().checked_sub(self.checks.recovery);
+        let was_restored =
+            noticing.is_some_and(|since| self.checks.was_history_replaced_since(since));
+        if wanted && exit.why == ExitCause::Unwanted && !was_restored {
             return Err(format!(
                 "B-4: {} ({}) was refused for good, and the ledger counts it as live",
                 text(pod, "/metadata/name"),

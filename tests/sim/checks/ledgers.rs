@@ -22,9 +22,12 @@ fn is_scaled_down(entry: &Entry) -> bool {
     (entry.leaving.as_ref()).is_some_and(|mark| mark.why == Why::ScaledDown && !inherited)
 }
 
-/// The ordinal of an executor's pod in its StatefulSet.
+/// The ordinal of an executor's pod in its StatefulSet. `None` for a pod of another profile's set, whose profile label
+/// was removed.
 fn ordinal(entry: &Entry) -> Option<u32> {
-    entry.pod()?.name.rsplit('-').next()?.parse().ok()
+    let (set, ordinal) = entry.pod()?.name.rsplit_once('-')?;
+    let of_its_profile = set.ends_with(&format!("-{}", entry.profile));
+    of_its_profile.then(|| ordinal.parse().ok()).flatten()
 }
 
 /// Whether an executor ran when its gang was released (spec B-20).
@@ -169,7 +172,10 @@ impl Checks {
                 .chain(before.map(|before| before.target(profile)))
                 .fold(now.target(profile), u32::min);
             let too_many = match self.is_of_stateful_sets() {
-                true => marked.iter().any(|entry| ordinal(entry) < Some(lowest)),
+                true => marked
+                    .iter()
+                    .filter_map(|entry| ordinal(entry))
+                    .any(|ordinal| ordinal < lowest),
                 false => live.saturating_sub(marked.len()) < lowest as usize,
             };
             if too_many {
@@ -260,7 +266,7 @@ impl Checks {
             // The record has no uids: a request that was held up on its way until the first pod was deleted gives a
             // successor's executor another one.
             let too_late = self.created.get(uid).is_some_and(|pod| pod.too_late);
-            if entry.adopted && too_late {
+            if entry.adopted && (too_late || self.is_of_another_application(uid, application)) {
                 continue;
             }
             let counted = self
@@ -274,6 +280,13 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// Whether a driver of another application created the pod. A driver that first lists pods long after it took over,
+    /// and does not know yet that its application was ended and begun again, counts it for a moment.
+    fn is_of_another_application(&self, uid: &PodUid, application: u32) -> bool {
+        let created = self.created.get(uid);
+        created.is_some_and(|created| self.application_of(created.driver) != application)
     }
 
     fn may_end_application(&self, driver: usize) -> bool {

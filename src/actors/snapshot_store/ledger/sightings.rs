@@ -17,7 +17,7 @@ impl Ledger {
         (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
     }
 
-    /// The entry without a pod that may be bound to this one (spec E-1).
+    /// The entry without a pod that may be bound to this one (spec E-1). A webhook may remove the incarnation's label.
     pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
         let PodIdentity::Executor {
             id, incarnation, ..
@@ -28,7 +28,7 @@ impl Ledger {
         let entry = self.current.entry(*id)?;
         let unbound = matches!(entry.state, State::Sent(_) | State::Unknown(_));
         let asked_for_it = entry.incarnation == self.identity.incarnation
-            && *incarnation == Some(self.identity.incarnation)
+            && incarnation.is_none_or(|of| of == self.identity.incarnation)
             && !self.is_of_other_record(pod);
         (unbound && asked_for_it).then(|| Arc::clone(entry))
     }

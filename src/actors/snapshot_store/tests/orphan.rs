@@ -151,9 +151,9 @@ fn an_orphan_that_loses_our_labels_is_not_touched_any_more() {
     );
 }
 
-// spec: E-3, E-1
+// spec: E-1, E-3
 #[test]
-fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
+fn a_requested_pod_whose_incarnation_a_webhook_removed_is_bound_at_first_sight() {
     let mut store = Store::new();
     store.request(1);
     let mut unsigned = pod(1, "u1", 20);
@@ -163,10 +163,11 @@ fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
         incarnation: None,
     };
     store.seen(unsigned.clone());
-    assert_eq!(store.orphans(), vec!["u1".to_owned()]);
-    let applied = store.created(1, unsigned);
     assert_eq!((store.state(1), store.orphans()), ("Pending", vec![]));
-    assert_eq!(applied.snapshot.unwrap().changes.orphans, vec!["u1".into()]);
+    store.deleted(terminating(unsigned.clone()));
+    assert_eq!(store.state(1), "Gone", "also before the answer");
+    store.created(1, unsigned);
+    assert_eq!(store.state(1), "Gone");
 }
 
 // spec: E-3, O-31
