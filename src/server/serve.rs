@@ -3,7 +3,9 @@
 
 mod admission;
 mod bounded;
+mod http2;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,13 +26,14 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
+use tower::Service;
 use tower::util::MapRequest;
 
 use admission::{Admission, Admitted, Unauthenticated};
 pub(crate) use admission::{Full, admit};
 use bounded::Bounded;
 
-use super::tls::Tls;
+use super::tls::{HTTP2, Tls};
 
 /// How long a connection may take to send a request's header. Applies to new connections as well as
 /// to idle ones.
@@ -143,10 +147,13 @@ impl Talk {
         let (router, admission) = (self.router, self.admission);
         let talking = async {
             let Some(tls) = self.tls else {
-                return http(Bounded::new(connection, UNREAD), router, admission).await;
+                return http1(Bounded::new(connection, UNREAD), router, admission).await;
             };
             match handshake(connection, tls).await {
-                Ok(Some(connection)) => http(connection, router, admission).await,
+                Ok(Some(connection)) if chose_http2(&connection) => {
+                    http2::talk(connection, serving(router, admission)).await;
+                }
+                Ok(Some(connection)) => http1(connection, router, admission).await,
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             }
@@ -185,7 +192,23 @@ async fn handshake(
     tls.accept(Bounded::new(connection, UNREAD)).await.map(Some)
 }
 
-async fn http<S>(connection: S, router: Router, admission: Admission)
+fn chose_http2<S>(connection: &TlsStream<S>) -> bool {
+    connection.get_ref().1.alpn_protocol() == Some(HTTP2)
+}
+
+/// The router, for the requests of this connection.
+fn serving(
+    router: Router,
+    admission: Admission,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static>
++ Clone {
+    MapRequest::new(router, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(admission.clone());
+        request
+    })
+}
+
+async fn http1<S>(connection: S, router: Router, admission: Admission)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -193,11 +216,7 @@ where
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE);
-    let service = MapRequest::new(router, move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(admission.clone());
-        request
-    });
-    let service = TowerToHyperService::new(service);
+    let service = TowerToHyperService::new(serving(router, admission));
     let talking = builder
         .serve_connection(TokioIo::new(connection), service)
         .with_upgrades();

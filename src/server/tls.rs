@@ -26,8 +26,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::server::TlsStream;
 
-/// The only protocol that is offered: WebSockets need it.
-const ALPN: &[u8] = b"http/1.1";
+/// HTTP/2, as a client names it that chooses it.
+pub(super) const HTTP2: &[u8] = b"h2";
+
+/// What is offered, the preferred one first. Clients of WebSockets ask for HTTP/1.1.
+const ALPN: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 
 /// A certificate with its key, ready for use.
 #[derive(Debug, Clone)]
@@ -114,7 +117,7 @@ fn server_config(
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
     Ok(config)
 }
 
