@@ -112,6 +112,7 @@ impl PodReader {
             message: kept(&status.message),
             node: kept(&spec.node_name),
             ip: text(&status.pod_ip).and_then(|ip| ip.parse().ok()),
+            host_ip: text(&status.host_ip).and_then(|ip| ip.parse().ok()),
             volume_claims: volume_claims(&spec),
             scheduling: scheduling(&spec, &status),
             awaits_node: awaits_node(&status),

@@ -164,6 +164,8 @@ pub(super) struct StatusWire<'a> {
     pub(super) message: Option<Text<'a>>,
     #[serde(borrow, rename = "podIP")]
     pub(super) pod_ip: Option<Text<'a>>,
+    #[serde(borrow, rename = "hostIP")]
+    pub(super) host_ip: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) conditions: Option<Vec<ConditionWire<'a>>>,
     #[serde(borrow)]

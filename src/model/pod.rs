@@ -37,6 +37,8 @@ pub struct Pod {
     pub node: Option<Arc<str>>,
     /// `status.podIP`.
     pub ip: Option<IpAddr>,
+    /// `status.hostIP`: its node's.
+    pub host_ip: Option<IpAddr>,
     /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-60).
     pub volume_claims: Option<Arc<[PodClaim]>>,
     pub scheduling: Scheduling,
@@ -288,6 +290,7 @@ impl Pod {
             message: None,
             node: None,
             ip: None,
+            host_ip: None,
             volume_claims: None,
             scheduling: Scheduling::Waiting(None),
             awaits_node: false,

@@ -26,6 +26,7 @@ pub mod fuzzing;
 mod ledger;
 mod liveness;
 mod openings;
+mod references;
 mod registration;
 mod step;
 

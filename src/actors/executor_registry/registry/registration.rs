@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::super::rate::Used;
 use super::account::{Account, Reach, Standing};
 use super::admission::{self, Proof};
-use super::{Effect, Registry, SessionStep, Via};
+use super::{Effect, Registry, SessionStep, Via, references};
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot, Tick};
 use boatswain_agent::protocol::{Register, Registered, ToExecutor};
+
+/// How long an executor waits whose properties refer to what the driver does not know of its pod yet.
+const POD_UNSEEN: Duration = Duration::from_secs(1);
 
 impl Registry {
     pub(super) fn register(
@@ -29,6 +32,10 @@ impl Registry {
         let (id, uid, entry) = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => return vec![refused],
+        };
+        // Registered before the driver has seen its pod on a node.
+        let Some(properties) = references::resolve(&self.settings.properties, entry) else {
+            return vec![later(POD_UNSEEN)];
         };
         let (before, messages) = match self.earlier(id, &uid, now) {
             Ok(earlier) => earlier,
@@ -96,7 +103,7 @@ impl Registry {
             profile: told,
             heartbeat_interval_ms: in_ms(self.settings.heartbeat_interval),
             heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
-            properties: self.settings.properties.clone(),
+            properties,
         })];
         // Includes an order that was given before it registered (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));
