@@ -83,28 +83,22 @@ impl Registry {
         }
         self.watch_over(id, now);
         let step = step(before.as_ref(), register, session);
-        if before
-            .as_ref()
-            .is_none_or(|before| before.is_idle() != idle)
-        {
-            let registered = true;
-            effects.push(Effect::Session {
-                id,
-                registered,
-                idle,
-            });
-        }
-        let told = profile.to_string();
-        effects.extend(step.map(|step| Effect::Happened(id, profile, step)));
-        let in_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut answer = vec![ToExecutor::Registered(Registered {
+        let was_idle = before.as_ref().map(Account::is_idle);
+        effects.extend((was_idle != Some(idle)).then_some(Effect::Session {
+            id,
+            registered: true,
+            idle,
+        }));
+        let registered = Registered {
             executor: id.get(),
             session,
-            profile: told,
+            profile: profile.to_string(),
             heartbeat_interval_ms: in_ms(self.settings.heartbeat_interval),
             heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
             properties,
-        })];
+        };
+        effects.extend(step.map(|step| Effect::Happened(id, profile, step)));
+        let mut answer = vec![ToExecutor::Registered(registered)];
         // Includes an order that was given before it registered (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));
         answer
@@ -135,10 +129,13 @@ impl Registry {
 
 /// Asks for another registration after this time.
 fn later(wait: Duration) -> ToExecutor {
-    let millis = wait.as_millis().max(1);
     ToExecutor::Later {
-        in_ms: u64::try_from(millis).unwrap_or(u64::MAX),
+        in_ms: in_ms(wait).max(1),
     }
+}
+
+fn in_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The session step of a registration; `None` if the registration changes nothing.
