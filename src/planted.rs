@@ -104,7 +104,7 @@ faults! {
     /// A profile's backoff never ends (spec A-30).
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
-    HoldForEver,
+    RefusedForEver,
     /// A volume claim that an executor uses is given to another one (spec A-60).
     ClaimGivenTwice,
     /// The ConfigMap that executors mount is neither created nor repaired (spec K-8).

@@ -15,9 +15,9 @@ section! {
     pub struct Ha {
         /// Whether this driver writes only while it holds the application's Lease.
         pub lease: bool = value(Flag) or false;
-        /// How long another driver waits after the last renewal that it saw.
+        /// How long another driver waits after the last renewal that it saw, before it takes the Lease.
         pub lease_duration: Duration = value(span(secs(1)..=HOUR)) or secs(30);
-        /// How long after its last renewal a driver writes. Then it ends.
+        /// A driver whose last renewal is this old stops writing, and ends.
         pub renew_deadline: Duration = value(span(ms(100)..=HOUR)) or secs(20);
         /// From one renewal to the next.
         pub retry_period: Duration = value(span(ms(100)..=HOUR)) or secs(4);
@@ -35,7 +35,7 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
         return;
     }
     let shown = |time: Duration| format_duration(time).to_string();
-    // By more than a fifth, as clients of Kubernetes choose it: candidates do not try at the same time.
+    // The factor of Kubernetes' own clients, which lengthen the retry period by up to a fifth at random.
     if ha.renew_deadline <= ha.retry_period.saturating_mul(6) / 5 {
         let found = format!(
             "found {}, not above 1.2 times ha.retry_period, which is {}",

@@ -61,7 +61,7 @@ pub struct Granted {
     pub verbs: Option<Vec<String>>,
     pub api_groups: Option<Vec<String>>,
     pub resources: Option<Vec<String>>,
-    /// Without any: for all objects.
+    /// Empty or missing: for all objects.
     pub resource_names: Option<Vec<String>>,
 }
 

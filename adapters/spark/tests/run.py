@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 LIMIT = 240
 LIMIT_BY_NAME = 1800
 SHOWN = 60
+# What a scenario says, among Spark's own lines.
+SAID = re.compile(r"\d\d:\d\d:\d\d ")
 
 
 def kill_all(mark):
@@ -79,6 +82,8 @@ def run(name, jar):
             print(f"--- {file.name}, its end", *file.read_text(errors="replace").splitlines()[-SHOWN:], sep="\n")
         print(f"--- all of it is in {directory}", flush=True)
     else:
+        if name in scenarios.BY_NAME:
+            print(*(line for line in log.read_text(errors="replace").splitlines() if SAID.match(line)), sep="\n", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
     return wrong
 

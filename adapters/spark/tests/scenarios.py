@@ -333,6 +333,64 @@ def sql_with_a_killer(jar, directory):
 
 BY_NAME["sql_with_a_killer"] = sql_with_a_killer
 
+# Spark's own backend as fast as it can be set, as far as its documentation says how.
+FASTEST = {
+    "spark.kubernetes.allocation.batch.size": "50",
+    "spark.kubernetes.allocation.batch.delay": "101ms",
+    "spark.kubernetes.executor.podNamePrefix": "own",
+    "spark.kubernetes.container.image": "none",
+    "spark.kubernetes.executor.deleteOnTermination": "true",
+}
+
+
+def cpu(pid):
+    """The CPU time of a process so far, in seconds."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(sc, began, drivers, executors):
+    """Times until all executors are registered, and until five that are killed are replaced; CPU time of the drivers."""
+    wait = 900
+    until("all are registered", lambda: registered(sc) == executors, wait)
+    up = time.monotonic() - began
+    spent = sum(cpu(pid) for pid in drivers)
+    pids = executor_pids(sc)
+    kill_executors(sc, sorted(pids)[:5])
+    began = time.monotonic()
+    until("new ones are started", lambda: len(executor_pids(sc).keys() - pids.keys()) == 5, wait)
+    started = time.monotonic() - began
+    until("all are registered again", lambda: registered(sc) == executors, wait)
+    return f"registered {up:.1f} s, driver {spent:.2f} s of CPU, replaced: processes {started:.1f} s, registered {time.monotonic() - began:.1f} s"
+
+
+def side_by_side(jar, directory):
+    """Spark's own Kubernetes backend and boatswain, one after the other on one embedded cluster: 50 executors each."""
+    executors = int(os.environ.get("EXECUTORS", "50"))
+    conf = {"spark.executor.instances": str(executors), "spark.scheduler.minRegisteredResourcesRatio": "0"}
+    (directory / "pod.yaml").write_text(json.dumps(POD))
+    own = conf | FASTEST | {
+        "spark.kubernetes.executor.podTemplateFile": str(directory / "pod.yaml"),
+        "spark.executorEnv.SPARK_HOME": os.environ["SPARK_HOME"],
+    }
+    results = {}
+    with boatswain(directory, apart=True) as driver:
+        os.environ["KUBECONFIG"] = f"{directory}/kubeconfig"
+        began = time.monotonic()
+        with spark(jar, directory, f"k8s://https://{driver.cluster}", conf=own) as sc:
+            jvm = sc._gateway.proc.pid
+            results["Spark's own"] = measured(sc, began, [jvm], executors)
+        before = cpu(jvm)
+        began = time.monotonic()
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            results["boatswain"] = measured(sc, began, [driver.driver.pid], executors)
+            results["boatswain"] += f" (and {cpu(jvm) - before:.1f} s of the JVM's)"
+    for name, result in results.items():
+        say(f"{name}: {result}")
+
+
+BY_NAME["side_by_side"] = side_by_side
+
 
 if __name__ == "__main__":
     name, jar, directory = sys.argv[1:]

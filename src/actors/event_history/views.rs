@@ -14,7 +14,7 @@ use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 pub struct ExecutorView {
     pub executor: u64,
     pub profile: String,
-    /// Its class in one word.
+    /// A word of [`state`].
     pub state: &'static str,
     /// How long this driver has known it, in seconds.
     pub age_seconds: u64,
@@ -35,6 +35,7 @@ pub struct ExecutorView {
     pub session: Option<SessionView>,
 }
 
+/// The states of the API. An executor is `uncertain` while its pod is missing from a list or its state is unreadable.
 pub fn state(class: Class) -> &'static str {
     match class {
         Class::Sent => "requested",

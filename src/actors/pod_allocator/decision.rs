@@ -75,7 +75,7 @@ pub enum Notice {
         after: Duration,
     },
     /// The API server refuses a profile's requests.
-    HoldBegan {
+    RefusalBegan {
         profile: ProfileName,
         kind: Kind,
         /// The server's message.
@@ -84,7 +84,7 @@ pub enum Notice {
         wait: Duration,
     },
     /// The API server accepts the profile's requests again.
-    HoldEnded {
+    RefusalEnded {
         profile: ProfileName,
         after: Duration,
     },
@@ -94,9 +94,7 @@ pub enum Notice {
         why: Arc<str>,
     },
     /// Requests to the API server succeed again.
-    Recovered {
-        after: Duration,
-    },
+    Recovered { after: Duration },
     /// Requests are refused for good before the first executor: the driver ends (spec A-24).
     Fatal {
         kind: Kind,
@@ -115,22 +113,15 @@ pub enum Notice {
         after: Duration,
     },
     /// The queue cannot be used.
-    QueueTrouble {
-        why: Arc<str>,
-    },
+    QueueTrouble { why: Arc<str> },
     /// It can again.
-    QueueWorks {
-        after: Duration,
-    },
+    QueueWorks { after: Duration },
+    /// No executor id is left: nothing is requested any more.
     OutOfIds,
     /// The application has had the most executors it may have over its life (spec A-5).
-    Enough {
-        made: u64,
-    },
+    Enough { made: u64 },
     /// The application has failed too often: it ends (spec L-30).
-    Spent {
-        why: Arc<str>,
-    },
+    Spent { why: Arc<str> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

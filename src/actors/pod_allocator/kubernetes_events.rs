@@ -14,7 +14,7 @@ pub fn note(notice: &Notice) -> Option<Note> {
         })
     };
     match notice {
-        Notice::HoldBegan {
+        Notice::RefusalBegan {
             profile, kind, why, ..
         } => {
             let reason = match kind {
@@ -66,7 +66,7 @@ pub fn note(notice: &Notice) -> Option<Note> {
             of("Queued", profile.as_str(), text, false)
         }
         Notice::QueueTrouble { why } => of("QueueUnusable", "", why.to_string(), true),
-        Notice::HoldEnded { .. }
+        Notice::RefusalEnded { .. }
         | Notice::Admitted { .. }
         | Notice::QueueWorks { .. }
         | Notice::Degraded { .. }
@@ -87,7 +87,7 @@ mod tests {
     fn lasting_conditions_are_recorded_as_events_and_passing_ones_are_not() {
         let profile = || "gpu".into();
         let wait = Duration::ZERO;
-        let held = |kind| Notice::HoldBegan {
+        let held = |kind| Notice::RefusalBegan {
             profile: profile(),
             kind,
             why: "quota q is used up".into(),

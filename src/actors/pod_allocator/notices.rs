@@ -33,7 +33,7 @@ pub fn log(notice: &Notice) {
             duration_ms = millis(*after),
             "no longer waiting for enough executors of this profile"
         ),
-        Notice::HoldBegan {
+        Notice::RefusalBegan {
             profile,
             kind,
             why,
@@ -46,7 +46,7 @@ pub fn log(notice: &Notice) {
             hint = hint(*kind),
             "the API server refuses executors of this profile: waiting"
         ),
-        Notice::HoldEnded { profile, after } => tracing::info!(
+        Notice::RefusalEnded { profile, after } => tracing::info!(
             profile = profile.as_str(),
             duration_ms = millis(*after),
             "the API server accepts executors of this profile again"

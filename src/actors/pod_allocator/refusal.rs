@@ -95,7 +95,7 @@ impl RefusalPause {
 
     /// Whether a test request may be sent now.
     pub fn allows_a_try(&self, now: Tick) -> bool {
-        now >= self.until && self.trying.is_none() && !planted::is(Planted::HoldForEver)
+        now >= self.until && self.trying.is_none() && !planted::is(Planted::RefusedForEver)
     }
 
     /// Whether the test request is in flight.

@@ -37,9 +37,12 @@ pub struct Begin {
 
 struct Reader {
     api: Api,
+    /// Changes when events were added to the history.
     growth: watch::Receiver<u64>,
+    /// The last event that was read for this client.
     last: Option<EventId>,
     unsent: VecDeque<Line>,
+    /// One of the limited number of event streams (spec O-55).
     _place: OwnedSemaphorePermit,
 }
 

@@ -44,7 +44,7 @@ impl Allocation {
                 if self.refusal_pauses.get(profile).is_some_and(over)
                     && let Some(pause) = self.refusal_pauses.remove(profile)
                 {
-                    said.push(Notice::HoldEnded {
+                    said.push(Notice::RefusalEnded {
                         profile: profile.clone(),
                         after: now.since(pause.since),
                     });
@@ -76,7 +76,7 @@ impl Allocation {
                     said.extend(spent.map(over));
                 }
                 if another && let Some(pause) = self.refusal_pauses.get(profile) {
-                    said.push(Notice::HoldBegan {
+                    said.push(Notice::RefusalBegan {
                         profile: profile.clone(),
                         kind,
                         why,

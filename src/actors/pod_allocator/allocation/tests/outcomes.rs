@@ -19,13 +19,13 @@ fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
     let begins = |notice: &&Notice| {
         matches!(
             notice,
-            Notice::BackoffBegan { .. } | Notice::HoldBegan { .. } | Notice::Degraded { .. }
+            Notice::BackoffBegan { .. } | Notice::RefusalBegan { .. } | Notice::Degraded { .. }
         )
     };
     let ends = |notice: &&Notice| {
         matches!(
             notice,
-            Notice::BackoffEnded { .. } | Notice::HoldEnded { .. } | Notice::Recovered { .. }
+            Notice::BackoffEnded { .. } | Notice::RefusalEnded { .. } | Notice::Recovered { .. }
         )
     };
     (
@@ -355,13 +355,15 @@ fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executo
         driver.bury();
         driver.round();
         driver.answer(2, Reply::Refused(kind));
-        assert!(matches!(driver.said[..], [Notice::HoldBegan { kind: said, .. }] if said == kind));
+        assert!(
+            matches!(driver.said[..], [Notice::RefusalBegan { kind: said, .. }] if said == kind)
+        );
     }
     for kind in [Kind::Quota, Kind::Credentials] {
         let mut driver = Driver::new(&[("default", 3)]);
         driver.round();
         driver.answer(1, Reply::Refused(kind));
-        assert!(matches!(driver.said[..], [Notice::HoldBegan { .. }]));
+        assert!(matches!(driver.said[..], [Notice::RefusalBegan { .. }]));
     }
 }
 
@@ -430,7 +432,7 @@ fn a_new_reason_of_a_refusal_is_reported() {
     driver.answer(3, Reply::Refused(Kind::Blocked));
     let kinds: Vec<Kind> = (driver.said.iter())
         .filter_map(|notice| match notice {
-            Notice::HoldBegan { kind, .. } => Some(*kind),
+            Notice::RefusalBegan { kind, .. } => Some(*kind),
             _ => None,
         })
         .collect();

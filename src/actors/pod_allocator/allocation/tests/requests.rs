@@ -124,7 +124,7 @@ fn adopted_executors_are_known_even_if_the_first_batch_has_only_later_changes() 
     assert_eq!(driver.round(), [2]);
     driver.answer(2, Reply::Refused(Kind::Rights));
     assert!(
-        matches!(driver.said[..], [Notice::HoldBegan { .. }]),
+        matches!(driver.said[..], [Notice::RefusalBegan { .. }]),
         "not fatal: there is an executor: {:?}",
         driver.said
     );
