@@ -197,12 +197,14 @@ fn chose_http2<S>(connection: &TlsStream<S>) -> bool {
 }
 
 /// The router, for the requests of this connection.
-fn serving(
+fn serving<B>(
     router: Router,
     admission: Admission,
-) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static>
-+ Clone {
-    MapRequest::new(router, move |mut request: Request<Incoming>| {
+) -> impl Service<Request<B>, Response = Response, Error = Infallible, Future: Send + 'static> + Clone
+where
+    Router: Service<Request<B>, Response = Response, Error = Infallible, Future: Send + 'static>,
+{
+    MapRequest::new(router, move |mut request: Request<B>| {
         request.extensions_mut().insert(admission.clone());
         request
     })
@@ -216,7 +218,7 @@ where
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE);
-    let service = TowerToHyperService::new(serving(router, admission));
+    let service = TowerToHyperService::new(serving::<Incoming>(router, admission));
     let talking = builder
         .serve_connection(TokioIo::new(connection), service)
         .with_upgrades();

@@ -2,18 +2,25 @@
 //! connection, of which a browser opens only a few.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::Request;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tower::Service;
+use tower::util::MapRequest;
 
 /// The most requests at a time over one connection, event streams included.
 const STREAMS: u32 = 32;
@@ -37,14 +44,22 @@ const AGE: Duration = Duration::from_secs(3600);
 /// How long requests may take after that.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How much is received of a body that nobody reads, in bytes, and for how long. A request may be refused before its body
+/// is there. If its stream were reset then, curl and others would show an error instead of the answer.
+const UNREAD_BODY: usize = 64 * 1024;
+const UNREAD_BODY_TIME: Duration = Duration::from_secs(2);
+
 /// Serves a connection until it ends, or has its age.
 pub(super) async fn talk<S, C>(connection: C, service: S)
 where
     C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Service<Request<Body>, Response = Response, Error = Infallible>,
     S: Clone + Send + 'static,
     S::Future: Send + 'static,
 {
+    let service = MapRequest::new(service, |request: Request<Incoming>| {
+        request.map(|body| Body::new(Received(Some(body))))
+    });
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -69,13 +84,60 @@ where
     }
 }
 
+/// A request's body. What is left of it when it is dropped is received and discarded.
+struct Received(Option<Incoming>);
+
+impl HttpBody for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.0 {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0
+            .as_ref()
+            .map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        let unread = self.0.take().filter(|body| !body.is_end_stream());
+        // There is no runtime any more when the process ends.
+        if let (Some(body), Ok(runtime)) = (unread, Handle::try_current()) {
+            runtime.spawn(timeout(UNREAD_BODY_TIME, discard(body)));
+        }
+    }
+}
+
+async fn discard(mut body: Incoming) {
+    let mut received = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        received += frame.data_ref().map_or(0, Bytes::len);
+        if received > UNREAD_BODY {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use axum::Router;
-    use axum::body::Body;
-    use axum::routing::get;
+    use axum::routing::{get, put};
     use futures::stream;
-    use http_body_util::BodyExt as _;
+    use http::StatusCode;
     use hyper::client::conn::http2::{SendRequest, handshake};
     use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::task::JoinHandle;
@@ -94,8 +156,8 @@ mod tests {
         };
         let router = Router::new()
             .route("/", get(async || "hello"))
-            .route("/events", get(events));
-        let router = tower::util::MapRequest::new(router, |request: Request<Incoming>| request);
+            .route("/events", get(events))
+            .route("/refused", put(async || StatusCode::FORBIDDEN));
         tokio::spawn(talk(far, router))
     }
 
@@ -127,6 +189,29 @@ mod tests {
         }
         let answer = ask(&mut sender, "/").await.into_body();
         assert_eq!(answer.collect().await.unwrap().to_bytes(), "hello");
+    }
+
+    // spec: O-53
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_refused_before_its_body_is_there_is_answered_and_not_reset() {
+        let (mut sender, _serving) = client().await;
+        let (sent, mut all) = tokio::sync::mpsc::channel(1);
+        let parts = stream::unfold(0, move |part| {
+            let sent = sent.clone();
+            async move {
+                sleep(Duration::from_millis(100)).await;
+                if part == 3 {
+                    sent.send(()).await.unwrap();
+                    return None;
+                }
+                Some((Ok::<_, Infallible>("part"), part + 1))
+            }
+        });
+        let request = Request::put("http://driver/refused").body(Body::from_stream(parts));
+        let answer = sender.send_request(request.unwrap()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        // With a reset the client would not send the rest.
+        all.recv().await.unwrap();
     }
 
     // spec: O-57
