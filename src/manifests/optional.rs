@@ -91,7 +91,7 @@ fn tcp(port: u16) -> Value {
 fn pod_monitor(config: &Config, labels: &BTreeMap<String, String>) -> Result<Value, Unfit> {
     if open(config.metrics.listen).is_none() {
         return Err(Unfit(
-            "--pod-monitor needs metrics.listen: set it, such as \"0.0.0.0:9090\"".to_owned(),
+            "--pod-monitor needs metrics.listen at an address that Prometheus reaches, such as \"0.0.0.0:9090\"".to_owned(),
         ));
     }
     if config.metrics.token_file.is_some() {
