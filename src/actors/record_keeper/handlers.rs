@@ -62,16 +62,12 @@ impl Handler<Round> for RecordKeeper {
         }
         // Also without a record: an executor that ends meanwhile must not delay the next record.
         let record = self.keeping.uid();
-        let mut has_new_orphan = false;
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
             if !self.latest.of_sets {
-                has_new_orphan |= self.owners.see(id, entry, record);
+                self.owners.see(id, entry, record);
             }
             self.made.see(id, entry);
-        }
-        if has_new_orphan {
-            self.keeping.check();
         }
         self.pump(ctx);
         self.store.do_send(Decided(Subscriber::Record));

@@ -35,24 +35,19 @@ pub struct Adoption {
 }
 
 impl Owners {
-    /// Processes the change of an entry. Without a record, no new owner is known. Returns whether the pod needs
-    /// another owner and did not before: its owner may be the record of a younger driver.
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) -> bool {
+    /// Processes the change of an entry. Without a record, no new owner is known.
+    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) {
         let ownership = entry.map_or(Ownership::NotNeeded, ownership);
         match (ownership, record) {
             (Ownership::NotNeeded, _) => {
                 self.orphans.remove(&id);
-                false
             }
-            (Ownership::Missing | Ownership::Record(_), None) => false,
+            (Ownership::Missing | Ownership::Record(_), None) => {}
             (Ownership::Record(owner), Some(record)) if owner == record => {
                 self.orphans.remove(&id);
-                false
             }
             (Ownership::Missing | Ownership::Record(_), Some(_)) => {
-                let is_new = !self.orphans.contains_key(&id);
                 self.orphans.entry(id).or_default();
-                is_new
             }
         }
     }
@@ -207,18 +202,8 @@ mod tests {
     fn an_executor_that_has_the_right_owner_is_left_alone() {
         let mut owners = Owners::default();
         let mine = entry(1, Some("new"));
-        assert!(!owners.see(mine.id, Some(&mine), Some(&"new".into())));
+        owners.see(mine.id, Some(&mine), Some(&"new".into()));
         assert!(owners.is_settled() && owners.orphans.is_empty());
-    }
-
-    // spec: K-2
-    #[test]
-    fn a_pod_with_another_owner_has_the_record_read_again_once() {
-        let mut owners = Owners::default();
-        let theirs = entry(1, Some("theirs"));
-        let see = |owners: &mut Owners| owners.see(theirs.id, Some(&theirs), Some(&"new".into()));
-        assert!(see(&mut owners));
-        assert!(!see(&mut owners));
     }
 
     // spec: K-2, I-4
