@@ -35,7 +35,7 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
         return;
     }
     let shown = |time: Duration| format_duration(time).to_string();
-    // The factor of Kubernetes' own clients, which lengthen the retry period by up to a fifth at random.
+    // The factor that client-go's leader election requires.
     if ha.renew_deadline <= ha.retry_period.saturating_mul(6) / 5 {
         let found = format!(
             "found {}, not above 1.2 times ha.retry_period, which is {}",

@@ -16,7 +16,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SerialNumber};
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::cluster::Cluster;
@@ -82,53 +84,54 @@ fn all(sets: &[String]) -> Vec<&str> {
     sets.iter().map(String::as_str).collect()
 }
 
-/// The certificate that a server shows to a client that trusts this CA.
-fn shown(address: &str, ca: &Path) -> Vec<u8> {
+fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime.unwrap().block_on(async {
-        let connection = tokio::net::TcpStream::connect(address).await.unwrap();
-        let connector = TlsConnector::from(Arc::new(trust::client_config(Some(ca)).unwrap()));
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let connection = connector.connect(name, connection).await.unwrap();
-        let (_, session) = connection.get_ref();
-        session.peer_certificates().unwrap()[0].to_vec()
-    })
+    runtime.unwrap().block_on(future)
+}
+
+/// A connection of a client that trusts this CA and offers these protocols.
+async fn connected(address: &str, ca: &Path, protocols: &[&str]) -> TlsStream<TcpStream> {
+    let mut config = trust::client_config(Some(ca)).unwrap();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
+    let connection = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    connector.connect(name, connection).await.unwrap()
+}
+
+/// The certificate that a server shows to a client that trusts this CA.
+fn shown(address: &str, ca: &Path) -> Vec<u8> {
+    let connection = wait(connected(address, ca, &[]));
+    connection.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
 /// Opens the event stream over HTTP/2, and asks for the status over the same connection meanwhile. The first event, and
 /// the status.
-fn over_http2(address: &str, ca: &Path, token: &str) -> (String, Value) {
-    let mut config = trust::client_config(Some(ca)).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
-        let connection = tokio::net::TcpStream::connect(address).await.unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let connection = connector.connect(name, connection).await.unwrap();
-        assert_eq!(connection.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-        let connection = TokioIo::new(connection);
-        let (mut sender, connection) = handshake(TokioExecutor::new(), connection).await.unwrap();
-        tokio::spawn(connection);
-        let mut ask = async |path: &str| {
-            let request = http::Request::builder()
-                .uri(format!("https://{address}{path}"))
-                .header("authorization", format!("Bearer {token}"))
-                .body(Empty::<Bytes>::new());
-            let answer = sender.send_request(request.unwrap()).await.unwrap();
-            assert_eq!(answer.status(), 200, "{path}");
-            answer.into_body()
-        };
-        let mut events = ask("/v1/events").await;
-        let first = events.frame().await.unwrap().unwrap();
-        let first = String::from_utf8(first.into_data().unwrap().to_vec()).unwrap();
-        let status = ask("/v1/status").await.collect().await.unwrap().to_bytes();
-        (first, serde_json::from_slice(&status).unwrap())
-    })
+async fn over_http2(address: &str, ca: &Path, token: &str) -> (String, Value) {
+    let connection = connected(address, ca, &["h2", "http/1.1"]).await;
+    assert_eq!(connection.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let connection = TokioIo::new(connection);
+    let (mut sender, connection) = handshake(TokioExecutor::new(), connection).await.unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |path: &str| {
+        let request = http::Request::builder()
+            .uri(format!("https://{address}{path}"))
+            .header("authorization", format!("Bearer {token}"))
+            .body(Empty::<Bytes>::new());
+        let answer = sender.send_request(request.unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        answer.into_body()
+    };
+    let mut events = ask("/v1/events").await;
+    let first = events.frame().await.unwrap().unwrap();
+    let first = String::from_utf8(first.into_data().unwrap().to_vec()).unwrap();
+    let status = ask("/v1/status").await.collect().await.unwrap().to_bytes();
+    (first, serde_json::from_slice(&status).unwrap())
 }
 
 fn status(server: &str, tokens: &Path, ca: Option<&Path>) -> Output {
@@ -182,7 +185,7 @@ fn a_certificate_that_is_replaced_is_shown_to_new_connections_and_ends_no_sessio
     let asked = status(&format!("https://{api}"), &tokens, Some(&ca));
     assert!(asked.status.success(), "{asked:?}");
     let token = fs::read_to_string(&tokens).unwrap();
-    let (event, asked) = over_http2(&api, &ca, token.trim());
+    let (event, asked) = wait(over_http2(&api, &ca, token.trim()));
     assert!(event.starts_with("id: 1-"), "{event}");
     assert_eq!(asked["profiles"]["default"]["target"], 2, "{asked}");
 

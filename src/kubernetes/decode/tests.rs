@@ -73,6 +73,19 @@ fn a_real_pod_is_read_as_what_it_is() {
     assert_eq!(pod.executor, ContainerState::Running { started });
 }
 
+// spec: B-1, B-53
+#[test]
+fn the_addresses_of_the_pod_and_of_its_node_are_read() {
+    let pod = read(&changed(|pod| {
+        pod["status"]["podIP"] = "10.0.3.17".into();
+        pod["status"]["hostIP"] = "fd00::4".into();
+    }));
+    let addresses = [pod.ip, pod.host_ip].map(|ip| ip.unwrap().to_string());
+    assert_eq!(addresses, ["10.0.3.17", "fd00::4"]);
+    let none = read(&changed(|pod| pod["status"]["hostIP"] = "none".into()));
+    assert_eq!(none.host_ip, None);
+}
+
 // spec: E-1, K-3
 #[test]
 fn a_pod_without_one_of_our_labels_is_foreign_and_the_label_is_named() {

@@ -266,7 +266,7 @@ impl Checks {
             // The record has no uids: a request that was held up on its way until the first pod was deleted gives a
             // successor's executor another one.
             let too_late = self.created.get(uid).is_some_and(|pod| pod.too_late);
-            if entry.adopted && (too_late || self.is_of_another_application(uid, application)) {
+            if entry.adopted && (too_late || self.is_of_later_application(uid, driver)) {
                 continue;
             }
             let counted = self
@@ -282,11 +282,13 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether a driver of another application created the pod. A driver that first lists pods long after it took over,
-    /// and does not know yet that its application was ended and begun again, counts it for a moment.
-    fn is_of_another_application(&self, uid: &PodUid, application: u32) -> bool {
-        let created = self.created.get(uid);
-        created.is_some_and(|created| self.application_of(created.driver) != application)
+    /// Whether a younger driver of another application created the pod. A driver that first lists pods long after it
+    /// took over, and does not know yet that its application was ended and begun again, counts it for a moment.
+    fn is_of_later_application(&self, uid: &PodUid, driver: usize) -> bool {
+        self.created.get(uid).is_some_and(|created| {
+            self.application_of(created.driver) != self.application_of(driver)
+                && self.is_younger(created.driver, driver)
+        })
     }
 
     fn may_end_application(&self, driver: usize) -> bool {

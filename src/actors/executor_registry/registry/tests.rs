@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
-use crate::model::Pod;
 use crate::model::news::{Aim, News};
 use crate::testing::{Scenario, at, id};
 use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};
@@ -13,6 +12,7 @@ mod liveness;
 mod orders;
 mod properties;
 mod rates;
+mod references;
 
 const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;
@@ -239,41 +239,6 @@ fn a_registration_returns_the_session_and_intervals_and_a_heartbeat_reports_idle
         matches!(&world.beats(1, 3)[..], [ToExecutor::Problem { field: Some(f), .. }] if f == "busy_slots")
     );
     assert_eq!(world.take(), []);
-}
-
-// spec: B-1
-#[test]
-fn properties_that_refer_to_the_node_have_each_executors_own_and_wait_until_it_is_known() {
-    let shuffle = ("shuffle".to_owned(), "$(NODE_NAME):7337".to_owned());
-    let id = ("me".to_owned(), "$(EXECUTOR_ID)".to_owned());
-    let properties = BTreeMap::from([shuffle, id]);
-    let settings = Settings {
-        properties,
-        ..settings()
-    };
-    let mut world = World::new(settings, 2);
-    for (n, node) in [(1, Some("node-a")), (2, None)] {
-        let node = node.map(Into::into);
-        let pod = world.scenario.pod(n);
-        world.scenario.see(Pod { node, ..pod });
-    }
-    let answer = world.registers(1);
-    let [ToExecutor::Registered(registered)] = &answer[..] else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(registered.properties["shuffle"], "node-a:7337");
-    assert_eq!(registered.properties["me"], "1");
-    let [ToExecutor::Later { in_ms: 1_000 }] = world.registers(2)[..] else {
-        panic!("registered without a node");
-    };
-    let node = Some("node-b".into());
-    let pod = world.scenario.pod(2);
-    world.scenario.see(Pod { node, ..pod });
-    let answer = world.registers(2);
-    let [ToExecutor::Registered(registered)] = &answer[..] else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(registered.properties["shuffle"], "node-b:7337");
 }
 
 // spec: B-1

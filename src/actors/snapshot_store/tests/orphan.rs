@@ -170,6 +170,19 @@ fn a_requested_pod_whose_incarnation_a_webhook_removed_is_bound_at_first_sight()
     assert_eq!(store.state(1), "Gone");
 }
 
+// spec: E-3, E-1
+#[test]
+fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
+    let mut store = Store::new();
+    store.request(1);
+    let altered = of_predecessor(pod(1, "u1", 20));
+    store.seen(altered.clone());
+    assert_eq!(store.orphans(), vec!["u1".to_owned()]);
+    let applied = store.created(1, altered);
+    assert_eq!((store.state(1), store.orphans()), ("Pending", vec![]));
+    assert_eq!(applied.snapshot.unwrap().changes.orphans, vec!["u1".into()]);
+}
+
 // spec: E-3, O-31
 #[test]
 fn before_adoption_no_pod_is_an_orphan() {
