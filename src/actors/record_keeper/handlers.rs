@@ -62,12 +62,16 @@ impl Handler<Round> for RecordKeeper {
         }
         // Also without a record: an executor that ends meanwhile must not delay the next record.
         let record = self.keeping.uid();
+        let mut is_unsure = false;
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
             if !self.latest.of_sets {
-                self.owners.see(id, entry, record);
+                is_unsure |= self.owners.see(id, entry, record);
             }
             self.made.see(id, entry);
+        }
+        if is_unsure {
+            self.keeping.check();
         }
         self.pump(ctx);
         self.store.do_send(Decided(Subscriber::Record));

@@ -255,9 +255,10 @@ impl Keeping {
         self.sent.is_none() && !self.must_read && self.written.as_ref() == Some(&self.wanted)
     }
 
-    /// Whether the record is known, no call is in flight, and no read is due.
+    /// Whether the record is known to be this driver's, no call is in flight, and no read is due.
     pub fn is_settled(&self) -> bool {
-        self.sent.is_none() && !self.must_read && self.map.is_some()
+        let is_known = self.map.is_some() && self.goal != Goal::Leave;
+        is_known && self.sent.is_none() && !self.must_read
     }
 
     /// Changes the record, to be written at once because an actor waits for it.

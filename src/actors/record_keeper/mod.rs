@@ -312,8 +312,10 @@ impl RecordKeeper {
         }));
     }
 
+    /// Gives pods to the record, unless it is to be read first: with a record that is gone as their owner, the pods of
+    /// another driver would be garbage-collected.
     fn adopt(&mut self, ctx: &mut Context<Self>) {
-        let Some(record) = self.keeping.uid() else {
+        let Some(record) = self.keeping.uid().filter(|_| self.keeping.is_settled()) else {
             return;
         };
         let latest = &self.latest;

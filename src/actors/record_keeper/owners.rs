@@ -35,19 +35,28 @@ pub struct Adoption {
 }
 
 impl Owners {
-    /// Processes the change of an entry. Without a record, no new owner is known.
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) {
+    /// Processes the change of an entry. Without a record, no new owner is known. Returns whether another record is
+    /// seen to own the pod for the first time: it may be a younger driver's.
+    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) -> bool {
         let ownership = entry.map_or(Ownership::NotNeeded, ownership);
         match (ownership, record) {
             (Ownership::NotNeeded, _) => {
                 self.orphans.remove(&id);
+                false
             }
-            (Ownership::Missing | Ownership::Record(_), None) => {}
+            (Ownership::Missing | Ownership::Record(_), None) => false,
             (Ownership::Record(owner), Some(record)) if owner == record => {
                 self.orphans.remove(&id);
+                false
             }
-            (Ownership::Missing | Ownership::Record(_), Some(_)) => {
+            (Ownership::Missing, Some(_)) => {
                 self.orphans.entry(id).or_default();
+                false
+            }
+            (Ownership::Record(_), Some(_)) => {
+                let is_new = !self.orphans.contains_key(&id);
+                self.orphans.entry(id).or_default();
+                is_new
             }
         }
     }
@@ -204,6 +213,18 @@ mod tests {
         let mine = entry(1, Some("new"));
         owners.see(mine.id, Some(&mine), Some(&"new".into()));
         assert!(owners.is_settled() && owners.orphans.is_empty());
+    }
+
+    // spec: K-2
+    #[test]
+    fn a_pod_of_another_record_has_the_own_record_read_again_once() {
+        let mut owners = Owners::default();
+        let record: PodUid = "new".into();
+        let theirs = entry(1, Some("theirs"));
+        assert!(owners.see(theirs.id, Some(&theirs), Some(&record)));
+        assert!(!owners.see(theirs.id, Some(&theirs), Some(&record)));
+        let orphaned = entry(2, None);
+        assert!(!owners.see(orphaned.id, Some(&orphaned), Some(&record)));
     }
 
     // spec: K-2, I-4

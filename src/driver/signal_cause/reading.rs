@@ -24,6 +24,14 @@ const SECOND_LOOK: f64 = 0.75;
 /// The interval between attempts while the API server does not answer.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// The controller of the driver's pod.
+enum Set {
+    /// It is no ReplicaSet, or there is none.
+    IsNone,
+    Gone,
+    Exists(Controlled),
+}
+
 /// Reads the driver's pod and its controllers.
 #[derive(Debug, Clone)]
 pub struct Reader {
@@ -109,14 +117,21 @@ impl Reader {
         }
     }
 
+    /// The top controller that is known is read together with the pod: one after the other, the reads of a Deployment's
+    /// pod take a slow API server longer than there is time.
     async fn read(&self) -> Result<Evidence, Failure> {
-        let own = self.chain.as_ref().map(|chain| chain.pod.uid.as_str());
-        let pod = self.calls.controller_of_pod(&self.pod).await?;
-        // A StatefulSet gives the name to the next pod.
-        let pod = pod.filter(|pod| own.is_none_or(|own| own == pod.uid));
-        let owner = match &pod {
-            Some(pod) => self.owner(pod.controller.as_ref()).await?,
-            None => self.known_top().await?,
+        let (pod, known_top) = tokio::join!(self.pod_and_set(), self.known_top());
+        let (pod, set) = pod?;
+        let controller = pod.as_ref().map(|pod| pod.controller.as_ref());
+        let owner = match (controller, set) {
+            // Without its ReplicaSet, its Deployment may go on with another one.
+            (None, _) | (_, Set::Gone) => known_top?,
+            (Some(None), _) => Owner::None,
+            (Some(Some(controller)), Set::IsNone) => self.top_or(controller, known_top).await?,
+            (_, Set::Exists(set)) => match &set.controller {
+                Some(above) => self.top_or(above, known_top).await?,
+                None => Owner::Exists(Workload::of(ControllerKind::ReplicaSet, &set)),
+            },
         };
         Ok(Evidence {
             pod: pod.as_ref().map_or(OwnPod::Gone, OwnPod::of),
@@ -124,26 +139,32 @@ impl Reader {
         })
     }
 
-    async fn owner(&self, controller: Option<&Reference>) -> Result<Owner, Failure> {
-        let Some(controller) = controller else {
-            return Ok(Owner::None);
+    /// The driver's pod, and its controller if that is a ReplicaSet.
+    async fn pod_and_set(&self) -> Result<(Option<Controlled>, Set), Failure> {
+        let own = self.chain.as_ref().map(|chain| chain.pod.uid.as_str());
+        let pod = self.calls.controller_of_pod(&self.pod).await?;
+        // A StatefulSet gives the name to the next pod.
+        let pod = pod.filter(|pod| own.is_none_or(|own| own == pod.uid));
+        let controller = pod.as_ref().and_then(|pod| pod.controller.as_ref());
+        let kind = ControllerKind::ReplicaSet;
+        let set = match controller {
+            Some(set) if ControllerKind::of(set) == Some(kind) => {
+                (self.existing(kind, set).await?).map_or(Set::Gone, Set::Exists)
+            }
+            _ => Set::IsNone,
         };
-        if ControllerKind::of(controller) != Some(ControllerKind::ReplicaSet) {
-            return self.top(controller).await;
-        }
-        match self
-            .existing(ControllerKind::ReplicaSet, controller)
-            .await?
-        {
-            // Its Deployment may go on with another one.
-            None => self.known_top().await,
-            Some(set) => match &set.controller {
-                Some(above) => self.top(above).await,
-                None => Ok(Owner::Exists(Workload::of(
-                    ControllerKind::ReplicaSet,
-                    &set,
-                ))),
-            },
+        Ok((pod, set))
+    }
+
+    /// Reads this top controller, unless it is the known one.
+    async fn top_or(
+        &self,
+        top: &Reference,
+        known: Result<Owner, Failure>,
+    ) -> Result<Owner, Failure> {
+        match &self.chain {
+            Some(chain) if chain.top == *top => known,
+            _ => self.top(top).await,
         }
     }
 

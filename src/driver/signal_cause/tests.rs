@@ -461,6 +461,27 @@ async fn a_driver_that_cannot_learn_why_hands_over_in_time() {
 
 // spec: O-66
 #[tokio::test(start_paused = true)]
+async fn a_slow_api_server_shows_a_deployment_in_time_and_a_replica_set_that_was_orphaned_counts() {
+    let slow = |objects: Vec<Object>| {
+        let server = server(objects, Instant::now());
+        Router::new().fallback(async move |request: axum::extract::Request| {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            tower::ServiceExt::oneshot(server, request).await
+        })
+    };
+    let [set, gone] = deployment(deleted());
+    let objects = vec![deleted_pod(Some(SET)), set, gone];
+    let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
+    assert_eq!(meaning, Meaning::End);
+    // Its Deployment was deleted without it.
+    let alone = now(SET, object(SET, None, json!({"spec": {"replicas": 1}})));
+    let objects = vec![deleted_pod(Some(SET)), alone];
+    let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
+    assert_eq!(meaning, Meaning::HandOver);
+}
+
+// spec: O-66
+#[tokio::test(start_paused = true)]
 async fn a_short_outage_of_the_api_server_is_waited_for_and_a_second_look_without_answer_changes_nothing()
  {
     let began = Instant::now();

@@ -284,7 +284,7 @@ impl Checks {
 
     /// Whether a younger driver of another application created the pod. A driver that first lists pods long after it
     /// took over, and does not know yet that its application was ended and begun again, counts it for a moment.
-    fn is_of_later_application(&self, uid: &PodUid, driver: usize) -> bool {
+    pub(super) fn is_of_later_application(&self, uid: &PodUid, driver: usize) -> bool {
         self.created.get(uid).is_some_and(|created| {
             self.application_of(created.driver) != self.application_of(driver)
                 && self.is_younger(created.driver, driver)

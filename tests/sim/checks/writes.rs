@@ -144,6 +144,13 @@ impl Checks {
             return violated!("I-7: d{driver} wrote {name}, which is not its executor");
         }
         self.check_assigned_id(write, pod, &uid)?;
+        // spec: K-2
+        let is_given = (write.sent).pointer("/metadata/ownerReferences").is_some();
+        if is_given && self.is_of_later_application(&uid, driver) {
+            return violated!(
+                "K-2: d{driver} gave {name}, a pod of a later application, to its own record"
+            );
+        }
         if matches!(write.kind, RequestKind::DeletePod { .. }) && is_healthy(pod) {
             self.deletes.push(PodDelete {
                 driver,

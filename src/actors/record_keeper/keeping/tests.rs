@@ -315,6 +315,8 @@ fn a_record_that_a_later_driver_has_taken_over_is_not_deleted() {
     let younger = Answer::Got(Some(map(&record(4), "u1", 11)));
     let over = Effect::Over(Over::Superseded { by: 4 });
     assert_eq!(keeping.answered(younger, at(0)), [over]);
+    // spec: K-2
+    assert!(!keeping.is_settled(), "no pod is given to it any more");
 }
 
 // spec: O-11
