@@ -3,6 +3,7 @@
 //! - [`start`]: starts a driver in the configured cluster.
 //! - [`start_in`]: starts it in a given environment: the simulator's or a test's.
 //! - [`clean`]: deletes what an application left behind.
+//! - [`locate`]: finds the driver of an application for a client.
 //! - [`dry_run`]: shows the objects that a first start would create, without a cluster.
 
 mod actors;
@@ -15,6 +16,7 @@ mod ending;
 mod handle;
 mod lease;
 mod listener;
+pub mod locate;
 mod observer;
 mod owned_resources;
 mod owner_chain;

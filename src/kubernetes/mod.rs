@@ -8,6 +8,7 @@ pub mod claims;
 pub mod client;
 pub mod decode;
 pub mod draining;
+pub mod driver_pod;
 mod explained;
 pub mod gate;
 pub mod labels;

@@ -43,4 +43,5 @@ mod starting;
 mod stopping;
 mod succession;
 mod talking;
+mod through_pods;
 mod tls;

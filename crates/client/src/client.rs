@@ -111,6 +111,11 @@ impl Client {
         })
     }
 
+    /// The address of the driver.
+    pub fn server(&self) -> &Uri {
+        &self.server
+    }
+
     /// Makes a request of any kind, and reads its answer.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod keeping;
 mod leftovers;
 mod limits;
 mod listing;
+mod port_forwarding;
 mod process;
 mod properties;
 mod quotas;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod events;
+mod in_cluster;
 mod open;
 mod tables;
 
@@ -15,13 +16,14 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{fail, fail_with, say};
+use super::{complain, fail, fail_with, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 pub(super) use commands::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
     stop,
 };
+use in_cluster::InCluster;
 
 /// Where the driver is, and what proves to it who calls.
 #[derive(Debug, Args)]
@@ -41,6 +43,8 @@ pub(super) struct Connection {
     /// this machine's CAs]
     #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    in_cluster: InCluster,
 }
 
 /// The options that the commands for people share.
@@ -124,33 +128,36 @@ impl Connection {
         &self,
         asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
     ) -> Exit {
-        let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
-        let Some(token_file) = &self.token_file else {
-            return fail(Exit::Usage, format_args!("the API token is missing\n{fix}"));
-        };
-        let token = match tokens::first(token_file) {
-            Ok(token) => token,
-            Err(error) => return fail(Exit::Configuration, format_args!("{error}\n{fix}")),
-        };
-        let client = match Client::new(
-            self.server.clone(),
-            Token::Text(token),
-            self.ca_file.clone(),
-        ) {
-            Ok(client) => client,
-            Err(error) => return fail_with(Exit::Configuration, &error),
-        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let answered = match runtime {
-            Ok(runtime) => runtime.block_on(asking(&client)),
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.ask_now(asking)),
             Err(error) => {
                 let why = "the operating system denied what is needed for a request";
-                return fail(Exit::Bug, format_args!("{why}: {error}"));
+                fail(Exit::Bug, format_args!("{why}: {error}"))
             }
+        }
+    }
+
+    async fn ask_now(
+        &self,
+        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
+    ) -> Exit {
+        let (server, token) = match self.in_cluster.reach(self.token_file.is_none()).await {
+            Ok(Some(reached)) => (reached.server, reached.token),
+            Ok(None) => (self.server.clone(), None),
+            Err(exit) => return exit,
         };
-        answered.unwrap_or_else(|error| {
+        let token = match token.map_or_else(|| self.token(), Ok) {
+            Ok(token) => token,
+            Err(exit) => return exit,
+        };
+        let client = match Client::new(server, Token::Text(token), self.ca_file.clone()) {
+            Ok(client) => client,
+            Err(error) => return fail_with(Exit::Configuration, &error),
+        };
+        asking(&client).await.unwrap_or_else(|error| {
             let exit = match error {
                 ClientError::Unreachable { .. } | ClientError::Untrusted { .. } => {
                     Exit::Unreachable
@@ -160,6 +167,18 @@ impl Connection {
             };
             fail_with(exit, &error)
         })
+    }
+
+    fn token(&self) -> Result<String, Exit> {
+        let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
+        let Some(file) = &self.token_file else {
+            return Err(fail(
+                Exit::Usage,
+                format_args!("the API token is missing\n{fix}"),
+            ));
+        };
+        tokens::first(file)
+            .map_err(|error| fail(Exit::Configuration, format_args!("{error}\n{fix}")))
     }
 }
 
@@ -189,7 +208,13 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
         return args.driver.ask(async |client| {
             // Not a page that says that nobody answers.
             client.call(Method::GET, "/v1/status", None).await?;
-            Ok(open::page(&args.driver.connection.server))
+            let shown = open::page(client.server());
+            if args.driver.connection.in_cluster.is_given() && shown == Exit::Clean {
+                complain("the driver's port is forwarded until Ctrl-C");
+                // Without signals there is nothing to wait for.
+                let _ = tokio::signal::ctrl_c().await;
+            }
+            Ok(shown)
         });
     }
     if !args.watch {

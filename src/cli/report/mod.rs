@@ -57,11 +57,10 @@ pub(super) fn report(args: &ReportArgs) -> Exit {
             ),
         },
         None => args.driver.ask(async |client| {
-            let server = &args.driver.server;
             let lines = timeout(PATIENCE, events_of(client)).await;
             let lines = lines.unwrap_or_else(|_| {
                 Err(ClientError::Unreachable {
-                    server: server.clone(),
+                    server: client.server().clone(),
                     why: "its events take too long".to_owned(),
                 })
             })?;

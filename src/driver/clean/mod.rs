@@ -6,6 +6,8 @@ mod deleting;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube::Client;
+
 use crate::exit::Exit;
 use crate::kubernetes::calls::Lease;
 use crate::kubernetes::client::Limits;
@@ -77,22 +79,21 @@ pub fn exit_of(failure: &Failure) -> Exit {
     }
 }
 
-impl Cleaner {
+impl Place {
     /// Reads the credentials. No request is sent.
     ///
     /// # Errors
     /// If the cluster's address or credentials are unknown.
-    pub async fn connect(place: Place) -> Result<Self, ConnectError> {
-        let access = match (place.kubeconfig, place.context) {
+    pub(super) async fn connect(self) -> Result<(Calls, Client), ConnectError> {
+        let access = match (self.kubeconfig, self.context) {
             (None, None) => Access::Infer,
             (path, context) => Access::Kubeconfig { path, context },
         };
         let clients = access.connect(Limits::default()).await?;
-        let app_id = AppId::from(place.app_id.as_str());
-        let namespace = place.namespace;
+        let client = clients.reads.clone();
         let spec = CallsSpec {
-            namespace: namespace.unwrap_or_else(|| clients.default_namespace.clone()),
-            app_id: app_id.clone(),
+            namespace: (self.namespace).unwrap_or_else(|| clients.default_namespace.clone()),
+            app_id: AppId::from(self.app_id.as_str()),
             // None of these calls decodes executors.
             prefix: String::new(),
             labels: LabelScheme::default(),
@@ -100,7 +101,18 @@ impl Cleaner {
             check_all_containers: false,
             request_timeout: REQUEST_TIMEOUT,
         };
-        let calls = Calls::new(clients, spec);
+        Ok((Calls::new(clients, spec), client))
+    }
+}
+
+impl Cleaner {
+    /// Reads the credentials. No request is sent.
+    ///
+    /// # Errors
+    /// If the cluster's address or credentials are unknown.
+    pub async fn connect(place: Place) -> Result<Self, ConnectError> {
+        let app_id = AppId::from(place.app_id.as_str());
+        let (calls, _) = place.connect().await?;
         Ok(Self { app_id, calls })
     }
 

@@ -29,7 +29,7 @@ enum Set {
     /// It is no ReplicaSet, or there is none.
     IsNone,
     Gone,
-    Exists(Controlled),
+    Exists(Box<Controlled>),
 }
 
 /// Reads the driver's pod and its controllers.
@@ -149,7 +149,8 @@ impl Reader {
         let kind = ControllerKind::ReplicaSet;
         let set = match controller {
             Some(set) if ControllerKind::of(set) == Some(kind) => {
-                (self.existing(kind, set).await?).map_or(Set::Gone, Set::Exists)
+                (self.existing(kind, set).await?)
+                    .map_or(Set::Gone, |set| Set::Exists(Box::new(set)))
             }
             _ => Set::IsNone,
         };

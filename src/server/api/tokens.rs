@@ -103,6 +103,12 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
+    /// The first token, for a client.
+    pub fn first(&self) -> &str {
+        let first = self.0.first();
+        first.map(|(token, _)| token.as_str()).unwrap_or_default()
+    }
+
     /// The tokens with the full right, in the order of the file.
     pub fn full(&self) -> impl Iterator<Item = &str> {
         let full = self.0.iter().filter(|(_, right)| *right == Right::Full);
@@ -201,12 +207,7 @@ impl Follower {
 ///
 /// The file cannot be read, is readable by other users, or has no token.
 pub fn first(path: &Path) -> Result<String, TokensError> {
-    let Tokens(tokens) = Tokens::read(path)?;
-    Ok(tokens
-        .into_iter()
-        .map(|(token, _)| token)
-        .next()
-        .unwrap_or_default())
+    Tokens::read(path).map(|tokens| tokens.first().to_owned())
 }
 
 #[cfg(test)]

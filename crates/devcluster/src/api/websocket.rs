@@ -35,7 +35,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// The offered subprotocols, in order.
-fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
         .iter()

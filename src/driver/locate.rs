@@ -1,0 +1,110 @@
+//! Finds an application's driver in a cluster, and what a client of its API needs to reach it (spec O-86).
+
+use kube::Client;
+
+use crate::config::{Config, ConfigError};
+pub use crate::kubernetes::driver_pod::DriverPod;
+use crate::kubernetes::leftovers::LISTED;
+use crate::kubernetes::{Calls, ConnectError, Failure, Record};
+use crate::model::AppId;
+use crate::server::api::tokens::{Tokens, TokensError};
+
+use super::clean::Place;
+
+/// A driver whose API can be reached through its pod.
+pub struct Located {
+    pub pod: DriverPod,
+    pub port: u16,
+    pub has_tls: bool,
+    /// The first token of its token file, if that is in a Secret.
+    pub token: Option<String>,
+}
+
+/// Why no driver was found.
+#[derive(Debug, thiserror::Error)]
+pub enum LocateError {
+    #[error("{0}\nlook at --kubeconfig and --context")]
+    Connect(#[from] ConnectError),
+    #[error("{}", .0.explained())]
+    Call(Failure),
+    #[error(
+        "no driver of application {app} runs in a pod of namespace {namespace}\nlook at --app and --namespace; a driver outside the cluster is reached with --server"
+    )]
+    None { app: String, namespace: String },
+    #[error(
+        "pod {pod} reads its configuration from no ConfigMap that it mounts\nforward its port with kubectl port-forward, and use --server"
+    )]
+    Unknown { pod: String },
+    #[error("pod {pod} has a configuration that this version of boatswain cannot read: {why}")]
+    Configuration { pod: String, why: Box<ConfigError> },
+    #[error("the API of the driver in pod {pod} is off\nset api.listen in its configuration")]
+    Closed { pod: String },
+    #[error("the driver's tokens cannot be used: {0}")]
+    Tokens(#[from] TokensError),
+}
+
+impl From<Failure> for LocateError {
+    fn from(failure: Failure) -> Self {
+        Self::Call(failure)
+    }
+}
+
+/// Finds the driver by the application's record, and reads its configuration. The token is only read if `wants_token`.
+///
+/// # Errors
+/// If there is no driver whose API can be reached, or a right is missing.
+pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateError> {
+    let app = AppId::from(place.app_id.as_str());
+    let (calls, client) = place.connect().await?;
+    let Some(pod) = holder(&calls, client, &app).await? else {
+        return Err(LocateError::None {
+            app: app.to_string(),
+            namespace: calls.namespace().to_owned(),
+        });
+    };
+    let name = || pod.name().to_owned();
+    let Some(given) = pod.configuration().await? else {
+        return Err(LocateError::Unknown { pod: name() });
+    };
+    let config = Config::from_toml(&given.text, &given.file, given.env, &given.sets);
+    let config = config.map_err(|why| LocateError::Configuration {
+        pod: name(),
+        why: Box::new(why),
+    })?;
+    let Some(listen) = config.api.listen else {
+        return Err(LocateError::Closed { pod: name() });
+    };
+    let tokens = match config.api.token_file.filter(|_| wants_token) {
+        Some(path) => pod.secret(&path).await?,
+        None => None,
+    };
+    let tokens = tokens.map(|text| Tokens::parse(&text, "the driver's Secret"));
+    Ok(Located {
+        port: listen.port(),
+        has_tls: config.tls.is_on() && !config.api.plain_http,
+        token: tokens.transpose()?.map(|tokens| tokens.first().to_owned()),
+        pod,
+    })
+}
+
+/// The running pod of the driver that holds the record.
+async fn holder(calls: &Calls, client: Client, app: &AppId) -> Result<Option<DriverPod>, Failure> {
+    let kind = LISTED
+        .into_iter()
+        .find(|kind| kind.resource == "configmaps");
+    let maps = match kind {
+        Some(kind) => calls.list_leftovers(kind, app).await?,
+        None => Vec::new(),
+    };
+    let Some(record) = maps.iter().find(|map| map.is_record()) else {
+        return Ok(None);
+    };
+    let map = calls.get_config_map(&record.name).await?;
+    let record = map.and_then(|map| Record::read_own(&map, app).ok());
+    let holder = record.and_then(|record| record.holder_pod);
+    let Some((name, uid)) = holder.as_deref().and_then(|pod| pod.split_once('/')) else {
+        return Ok(None);
+    };
+    let pod = DriverPod::read(client, calls.namespace(), name).await?;
+    Ok(pod.filter(|pod| pod.is_running(uid)))
+}

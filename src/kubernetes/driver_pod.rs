@@ -1,0 +1,263 @@
+//! A driver's pod, as a client of its API sees it: its configuration, its secrets, and a way to its ports (spec O-86).
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
+use kube::{Api, Client};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::refusal::{Failure, Kind};
+use super::transport_error::of_error;
+
+#[derive(Clone)]
+pub struct DriverPod {
+    client: Client,
+    pods: Api<Pod>,
+    pod: Pod,
+}
+
+/// A configuration as the pod's container gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The file's name and content.
+    pub file: String,
+    pub text: String,
+    /// The values of `--set`.
+    pub sets: Vec<String>,
+    /// The environment variables that have a value of their own.
+    pub env: Vec<(String, String)>,
+}
+
+impl DriverPod {
+    /// `None`: there is no such pod.
+    ///
+    /// # Errors
+    /// If the pod cannot be read.
+    pub async fn read(
+        client: Client,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Self>, Failure> {
+        let pods = Api::namespaced(client.clone(), namespace);
+        let pod = pods.get_opt(name).await;
+        let pod = pod.map_err(|error| failed("pods", name, &error))?;
+        Ok(pod.map(|pod| Self { client, pods, pod }))
+    }
+
+    pub fn name(&self) -> &str {
+        self.pod.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub fn is_running(&self, uid: &str) -> bool {
+        let phase = (self.pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+        self.pod.metadata.uid.as_deref() == Some(uid) && phase == Some("Running")
+    }
+
+    /// The configuration of a driver that reads it from a mounted ConfigMap; `None` for any other driver.
+    ///
+    /// # Errors
+    /// If the ConfigMap cannot be read.
+    pub async fn configuration(&self) -> Result<Option<Given>, Failure> {
+        let Some((container, path)) = driver(&self.pod) else {
+            return Ok(None);
+        };
+        let volume = mounted(&self.pod, container, Path::new(path));
+        let Some((Some(map), file)) =
+            volume.map(|(volume, file)| (volume.config_map.as_ref(), file))
+        else {
+            return Ok(None);
+        };
+        let maps: Api<ConfigMap> = self.beside();
+        let read = maps.get_opt(&map.name).await;
+        let read = read.map_err(|error| failed("configmaps", &map.name, &error))?;
+        let text = read.and_then(|map| map.data?.remove(&file));
+        Ok(text.map(|text| Given {
+            file: format!("ConfigMap {}", map.name),
+            text,
+            sets: values(container, "--set").map(str::to_owned).collect(),
+            env: environment(container),
+        }))
+    }
+
+    /// The content of this file, if it is mounted from a Secret.
+    ///
+    /// # Errors
+    /// If the Secret cannot be read.
+    pub async fn secret(&self, path: &Path) -> Result<Option<String>, Failure> {
+        let source = driver(&self.pod)
+            .and_then(|(container, _)| mounted(&self.pod, container, path))
+            .and_then(|(volume, file)| Some((volume.secret.as_ref()?.secret_name.clone()?, file)));
+        let Some((name, file)) = source else {
+            return Ok(None);
+        };
+        let secrets: Api<Secret> = self.beside();
+        let read = secrets.get_opt(&name).await;
+        let read = read.map_err(|error| failed("secrets", &name, &error))?;
+        let bytes = read.and_then(|secret| secret.data?.remove(&file));
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()))
+    }
+
+    /// Connects to this port of the pod's loopback.
+    ///
+    /// # Errors
+    /// If the API server does not forward it.
+    pub async fn connect(
+        &self,
+        port: u16,
+    ) -> Result<impl AsyncRead + AsyncWrite + Unpin + use<>, Failure> {
+        let forwarding = self.pods.portforward(self.name(), &[port]).await;
+        let mut forwarder =
+            forwarding.map_err(|error| failed("pods/portforward", self.name(), &error))?;
+        let stream = forwarder.take_stream(port);
+        // It was asked for.
+        stream.ok_or_else(|| Failure::new(Kind::Unreachable, "no stream is forwarded"))
+    }
+
+    fn beside<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
+    {
+        let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}
+
+fn failed(resource: &str, name: &str, error: &kube::Error) -> Failure {
+    let place = format!("{resource} {name}");
+    let kube::Error::Api(status) = error else {
+        return of_error(&place, error);
+    };
+    let kind = match status.code {
+        401 => Kind::Credentials,
+        403 => Kind::Rights,
+        400..=499 => Kind::Invalid,
+        _ => Kind::Server,
+    };
+    Failure::new(kind, &format!("{place}: {}", status.message))
+}
+
+/// The container that runs a driver, and the path of its configuration.
+fn driver(pod: &Pod) -> Option<(&Container, &str)> {
+    let containers = &pod.spec.as_ref()?.containers;
+    containers
+        .iter()
+        .find_map(|container| Some((container, values(container, "--config").next()?)))
+}
+
+/// The values of an option in a container's command line.
+fn values<'c>(container: &'c Container, option: &'c str) -> impl Iterator<Item = &'c str> {
+    let words = || {
+        let parts = [&container.command, &container.args];
+        parts.into_iter().flatten().flatten().map(String::as_str)
+    };
+    let next = words().skip(1).map(Some).chain([None]);
+    words()
+        .zip(next)
+        .filter_map(move |(word, next)| match word.strip_prefix(option)? {
+            "" => next,
+            joined => joined.strip_prefix('='),
+        })
+}
+
+fn environment(container: &Container) -> Vec<(String, String)> {
+    let all = container.env.iter().flatten();
+    all.filter_map(|one| Some((one.name.clone(), one.value.clone()?)))
+        .collect()
+}
+
+/// The volume with this file, and the file's name in it.
+fn mounted<'p>(pod: &'p Pod, container: &Container, path: &Path) -> Option<(&'p Volume, String)> {
+    let (directory, file) = (path.parent()?, path.file_name()?.to_str()?);
+    let mut mounts = container.volume_mounts.iter().flatten();
+    let mount = mounts.find(|mount| Path::new(&mount.mount_path) == directory)?;
+    let mut volumes = pod.spec.as_ref()?.volumes.iter().flatten();
+    let volume = volumes.find(|volume| volume.name == mount.name)?;
+    Some((volume, file.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(args: &[&str]) -> Pod {
+        let pod = json!({"spec": {
+            "containers": [
+                {"name": "other", "args": ["--verbose"]},
+                {
+                    "name": "boatswain", "args": args,
+                    "env": [
+                        {"name": "BOATSWAIN__API__LISTEN", "value": "127.0.0.1:1"},
+                        {"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    ],
+                    "volumeMounts": [
+                        {"name": "configuration", "mountPath": "/etc/boatswain"},
+                        {"name": "secrets", "mountPath": "/etc/boatswain-secrets/"},
+                    ],
+                },
+            ],
+            "volumes": [
+                {"name": "configuration", "configMap": {"name": "etl"}},
+                {"name": "secrets", "secret": {"secretName": "etl-secrets"}},
+            ],
+        }});
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    // spec: O-86
+    #[test]
+    fn the_files_of_a_driver_are_found_in_its_pod() {
+        for args in [
+            &[
+                "run",
+                "--config",
+                "/etc/boatswain/boatswain.toml",
+                "--set",
+                "a=1",
+                "--set=b=2",
+            ][..],
+            &[
+                "run",
+                "--set=a=1",
+                "--config=/etc/boatswain/boatswain.toml",
+                "--set",
+                "b=2",
+            ],
+        ] {
+            let pod = pod(args);
+            let (container, path) = driver(&pod).expect("a driver");
+            assert_eq!(path, "/etc/boatswain/boatswain.toml");
+            assert_eq!(
+                values(container, "--set").collect::<Vec<_>>(),
+                ["a=1", "b=2"]
+            );
+            let (volume, file) = mounted(&pod, container, Path::new(path)).expect("a volume");
+            assert_eq!(
+                volume.config_map.as_ref().map(|map| &*map.name),
+                Some("etl")
+            );
+            assert_eq!(file, "boatswain.toml");
+            let tokens = Path::new("/etc/boatswain-secrets/tokens");
+            let (volume, file) = mounted(&pod, container, tokens).expect("a volume");
+            assert_eq!(volume.name, "secrets");
+            assert_eq!(file, "tokens");
+            assert_eq!(mounted(&pod, container, Path::new("/tmp/tokens")), None);
+            let listen = (
+                "BOATSWAIN__API__LISTEN".to_owned(),
+                "127.0.0.1:1".to_owned(),
+            );
+            assert_eq!(environment(container), [listen]);
+        }
+        for other in [
+            &["--config"][..],
+            &["--configuration", "a"],
+            &["--config="],
+            &[],
+        ] {
+            let pod = pod(other);
+            let found = driver(&pod).filter(|(_, path)| !path.is_empty());
+            assert!(found.is_none(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Tests the client commands with a driver that runs in a pod, which they reach through the API server.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::process::{boatswain, until};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A pod whose process is a driver. It finds its files at the same paths as the pod's mounts say.
+struct InPod {
+    cluster: Cluster,
+}
+
+impl InPod {
+    fn start(cluster: Cluster) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.local_addr().unwrap().port();
+        let [configuration, secrets] = ["configuration", "secrets"].map(|name| {
+            let directory = cluster.directory.path().join(name);
+            fs::create_dir(&directory).unwrap();
+            directory
+        });
+        let tokens = secrets.join("tokens");
+        fs::write(&tokens, "of-the-secret\n").unwrap();
+        fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+        let text = config(&cluster.kubeconfig, &tokens);
+        let file = configuration.join("boatswain.toml");
+        fs::write(&file, &text).unwrap();
+        let create = |path: &str, object: Value| {
+            cluster.api.call("POST", path, Some(&object)).unwrap();
+        };
+        create(
+            "/api/v1/namespaces/default/configmaps",
+            json!({"metadata": {"name": "etl"}, "data": {"boatswain.toml": text}}),
+        );
+        create(
+            "/api/v1/namespaces/default/secrets",
+            json!({"metadata": {"name": "etl-secrets"}, "stringData": {"tokens": "of-the-secret\n"}}),
+        );
+        create(PODS, pod(&file, [&configuration, &secrets], port));
+        Self { cluster }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = boatswain();
+        command.args(arguments).arg("--kubeconfig");
+        command.arg(&self.cluster.kubeconfig);
+        command.output().unwrap()
+    }
+}
+
+/// With another port than the pod's arguments say.
+fn config(kubeconfig: &Path, tokens: &Path) -> String {
+    let (kubeconfig, tokens) = (kubeconfig.display(), tokens.display());
+    format!(
+        r#"
+[app]
+name = "t"
+id = "in-a-pod"
+[cluster]
+kubeconfig = "{kubeconfig}"
+[api]
+listen = "127.0.0.1:1"
+token_file = "{tokens}"
+[profiles.default]
+image = "none"
+command = ["sleep", "60"]
+executors = 1
+"#
+    )
+}
+
+fn pod(file: &Path, [configuration, secrets]: [&Path; 2], port: u16) -> Value {
+    let program = boatswain().get_program().to_owned();
+    let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
+    json!({
+        "metadata": {"name": "driver"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{
+                "name": "boatswain", "image": "none",
+                "command": [program.to_str().unwrap(), "run", "--config", file],
+                "args": ["--set", format!("api.listen=127.0.0.1:{port}")],
+                "env": [{"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": name}],
+                "volumeMounts": [
+                    {"name": "configuration", "mountPath": configuration},
+                    {"name": "secrets", "mountPath": secrets},
+                ],
+            }],
+            "volumes": [
+                {"name": "configuration", "configMap": {"name": "etl"}},
+                {"name": "secrets", "secret": {"secretName": "etl-secrets"}},
+            ],
+        },
+    })
+}
+
+// spec: O-86
+#[test]
+fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
+    let Some(cluster) = Cluster::own_with(&[]) else {
+        return;
+    };
+    let driver = InPod::start(cluster);
+    until("the executor runs", || {
+        let output = driver.ask(&["status", "--app", "in-a-pod", "-o", "json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (status["profiles"]["default"]["running"] == 1).then_some(())
+    });
+    let scaled = driver.ask(&["scale", "default=2", "--app", "in-a-pod", "-n", "default"]);
+    assert!(scaled.status.success(), "{scaled:?}");
+
+    let nobody = driver.ask(&["status", "--app", "another"]);
+    assert_eq!(nobody.status.code(), Some(69));
+    let said = String::from_utf8(nobody.stderr).unwrap();
+    assert!(
+        said.contains("no driver of application another runs"),
+        "{said}"
+    );
+    let alone = driver.ask(&["status"]);
+    assert_eq!(alone.status.code(), Some(64), "{alone:?}");
+
+    driver.cluster.api.delete_pod("driver", Grace::Force);
+    until("the driver is gone", || {
+        let gone = driver.ask(&["status", "--app", "in-a-pod"]);
+        (gone.status.code() == Some(69)).then_some(())
+    });
+}
