@@ -1,16 +1,18 @@
 //! Tests the client commands with a driver that runs in a pod, which they reach through the API server.
 
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::api::Grace;
 use super::cluster::Cluster;
-use super::process::{boatswain, until};
+use super::process::{Program, boatswain, until};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -103,7 +105,7 @@ fn pod(file: &Path, [configuration, secrets]: [&Path; 2], port: u16) -> Value {
     })
 }
 
-// spec: O-86
+// spec: O-44, O-86
 #[test]
 fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     let Some(cluster) = Cluster::own_with(&[]) else {
@@ -117,6 +119,8 @@ fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     });
     let scaled = driver.ask(&["scale", "default=2", "--app", "in-a-pod", "-n", "default"]);
     assert!(scaled.status.success(), "{scaled:?}");
+
+    the_page_is_served_until_ctrl_c(&driver);
 
     let nobody = driver.ask(&["status", "--app", "another"]);
     assert_eq!(nobody.status.code(), Some(69));
@@ -133,4 +137,34 @@ fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
         let gone = driver.ask(&["status", "--app", "in-a-pod"]);
         (gone.status.code() == Some(69)).then_some(())
     });
+}
+
+/// The address that `status --open` prints leads to the driver's page, until the command is stopped.
+fn the_page_is_served_until_ctrl_c(driver: &InPod) {
+    let cluster = &driver.cluster;
+    let opener = cluster.directory.path().join("xdg-open");
+    fs::write(&opener, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&opener, Permissions::from_mode(0o700)).unwrap();
+    let mut command = boatswain();
+    command.args(["status", "--open", "--app", "in-a-pod", "--kubeconfig"]);
+    command.arg(&cluster.kubeconfig);
+    command.env("PATH", cluster.directory.path());
+    let mut opened = Program::start("status --open", &mut command, &cluster.file("open"));
+    until("it says until when", || {
+        opened.stderr().contains("until Ctrl-C").then_some(())
+    });
+    let printed = opened.stdout();
+    let address = printed.strip_prefix("http://").unwrap();
+    let mut connection = TcpStream::connect(address.trim_end_matches("/\n")).unwrap();
+    connection
+        .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut page = String::new();
+    connection.read_to_string(&mut page).unwrap();
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("<!doctype html>"),
+        "{page}"
+    );
+    opened.signal(Signal::INT);
+    assert_eq!(opened.exit(), Some(0));
 }
