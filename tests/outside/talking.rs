@@ -243,6 +243,35 @@ fn the_agent_forwards_signals_to_its_child() {
     assert_eq!(agent.exit(), Some(5));
 }
 
+// spec: O-87
+#[test]
+fn a_renewed_file_is_told_to_the_child_by_a_signal_or_by_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "trap 'exit 5' TERM; trap 'echo hup' HUP; echo up; while :; do sleep 0.1; done";
+    let token = directory.path().join("token");
+    let name = token.to_str().unwrap();
+    let command = "echo \"new: $BOATSWAIN_RELOAD_FILE\"";
+    let cases: [(&[&str], &str); 2] = [
+        (&["--reload-file", name], "hup"),
+        (&["--reload-file", name, "--reload-command", command], name),
+    ];
+    for (number, (sets, said)) in cases.into_iter().enumerate() {
+        std::fs::write(&token, "1").unwrap();
+        let log = directory.path().join(format!("agent-{number}.log"));
+        let mut agent = agent(sets, script, &log);
+        until("the child is up", || {
+            agent.stdout().contains("up").then_some(())
+        });
+        // As a volume is changed: by another file under the same name.
+        let renewed = token.with_extension("new");
+        std::fs::write(&renewed, "2").unwrap();
+        std::fs::rename(&renewed, &token).unwrap();
+        until("it is told", || agent.stdout().contains(said).then_some(()));
+        agent.signal(Signal::TERM);
+        assert_eq!(agent.exit(), Some(5));
+    }
+}
+
 // spec: O-60
 #[test]
 fn a_refusal_is_logged_once_though_the_driver_was_only_unreachable_before() {

@@ -1,11 +1,10 @@
 //! Starts the child process and reaps processes. As the first process of a container the agent
 //! inherits all orphaned processes, which would stay zombies if it did not wait for them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use super::status::STATUS_FILE;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
@@ -78,12 +77,11 @@ impl Child {
     }
 }
 
-/// Starts a shell command from the configuration and does not wait for it. Its environment contains
-/// the remaining time.
-pub(super) fn run(command: &str, left: Duration) -> io::Result<()> {
+/// Starts a shell command from the configuration, with this environment variable, and does not wait for it.
+pub(super) fn run(command: &str, (name, value): (&str, &OsStr)) -> io::Result<()> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(Stdio::null());
-    shell.env("BOATSWAIN_DEADLINE_SECONDS", left.as_secs().to_string());
+    shell.env(name, value);
     spawn(&mut shell).map(|_| ())
 }
 

@@ -60,6 +60,24 @@ pub struct Agent {
     /// remaining seconds are in BOATSWAIN_DEADLINE_SECONDS
     #[arg(long, value_name = "COMMAND")]
     decommission_command: Option<String>,
+    /// File whose changes the command has to learn of, such as a token in a mounted Secret: it gets SIGHUP; may be
+    /// repeated, in the environment with commas between them
+    #[arg(
+        long = "reload-file",
+        env = "BOATSWAIN_RELOAD_FILES",
+        value_name = "FILE",
+        value_delimiter = ','
+    )]
+    reload_files: Vec<PathBuf>,
+    /// Shell command to run when such a file has changed, instead of sending SIGHUP. The file's path is in
+    /// BOATSWAIN_RELOAD_FILE
+    #[arg(
+        long,
+        env = "BOATSWAIN_RELOAD_COMMAND",
+        value_name = "COMMAND",
+        requires = "reload_files"
+    )]
+    reload_command: Option<String>,
     /// File in which the command reports its busy slots, as {"busy_slots": 1}; its path is in the
     /// command's environment [default: a new temporary file]
     #[arg(long, env = STATUS_FILE, value_name = "FILE")]
@@ -129,6 +147,8 @@ impl Agent {
                 ca_file: self.ca_file,
             },
             decommission_command: self.decommission_command,
+            reload_files: self.reload_files,
+            reload_command: self.reload_command,
             status_file: self.status_file,
             driver_timeout: self.driver_timeout.0,
         };

@@ -16,12 +16,13 @@ mod conversation;
 pub mod identity;
 pub mod install;
 pub mod protocol;
+mod reload;
 mod state;
 mod status;
 pub mod trust;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -32,6 +33,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use child::{Child, Ended};
 use conversation::Conversation;
 use identity::Identity;
+use reload::Files;
 use state::{Action, ChildState};
 use status::{Scratch, Status};
 
@@ -66,6 +68,10 @@ pub struct Options {
     /// The shell command that is run instead of sending SIGTERM when the executor is
     /// decommissioned.
     pub decommission_command: Option<String>,
+    /// The files whose changes the child has to learn of.
+    pub reload_files: Vec<PathBuf>,
+    /// The shell command that is run instead of sending SIGHUP when one of them has changed.
+    pub reload_command: Option<String>,
     /// The file in which the child reports its busy slots. `None`: a new temporary file.
     pub status_file: Option<PathBuf>,
     /// How long the driver may be unreachable before the child is stopped. `None`: forever.
@@ -95,6 +101,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let status = Status::of(status_file);
     let conversation = Conversation::new(options.identity, status, options.driver_timeout);
     let talking = tokio::spawn(conversation.run(hear, reported));
+    let mut files = Files::of(options.reload_files);
     let mut state = ChildState::new(options.decommission_command, USUAL_GRACE);
     let end = loop {
         // Checked before waiting, because the child may have exited already.
@@ -106,6 +113,10 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
             biased;
             _ = ended.recv() => continue,
             signal = signals.next() => vec![Action::Signal(signal)],
+            file = files.changed() => {
+                reload(&child, &file, options.reload_command.as_deref());
+                continue;
+            }
             Some(heard) = heard.recv() => state.heard(heard, Instant::now()),
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                 state.too_late()
@@ -153,11 +164,23 @@ fn scratch(needed: bool) -> Option<Scratch> {
     }
 }
 
+fn reload(child: &Child, file: &Path, command: Option<&str>) {
+    tracing::info!(file = %file.display(), "a file has changed: the command is told");
+    let Some(command) = command else {
+        return child.signal(Signal::HUP);
+    };
+    if let Err(error) = child::run(command, ("BOATSWAIN_RELOAD_FILE", file.as_os_str())) {
+        tracing::error!(command, %error, "the reload command could not be started");
+    }
+}
+
 fn carry_out(child: &Child, action: Action) {
     match action {
         Action::Signal(signal) => child.signal(signal),
         Action::Run { command, left } => {
-            if let Err(error) = child::run(&command, left) {
+            let left = left.as_secs().to_string();
+            let run = child::run(&command, ("BOATSWAIN_DEADLINE_SECONDS", left.as_ref()));
+            if let Err(error) = run {
                 tracing::error!(command, %error, "the decommission command could not be started: sending SIGTERM instead");
                 child.signal(Signal::TERM);
             }
