@@ -59,17 +59,17 @@ impl Key {
 
     /// The token of an executor: `ID.SIGNATURE`, with the signature in hexadecimal digits.
     pub fn token(&self, app: &AppId, id: ExecutorId) -> String {
-        let seal = hmac::sign(&self.0, sealed(app, id).as_bytes());
-        format!("{id}.{}", digits_of(seal.as_ref()))
+        let signature = hmac::sign(&self.0, signed_text(app, id).as_bytes());
+        format!("{id}.{}", digits_of(signature.as_ref()))
     }
 
     /// The executor whose token this is; `None` if the signature is wrong. Compares in constant time.
     pub fn open(&self, app: &AppId, token: &str) -> Option<ExecutorId> {
-        let (id, seal) = token.split_once('.')?;
+        let (id, signature) = token.split_once('.')?;
         let id = ExecutorId::parse(id).ok()?;
-        let seal = bytes_of(seal)?;
-        let sealed = sealed(app, id);
-        hmac::verify(&self.0, sealed.as_bytes(), &seal).ok()?;
+        let signature = bytes_of(signature)?;
+        let signed_text = signed_text(app, id);
+        hmac::verify(&self.0, signed_text.as_bytes(), &signature).ok()?;
         Some(id)
     }
 }
@@ -77,15 +77,15 @@ impl Key {
 impl PartialEq for Key {
     /// Keys are equal if they make the same signature.
     fn eq(&self, other: &Self) -> bool {
-        let seal = hmac::sign(&other.0, b"");
-        hmac::verify(&self.0, b"", seal.as_ref()).is_ok()
+        let signature = hmac::sign(&other.0, b"");
+        hmac::verify(&self.0, b"", signature.as_ref()).is_ok()
     }
 }
 
 impl Eq for Key {}
 
 /// The signed text. Ids contain no line break, so different pairs give different texts.
-fn sealed(app: &AppId, id: ExecutorId) -> String {
+fn signed_text(app: &AppId, id: ExecutorId) -> String {
     format!("{id}\n{app}")
 }
 
@@ -120,16 +120,16 @@ mod tests {
         let (key, app) = (Key::new(b"key"), AppId::from("app"));
         let token = key.token(&app, id(12));
         assert_eq!(key.open(&app, &token), Some(id(12)));
-        let seal = token.split_once('.').unwrap().1;
+        let signature = token.split_once('.').unwrap().1;
         for wrong in [
             String::new(),
             ".".to_owned(),
-            seal.to_owned(),
-            format!("1.{seal}"),
-            format!("012.{seal}"),
-            format!("12.{}", &seal[1..]),
-            format!("12.{}0", &seal[1..]),
-            format!("12.{seal}00"),
+            signature.to_owned(),
+            format!("1.{signature}"),
+            format!("012.{signature}"),
+            format!("12.{}", &signature[1..]),
+            format!("12.{}0", &signature[1..]),
+            format!("12.{signature}00"),
             format!("12.{}", "é".repeat(32)),
         ] {
             assert!(key.open(&app, &wrong).is_none(), "{wrong}");

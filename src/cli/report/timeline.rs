@@ -32,6 +32,7 @@ pub struct End {
     pub why: String,
 }
 
+/// An executor from its request to its end, as far as the events tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Life {
     pub profile: String,

@@ -32,6 +32,7 @@ pub fn takes_any_path_segment(resource: Resource) -> bool {
     )
 }
 
+/// Sets the defaults of a new or changed object, as a real server does.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),

@@ -79,6 +79,7 @@ impl Drift {
         });
     }
 
+    /// The watch has shown that a pod was deleted or left the selector.
     pub(super) fn left(&mut self, uid: Option<&PodUid>, name: Option<&Arc<str>>) {
         self.left.extend(uid.cloned().zip(name.cloned()));
         self.shown(uid, name, None);
@@ -107,6 +108,7 @@ impl Drift {
         *self = Self::default();
     }
 
+    /// Forgets the pods that are not known, by name and uid: their ids would pile up.
     pub(super) fn prune(&mut self, known: impl Fn(&str, &PodUid) -> bool) {
         self.suspects
             .retain(|uid, suspect| known(&suspect.name, uid));
