@@ -101,7 +101,7 @@ pub type NodeWeights = BTreeMap<Arc<str>, u32>;
 /// How an executor authenticates (spec O-50).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
-    /// A token in an environment variable, sealed with this key.
+    /// A token in an environment variable, signed with this key.
     Sealed(Key),
     /// A file with a service account token that Kubernetes binds to the pod, for this audience.
     Projected { audience: String },

@@ -52,7 +52,7 @@ impl Access {
         match self {
             Self::Derived(app, key) => {
                 let id = key.open(app, token);
-                let untrue = Denied::Untrue("it is not sealed with this application's key");
+                let untrue = Denied::Untrue("it is not signed with this application's key");
                 id.map(Proof::Executor).ok_or(untrue)
             }
             Self::Kubernetes(keys) => {
