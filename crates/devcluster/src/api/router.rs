@@ -207,8 +207,8 @@ impl Api {
                     return self.forward_ports(parts, &call, user, &key).await;
                 }
                 Err(ApiError::not_implemented(format!(
-                    "the embedded cluster does not serve pods/{sub} in this way: its containers are processes on this \
-                     machine, or nothing at all"
+                    "the embedded cluster does not serve pods/{sub}: its containers are processes on this machine, \
+                     or nothing at all"
                 )))
             }
             Target::Object { key, sub } if reads => self.get(&call, &key, sub.as_deref()).await,
