@@ -4,7 +4,7 @@ use kube::Client;
 
 use crate::config::{Config, ConfigError};
 pub use crate::kubernetes::driver_pod::DriverPod;
-use crate::kubernetes::leftovers::LISTED;
+use crate::kubernetes::leftovers::CONFIG_MAPS;
 use crate::kubernetes::{Calls, ConnectError, Failure, Record};
 use crate::model::AppId;
 use crate::server::api::tokens::{Tokens, TokensError};
@@ -63,7 +63,7 @@ pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateEr
         });
     };
     let name = || pod.name().to_owned();
-    let Some(given) = pod.configuration().await? else {
+    let Some(given) = pod.configuration(&calls).await? else {
         return Err(LocateError::Unknown { pod: name() });
     };
     let config = Config::from_toml(&given.text, &given.file, given.env, &given.sets);
@@ -89,13 +89,7 @@ pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateEr
 
 /// The running pod of the driver that holds the record.
 async fn holder(calls: &Calls, client: Client, app: &AppId) -> Result<Option<DriverPod>, Failure> {
-    let kind = LISTED
-        .into_iter()
-        .find(|kind| kind.resource == "configmaps");
-    let maps = match kind {
-        Some(kind) => calls.list_leftovers(kind, app).await?,
-        None => Vec::new(),
-    };
+    let maps = calls.list_leftovers(CONFIG_MAPS, app).await?;
     let Some(record) = maps.iter().find(|map| map.is_record()) else {
         return Ok(None);
     };

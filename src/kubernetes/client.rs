@@ -22,9 +22,9 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{BoxError, Service};
 
 use super::transport_error::{auth_text, chain_text};
-use crate::secret::file_state;
+use boatswain_agent::file_state::file_state;
 
-pub use crate::secret::FileState;
+pub use boatswain_agent::file_state::FileState;
 
 /// How long reloading the credentials may take. A credential plugin may ask its provider over the network.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(60);

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
+use k8s_openapi::api::core::v1::{Container, Pod, Secret, Volume};
 use kube::{Api, Client};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::refusal::{Failure, Kind};
+use super::calls::Calls;
+use super::refusal::{self, Failure, Kind};
 use super::transport_error::of_error;
 
 #[derive(Clone)]
@@ -57,7 +59,7 @@ impl DriverPod {
     ///
     /// # Errors
     /// If the ConfigMap cannot be read.
-    pub async fn configuration(&self) -> Result<Option<Given>, Failure> {
+    pub async fn configuration(&self, calls: &Calls) -> Result<Option<Given>, Failure> {
         let Some((container, path)) = driver(&self.pod) else {
             return Ok(None);
         };
@@ -67,10 +69,8 @@ impl DriverPod {
         else {
             return Ok(None);
         };
-        let maps: Api<ConfigMap> = self.beside();
-        let read = maps.get_opt(&map.name).await;
-        let read = read.map_err(|error| failed("configmaps", &map.name, &error))?;
-        let text = read.and_then(|map| map.data?.remove(&file));
+        let read = calls.get_config_map(&map.name).await?;
+        let text = read.and_then(|mut map| map.data.remove(&file));
         Ok(text.map(|text| Given {
             file: format!("ConfigMap {}", map.name),
             text,
@@ -90,7 +90,8 @@ impl DriverPod {
         let Some((name, file)) = source else {
             return Ok(None);
         };
-        let secrets: Api<Secret> = self.beside();
+        let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let read = secrets.get_opt(&name).await;
         let read = read.map_err(|error| failed("secrets", &name, &error))?;
         let bytes = read.and_then(|secret| secret.data?.remove(&file));
@@ -112,14 +113,6 @@ impl DriverPod {
         // It was asked for.
         stream.ok_or_else(|| Failure::new(Kind::Unreachable, "no stream is forwarded"))
     }
-
-    fn beside<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
-    {
-        let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
-    }
 }
 
 fn failed(resource: &str, name: &str, error: &kube::Error) -> Failure {
@@ -127,13 +120,10 @@ fn failed(resource: &str, name: &str, error: &kube::Error) -> Failure {
     let kube::Error::Api(status) = error else {
         return of_error(&place, error);
     };
-    let kind = match status.code {
-        401 => Kind::Credentials,
-        403 => Kind::Rights,
-        400..=499 => Kind::Invalid,
-        _ => Kind::Server,
-    };
-    Failure::new(kind, &format!("{place}: {}", status.message))
+    // kube drops the kind.
+    let mut body = json!(status);
+    body["kind"] = "Status".into();
+    refusal::of_answer(&place, status.code, None, body.to_string().as_bytes())
 }
 
 /// The container that runs a driver, and the path of its configuration.
@@ -177,8 +167,6 @@ fn mounted<'p>(pod: &'p Pod, container: &Container, path: &Path) -> Option<(&'p 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn pod(args: &[&str]) -> Pod {

@@ -54,8 +54,11 @@ pub const LISTED: [LeftoverKind; 11] = [
     kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     kind("", "v1", "Service", "services"),
     kind("", "v1", "Secret", "secrets"),
-    kind("", "v1", "ConfigMap", "configmaps"),
+    CONFIG_MAPS,
 ];
+
+/// The record is one of them.
+pub const CONFIG_MAPS: LeftoverKind = kind("", "v1", "ConfigMap", "configmaps");
 
 /// Kueue's. They hold the executors' quota, so they are deleted after the pods.
 pub const WORKLOADS: LeftoverKind = LeftoverKind {

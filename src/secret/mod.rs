@@ -6,7 +6,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
@@ -125,16 +124,6 @@ fn use_of(owner: u32, mode: u32, ours: u32) -> Use {
         0 => Use::Private,
         _ => Use::Shared,
     }
-}
-
-/// The state of a file: modification time, length in bytes and inode. `None` if the file cannot be read.
-pub type FileState = Option<(SystemTime, u64, u64)>;
-
-/// The state differs when the file was changed. Follows links: a mounted Secret's files are replaced by changing a link.
-pub fn file_state(path: &Path) -> FileState {
-    let metadata = path.metadata().ok()?;
-    let modified = metadata.modified().ok()?;
-    Some((modified, metadata.len(), metadata.ino()))
 }
 
 /// A new secret of 256 bits, in hexadecimal digits.

@@ -13,6 +13,7 @@ pub mod backoff;
 mod child;
 pub mod cli;
 mod conversation;
+pub mod file_state;
 pub mod identity;
 pub mod install;
 pub mod protocol;

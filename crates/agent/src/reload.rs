@@ -3,39 +3,19 @@
 //! The kubelet brings a changed Secret into a pod up to two minutes later, so only the pod itself knows when its files
 //! are new.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::file_state::{FileState, file_state};
+
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The file behind a path, by what differs after a change; `None` if there is none. The kubelet changes a mounted volume
-/// by a symbolic link, which then leads to other files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    device: u64,
-    inode: u64,
-    changed: (i64, i64),
-    size: u64,
-}
-
-fn seen(path: &Path) -> Option<Seen> {
-    let found = fs::metadata(path).ok()?;
-    Some(Seen {
-        device: found.dev(),
-        inode: found.ino(),
-        changed: (found.mtime(), found.mtime_nsec()),
-        size: found.size(),
-    })
-}
-
 #[derive(Debug)]
 pub(super) struct Files {
-    files: Vec<(PathBuf, Option<Seen>)>,
+    files: Vec<(PathBuf, FileState)>,
     looks: Interval,
 }
 
@@ -43,7 +23,7 @@ impl Files {
     /// Files as they are now. They need not exist yet.
     pub(super) fn of(paths: Vec<PathBuf>) -> Self {
         let files = paths.into_iter().map(|path| {
-            let now = seen(&path);
+            let now = file_state(&path);
             (path, now)
         });
         let mut looks = interval(LOOK_EVERY);
@@ -70,9 +50,9 @@ impl Files {
     /// The next file that has changed since it was looked at last. A file that is gone is about to be replaced.
     fn look(&mut self) -> Option<PathBuf> {
         self.files.iter_mut().find_map(|(path, before)| {
-            let now = seen(path)?;
-            let changes = before.as_ref() != Some(&now);
-            *before = Some(now);
+            let now = Some(file_state(path)?);
+            let changes = *before != now;
+            *before = now;
             changes.then(|| path.clone())
         })
     }
@@ -80,6 +60,7 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -1,5 +1,7 @@
 //! Each row of the table of causes, as a server shows it.
 
+mod in_time;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -420,86 +422,4 @@ async fn a_driver_under_an_unknown_controller_hands_over() {
     ] {
         assert_eq!(meaning_of(objects, top).await, Meaning::HandOver);
     }
-}
-
-// spec: O-66
-#[tokio::test(start_paused = true)]
-async fn a_driver_that_cannot_learn_why_hands_over_in_time() {
-    // Silence; errors; the right to read a Job is missing.
-    let silent = Router::new().fallback(std::future::pending::<StatusCode>);
-    let broken = Router::new().fallback(|| async { StatusCode::BAD_GATEWAY });
-    for (router, grace, within) in [
-        (silent.clone(), "20s", 2_000),
-        (silent, "5s", 1_000),
-        (broken, "20s", 2_000),
-    ] {
-        let began = Instant::now();
-        let grace = format!("shutdown.grace={grace}");
-        let meaning = reader(router, JOB, &[&grace]).learn().await;
-        assert_eq!(meaning, Meaning::HandOver);
-        assert_eq!(began.elapsed(), Duration::from_millis(within));
-    }
-    let pod = deleted_pod(Some(JOB)).value;
-    let forbidden = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
-        "message": "jobs.batch \"etl\" is forbidden: User \"u\" cannot get resource \"jobs\" in API group \"batch\" \
-                    in the namespace \"default\"",
-    });
-    let router = Router::new().fallback(move |uri: Uri| {
-        let (pod, forbidden) = (pod.clone(), forbidden.clone());
-        async move {
-            match uri.path().ends_with(POD) {
-                true => Json(pod).into_response(),
-                false => (StatusCode::FORBIDDEN, Json(forbidden)).into_response(),
-            }
-        }
-    });
-    let began = Instant::now();
-    assert_eq!(reader(router, JOB, &[]).learn().await, Meaning::HandOver);
-    assert_eq!(began.elapsed(), Duration::ZERO);
-}
-
-// spec: O-66
-#[tokio::test(start_paused = true)]
-async fn a_slow_api_server_shows_a_deployment_in_time_and_a_replica_set_that_was_orphaned_counts() {
-    let slow = |objects: Vec<Object>| {
-        let server = server(objects, Instant::now());
-        Router::new().fallback(async move |request: axum::extract::Request| {
-            tokio::time::sleep(Duration::from_millis(900)).await;
-            tower::ServiceExt::oneshot(server, request).await
-        })
-    };
-    let [set, gone] = deployment(deleted());
-    let objects = vec![deleted_pod(Some(SET)), set, gone];
-    let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
-    assert_eq!(meaning, Meaning::End);
-    // Its Deployment was deleted without it.
-    let alone = now(SET, object(SET, None, json!({"spec": {"replicas": 1}})));
-    let objects = vec![deleted_pod(Some(SET)), alone];
-    let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
-    assert_eq!(meaning, Meaning::HandOver);
-}
-
-// spec: O-66
-#[tokio::test(start_paused = true)]
-async fn a_short_outage_of_the_api_server_is_waited_for_and_a_second_look_without_answer_changes_nothing()
- {
-    let began = Instant::now();
-    let objects = vec![
-        at(0, "", Some(json!({"kind": "Proxy"}))),
-        at(900, POD, deleted_pod(Some(JOB)).value),
-        at(900, JOB, Some(object(JOB, None, deleted()))),
-    ];
-    let meaning = reader(server(objects, began), JOB, &[]).learn().await;
-    assert_eq!(meaning, Meaning::End);
-    assert!(began.elapsed() < Duration::from_millis(1_200));
-
-    let began = Instant::now();
-    let objects = vec![
-        deleted_pod(Some(JOB)),
-        now(JOB, object(JOB, None, json!({}))),
-        at(500, "", Some(json!({"kind": "Proxy"}))),
-    ];
-    let meaning = reader(server(objects, began), JOB, &[]).learn().await;
-    assert_eq!(meaning, Meaning::HandOver);
 }

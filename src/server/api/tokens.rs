@@ -7,7 +7,8 @@ use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::secret::{self, FileState, SecretError};
+use crate::secret::{self, SecretError};
+use boatswain_agent::file_state::{FileState, file_state};
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -179,7 +180,7 @@ impl Follower {
     pub async fn run(mut self) {
         loop {
             sleep(LOOK_EVERY).await;
-            let state = secret::file_state(&self.path);
+            let state = file_state(&self.path);
             if state == self.read {
                 continue;
             }
