@@ -287,10 +287,7 @@ impl CrashLoop {
     /// How long half of the early ends had run at most.
     fn usual_run(&self) -> Option<Duration> {
         let mut runs: Vec<Duration> = self.runs.iter().copied().collect();
-        let middle = runs.len() / 2;
-        if runs.is_empty() {
-            return None;
-        }
+        let middle = runs.len().checked_sub(1)? / 2;
         Some(*runs.select_nth_unstable(middle).1)
     }
 

@@ -226,6 +226,19 @@ fn executors_that_have_not_run_as_long_outweigh_nothing_until_they_have() {
 
 // spec: A-30
 #[test]
+fn of_two_early_ends_the_shorter_run_is_what_the_siblings_are_weighed_against() {
+    let mut looping = CrashLoop::default();
+    run(&mut looping, 1..2, 0);
+    run(&mut looping, 2..3, 1);
+    run(&mut looping, 3..9, 2);
+    die(&mut looping, 1..2, 8, 10);
+    // It ran for 12 s. The six that live have run for 11 s, which is longer than the first one's 10 s.
+    die(&mut looping, 2..3, 8, 13);
+    assert_eq!(looping.permission(), Permission::Free);
+}
+
+// spec: A-30
+#[test]
 fn executors_that_stayed_before_outweigh_nothing() {
     let mut looping = CrashLoop::default();
     run(&mut looping, 0..100, 0);
