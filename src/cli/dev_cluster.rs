@@ -15,6 +15,7 @@ use super::credentials::{self, CredentialsError};
 use super::ctl::{self, CtlArgs};
 use super::signals::Signals;
 use super::users::{self, UsersError};
+use crate::server::api::page;
 use devcluster::control::socket::{Control, ControlError};
 use devcluster::{
     self, DataFileError, NodeKind, Options, ProcessNode, Rescued, Seed, SeedError, ServeError,
@@ -202,7 +203,8 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
         Some(file) => devcluster::resume(options, file)?,
         None => devcluster::start(options),
     };
-    let mut server = Server::bind(cluster.clone(), args.listen).await?;
+    let server = Server::bind(cluster.clone(), args.listen).await?;
+    let mut server = server.page(page::of_cluster);
     // Dropped with the server, which removes the socket.
     let mut controlling = JoinSet::new();
     if let Some(path) = &args.control {

@@ -198,6 +198,25 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
     browser.click("#ask-yes");
     browser.until_text("#sentence", "All 3 executors run.");
 
+    browser.until_text("#shown", "3 of 3 shown");
+    browser.click("#tick-all");
+    browser.until_text("#ticked", "3 executors ticked");
+    browser.click("#executors input");
+    browser.until_text("#ticked", "2 executors ticked");
+    browser.click("#kill-ticked");
+    browser.click("#ask-fields [name=replace]");
+    browser.picture("several");
+    browser.click("#ask-yes");
+    until("both are replaced", || {
+        rows(&browser, "losses").contains("Killed\t2").then_some(())
+    });
+    browser.until_text("#sentence", "All 3 executors run.");
+    assert!(
+        !browser.shows("#ticked"),
+        "those that have ended are not ticked"
+    );
+    assert_eq!(target(), 3);
+
     browser.click("#executors button");
     until("its story is shown", || {
         browser.shows("#kill").then_some(())
@@ -233,6 +252,58 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
         .then_some(())
     });
     browser.picture("no-driver");
+}
+
+// spec: O-88
+#[test]
+fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_why_one_failed() {
+    let Some(cluster) = Cluster::own() else {
+        return;
+    };
+    let Some(browser) = Browser::start(cluster.directory.path()) else {
+        return;
+    };
+    let _driver = Driver::start(&cluster, 3, &[]);
+    cluster.settles(3);
+    let server = format!("http://{}", cluster.address());
+
+    browser.open(&server);
+    browser.until_text("#enter label", "Token of this cluster");
+    enter(&browser, "guessed");
+    browser.until_text("#refusal", "Unauthorized");
+    let said = browser.console();
+    assert!(
+        said.iter().all(|line| line.contains("401")),
+        "of refused requests only: {said:?}"
+    );
+    let token = std::fs::read_to_string(cluster.directory.path().join("token")).unwrap();
+    enter(&browser, token.trim());
+    browser.until_text("#sentence", "3 of 3 pods run.");
+    browser.until_text("#apps", "\tdefault\t3");
+    browser.until_text("#nodes", "Ready");
+    browser.picture("cluster");
+
+    let status = json!({"phase": "Failed", "reason": "Evicted", "message": HOSTILE});
+    cluster.api.set_pod_status("t-exec-2", &status);
+    browser.until_text(
+        "#sentence",
+        "1 failed in the last 10 minutes, last t-exec-2: Evicted.",
+    );
+    browser.until_text("#pods", "t-exec-4");
+    browser.script("[...document.querySelectorAll('#pods button')].find((it) => it.innerText === 't-exec-4').click()");
+    browser.until_text("#story-now", "Running");
+    browser.picture("cluster-story");
+    browser.click("#story-close");
+
+    for url in browser.requests() {
+        assert!(url.starts_with(&server) || url == "data:,", "{url}");
+        assert!(!url.contains(token.trim()), "{url}");
+    }
+    assert_eq!(browser.script("return window.hit"), json!(null));
+    browser.click("#forget");
+    until("the page is empty again", || {
+        browser.shows("#enter").then_some(())
+    });
 }
 
 // spec: O-44, O-50

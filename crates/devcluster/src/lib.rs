@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
 pub use access::auth::KnownUser;
-pub use api::serve::{ServeError, Server};
+pub use api::serve::{Page, ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};

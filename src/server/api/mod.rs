@@ -14,7 +14,7 @@ pub mod evidence;
 pub mod monitoring;
 mod openapi;
 mod packed;
-mod page;
+pub mod page;
 mod profiles;
 mod routes;
 mod table;

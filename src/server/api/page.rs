@@ -1,15 +1,20 @@
-//! The web page (spec O-44): three static files. They need no token, because they contain nothing of the application:
-//! the page asks the other routes, with the token that its reader enters.
+//! The web pages of a driver (spec O-44) and of an embedded cluster (O-88): static files. They need no token, because they
+//! contain nothing of the application: a page asks the other routes, with the token that its reader enters.
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use http::Method;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
+use http::request::Parts;
 
 use super::packed::packed;
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 struct File {
     path: &'static str,
@@ -18,7 +23,7 @@ struct File {
 }
 
 macro_rules! part {
-    ($path:literal, $kind:literal, $name:literal) => {
+    ($path:literal, $kind:expr, $name:literal) => {
         File {
             path: $path,
             kind: $kind,
@@ -27,10 +32,23 @@ macro_rules! part {
     };
 }
 
-static FILES: [File; 3] = [
-    part!("/", "text/html; charset=utf-8", "page/index.html"),
-    part!("/page.css", "text/css; charset=utf-8", "page/page.css"),
-    part!("/page.js", "text/javascript; charset=utf-8", "page/page.js"),
+static STYLE: File = part!("/page.css", "text/css; charset=utf-8", "page/page.css");
+static PARTS: File = part!("/parts.js", SCRIPT, "page/parts.js");
+
+/// The page of a driver.
+static DRIVER: [&File; 4] = [
+    &part!("/", HTML, "page/index.html"),
+    &STYLE,
+    &PARTS,
+    &part!("/page.js", SCRIPT, "page/page.js"),
+];
+
+/// The page of an embedded cluster.
+static CLUSTER: [&File; 4] = [
+    &part!("/", HTML, "page/cluster.html"),
+    &STYLE,
+    &PARTS,
+    &part!("/cluster.js", SCRIPT, "page/cluster.js"),
 ];
 
 /// Nothing from elsewhere, no inline script or style, no text that becomes markup (Trusted Types without any policy),
@@ -54,9 +72,22 @@ impl IntoResponse for &File {
 }
 
 pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    (FILES.iter()).fold(Router::new(), |router, file| {
+    DRIVER.into_iter().fold(Router::new(), |router, file| {
         router.route(file.path, get(async move || file))
     })
+}
+
+/// The file of an embedded cluster's page that a request asks for. `/` is the page for browsers only: to other clients it
+/// is a part of the Kubernetes API.
+pub fn of_cluster(request: &Parts) -> Option<Response> {
+    let path = request.uri.path();
+    let file = CLUSTER.into_iter().find(|file| file.path == path)?;
+    let accepted = request
+        .headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    let is_browser = accepted.is_some_and(|types| types.contains("text/html"));
+    (request.method == Method::GET && (path != "/" || is_browser)).then(|| file.into_response())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use http::request::Parts;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -52,7 +53,11 @@ pub struct Server {
     listener: ApiListener,
     tls: Tls,
     controlled: Option<ControlReceiver>,
+    page: Option<Page>,
 }
+
+/// Answers requests for the files of a page for people.
+pub type Page = fn(&Parts) -> Option<Response>;
 
 impl Server {
     /// Listens on an address; port 0 selects a free port.
@@ -69,11 +74,18 @@ impl Server {
             listener,
             tls,
             controlled: None,
+            page: None,
         })
     }
 
     pub fn controlled(mut self, controlled: ControlReceiver) -> Self {
         self.controlled = Some(controlled);
+        self
+    }
+
+    /// Serves this page beside the API. Its files need no token.
+    pub fn page(mut self, page: Page) -> Self {
+        self.page = Some(page);
         self
     }
 
@@ -97,6 +109,7 @@ impl Server {
             mut listener,
             tls,
             controlled,
+            page,
         } = self;
         let address = listener.address();
         let mut router = cluster.router();
@@ -106,7 +119,10 @@ impl Server {
             downtimes = Some(controlled.downtimes);
         }
         // Before fault injection: a client whose request is delayed has authenticated.
-        let router = router.layer(from_fn_with_state(cluster.clone(), authenticate));
+        router = router.layer(from_fn_with_state(cluster.clone(), authenticate));
+        if let Some(page) = page {
+            router = router.layer(from_fn_with_state(page, serve_page));
+        }
         let service = router.into_make_service_with_connect_info::<Authentication>();
         loop {
             let (report, mut ended_by) = oneshot::channel();
@@ -136,6 +152,14 @@ impl Server {
             };
             downtimes = Some(rest);
         }
+    }
+}
+
+async fn serve_page(State(page): State<Page>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match page(&parts) {
+        Some(file) => file,
+        None => next.run(Request::from_parts(parts, body)).await,
     }
 }
 

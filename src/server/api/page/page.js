@@ -1,8 +1,11 @@
 // The page of a driver (spec O-44). It asks the driver's API with the token that its reader enters; all that it shows
 // follows from the answers. Text from outside becomes textContent or text on a canvas, never markup.
 
-const $ = (id) => document.getElementById(id);
-const make = (tag) => document.createElement(tag);
+import {
+	$, ask, bad, clock, count, duration, enter, fill, leave, long, make, pieces, read, redraw as redrawAll, sentence,
+	session, show as showAll, showVerdict, sleep,
+} from "./parts.js";
+
 const HOUR = 3600e3;
 // In the order in which they are stacked.
 const STATES = ["registered", "running", "disabled", "pending", "requested", "uncertain", "leaving"];
@@ -36,8 +39,6 @@ const CAUSES = {
 
 // ---- what is known
 
-let token = "";
-let session; // an AbortController: ends what runs for this token
 let status; // the last answer of v1/status
 let problem; // why there is no newer one
 let past; // the last answer of v1/history/counts
@@ -50,42 +51,6 @@ let figures; // the last two readings of the metrics
 const executors = new Map(); // by id: {id, profile, steps: [[time, state]], seenFrom, info, end}
 
 const now = () => Date.now() + skew;
-
-// Paths are relative, so that the page works behind a path prefix.
-async function ask(path, options = {}) {
-	const headers = { ...options.headers, Authorization: `Bearer ${token}` };
-	const answer = await fetch(path, { cache: "no-store", signal: session.signal, ...options, headers });
-	if (answer.ok) return answer;
-	const { message = `the answer was ${answer.status}`, hint } = await answer.json().catch(() => ({}));
-	throw Object.assign(new Error(message), { code: answer.status, hint });
-}
-const read = async (path) => (await ask(path)).json();
-
-// ---- the token
-
-// Of this tab only. Where it is switched off, the token lasts until the page is loaded again.
-let storage = {};
-try {
-	storage = sessionStorage;
-} catch {}
-
-// Loads the page anew, so that nothing of the application stays in it.
-function leave(why) {
-	session.abort();
-	delete storage.token;
-	storage.why = why;
-	location.reload();
-}
-
-function begin() {
-	session = new AbortController();
-	$("enter").hidden = true;
-	$("verdict").hidden = $("forget").hidden = false;
-	poll();
-	follow();
-}
-
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // What no event says is asked for again and again, unless nobody looks at the tab.
 async function poll() {
@@ -194,28 +159,17 @@ function takeEvent(event) {
 async function follow() {
 	for (let pause = 500; !session.signal.aborted; await sleep(pause)) {
 		if (!status) continue;
-		const silence = new AbortController();
-		let alarm;
 		try {
 			lastEvent ||= `${status.incarnation}-0`;
-			const signal = AbortSignal.any([silence.signal, session.signal]);
-			const answer = await ask("v1/events", { headers: { "Last-Event-ID": lastEvent }, signal });
-			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			for (let rest = ""; ; redraw()) {
-				// The driver writes something every 15 s.
-				alarm = setTimeout(() => silence.abort(), 45e3);
-				const { value, done } = await reader.read();
-				clearTimeout(alarm);
-				if (done) break;
+			// The driver writes something every 15 s.
+			for await (const messages of pieces("v1/events", { "Last-Event-ID": lastEvent }, "\n\n", 45e3)) {
 				[live, pause] = [true, 500];
-				const messages = (rest + value).split("\n\n");
-				rest = messages.pop();
 				messages.forEach(takeMessage);
+				redraw();
 			}
 		} catch (error) {
 			failed(error);
 		}
-		clearTimeout(alarm);
 		live = false;
 		pause = Math.min(pause * 2, 10e3);
 	}
@@ -244,18 +198,8 @@ function forget() {
 
 // ---- words
 
-const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
-const sentence = (...parts) => parts.filter(Boolean)
-	.map((part) => part[0].toUpperCase() + part.slice(1).replace(/([^.?!…])$/, "$1.")).join(" ");
-const clock = (at) => new Date(at).toLocaleTimeString();
+const some = (ids) => ids.slice(0, 20).join(", ") + (ids.length > 20 ? ` and ${ids.length - 20} more` : "");
 const listed = (map) => [...map].map((pair) => pair.join(" ")).join(", ");
-
-function duration(seconds) {
-	for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
-		if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
-	}
-	return `${Math.max(0, Math.round(seconds))} s`;
-}
 
 const coming = (p) => p.running + p.pending + p.requested + p.unanswered + p.uncertain;
 
@@ -319,27 +263,7 @@ function next(p) {
 
 // ---- tables
 
-// Changes only what differs, so that focus and selection stay. A cell is a text, or {text, go, kind}: with a button, of
-// a class.
-function fill(body, rows) {
-	while (body.rows.length > rows.length) body.deleteRow(-1);
-	rows.forEach((cells, y) => {
-		const row = body.rows[y] ?? body.insertRow();
-		cells.forEach((cell, x) => {
-			const place = row.cells[x] ?? row.insertCell();
-			const { text = "", go, kind = "" } = typeof cell === "object" ? cell : { text: cell };
-			if (!go !== !place.firstElementChild) place.replaceChildren(...(go ? [make("button")] : []));
-			const holder = place.firstElementChild ?? place;
-			holder.onclick = go;
-			if (holder.textContent !== `${text}`) holder.textContent = text;
-			if (place.className !== kind) place.className = kind;
-		});
-	});
-}
-
 const link = (id) => ({ text: id, go: () => tell(id) });
-const long = (text) => ({ text, kind: "text" });
-const bad = (text, is) => ({ text, kind: is ? "bad" : "" });
 
 function showProfiles() {
 	fill($("profiles"), Object.entries(status.profiles).map(([name, p]) => [
@@ -380,6 +304,8 @@ function showEnds() {
 }
 
 let most = 100; // rows of the table of executors
+let shown = []; // the executors in them
+const ticked = new Set(); // the ids of those that the next command is for
 
 function showExecutors() {
 	const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -389,10 +315,13 @@ function showExecutors() {
 		const text = [id, profile, stateText(executor), info.node, info.pod, end?.failure && "failure"].join(" ").toLowerCase();
 		return words.every((word) => text.includes(word));
 	}).sort((a, b) => b.id - a.id);
-	fill($("executors"), found.slice(0, most).map((executor) => {
+	shown = found.slice(0, most);
+	for (const id of ticked) if (!executors.has(id) || executors.get(id).end) ticked.delete(id);
+	fill($("executors"), shown.map((executor) => {
 		const { id, profile, steps, info, end } = executor;
 		const told = !end && info.session;
 		return [
+			full && !end ? { text: `Executor ${id}`, tick: ({ target }) => tick([id], target.checked), ticked: ticked.has(id) } : "",
 			link(id), profile, bad(stateText(executor), end?.failure), info.node,
 			steps.length ? duration(((end?.at ?? now()) - steps[0][0]) / 1e3) : "",
 			told ? `${duration(told.heard_seconds_ago)} ago` : "",
@@ -402,6 +331,20 @@ function showExecutors() {
 	}));
 	$("shown").textContent = `${Math.min(most, found.length)} of ${found.length} shown, with those that ended in the last hour`;
 	$("more").hidden = found.length <= most;
+	showTicked();
+}
+
+function tick(ids, on) {
+	for (const id of ids) on ? ticked.add(id) : ticked.delete(id);
+	showTicked();
+}
+
+function showTicked() {
+	const living = shown.filter(({ end }) => !end);
+	$("tick-all").hidden = !full;
+	$("tick-all").checked = living.length > 0 && living.every(({ id }) => ticked.has(id));
+	$("ticked").hidden = ticked.size === 0;
+	$("ticked-count").textContent = `${count(ticked.size, "executor")} ticked:`;
 }
 
 const stateText = ({ steps, end }) => end?.reason ?? steps.at(-1)?.[1] ?? "";
@@ -493,19 +436,28 @@ const BY = ["by", "who asks, for the log", "text", "page"];
 const scale = (name, target) => askBack(`Scale ${name}`, `Its target is ${target}.`, [["executors", "executors", "number", target]],
 	({ executors }) => send("PUT", `v1/targets/${encodeURIComponent(name)}`, { executors: Number(executors) }));
 
-function command(path, text, fields) {
-	const id = story;
-	askBack(`${path[0].toUpperCase()}${path.slice(1)} executor ${id}`, text, [...fields, BY], async ({ by, ...how }) => {
-		const told = await send("POST", `v1/executors/${path}`, { executors: [id], by, ...how });
-		if (told.busy.length) throw new Error("it is busy and was spared; force it, or decommission it");
-		if (told.unknown.length) throw new Error("it has ended already");
+function command(path, ids, text, fields) {
+	const title = `${path[0].toUpperCase()}${path.slice(1)} executor${ids.length === 1 ? "" : "s"} ${some(ids)}`;
+	askBack(title, text, [...fields, BY], async ({ by, ...how }) => {
+		const { busy, unknown } = await send("POST", `v1/executors/${path}`, { executors: ids, by, ...how });
+		const spared = busy.length && `busy and therefore spared: ${some(busy)}; force, or decommission`;
+		const ended = unknown.length && `ended already: ${some(unknown)}`;
+		if (spared || ended) throw new Error(sentence(spared, ended));
 	});
 }
 
-$("kill").onclick = () => command("kill", "It exits at once. Without a replacement the target falls.",
-	[["replace", "replace it", "checkbox"], ["force", "even if it is busy", "checkbox"]]);
-$("decommission").onclick = () => command("decommission", "It finishes its work and exits. Without a replacement the target falls.",
-	[["replace", "replace it", "checkbox"]]);
+const kill = (ids) => command("kill", ids, "They exit at once. Without replacements the target falls.",
+	[["replace", "with replacements", "checkbox"], ["force", "even those that are busy", "checkbox"]]);
+const decommission = (ids) => command("decommission", ids, "They finish their work and exit. Without replacements the target falls.",
+	[["replace", "with replacements", "checkbox"]]);
+$("kill").onclick = () => kill([story]);
+$("decommission").onclick = () => decommission([story]);
+$("kill-ticked").onclick = () => kill([...ticked]);
+$("decommission-ticked").onclick = () => decommission([...ticked]);
+$("tick-all").onclick = ({ target }) => {
+	tick(shown.filter(({ end }) => !end).map(({ id }) => id), target.checked);
+	showExecutors();
+};
 $("hold").onclick = () => askBack("Hold", "All executors finish and terminate; the targets are remembered.", [BY],
 	(body) => send("POST", "v1/application/hold", body));
 $("resume").onclick = () => askBack("Resume", "The targets from before the hold are restored.", [],
@@ -638,9 +590,11 @@ function drawLanes() {
 	lanes.slice(first, first + height / ROW + 2).forEach((lane, i) => {
 		const top = (first + i) * ROW - scrollTop;
 		const members = lane.members ?? [lane];
-		// A group is its members' lanes, each less than a pixel high: they blend.
-		const high = (ROW - 6) / members.length;
-		members.forEach((executor, j) => drawBar(pen, at, executor, top + 3 + j * high, high));
+		// A group is its members' lanes. Where they are many more than it has pixels, only some of them are drawn.
+		const every = Math.ceil(members.length / (2 * (ROW - 6)));
+		const bars = members.filter((_, j) => j % every === 0);
+		const high = (ROW - 6) / bars.length;
+		bars.forEach((executor, j) => drawBar(pen, at, executor, top + 3 + j * high, high));
 		const ends = members.filter(({ end }) => end);
 		ends.forEach(({ end }) => drawEnd(pen, at.x(end.at), top + ROW / 2, end.failure));
 		const failures = ends.filter(({ end }) => end.failure).length;
@@ -689,37 +643,24 @@ function choose(event) {
 
 // ---- showing
 
-let due = false;
-
-// At most twice a second, whatever arrives.
-function redraw() {
-	if (due || document.hidden) return;
-	due = true;
-	setTimeout(() => {
-		due = false;
-		if (!session.signal.aborted) show();
-	}, 500);
-}
-
-function show() {
-	const [level, what, todo = ""] = verdict();
-	// Only a change is spoken.
-	if ($("sentence").textContent !== what) $("sentence").textContent = what;
-	$("todo").textContent = todo;
-	$("verdict").className = level;
+function showHead() {
+	const said = verdict();
+	showVerdict(said);
 	$("link").textContent = problem ? "not connected" : live ? "live" : "asked every few seconds";
-	if (!status) return;
-	document.title = `${level === "well" ? "" : "! "}${status.app} – boatswain`;
+	if (!status) return false;
+	document.title = `${said[0] === "well" ? "" : "! "}${status.app} – boatswain`;
 	$("app").textContent = status.app;
 	$("content").hidden = false;
 	$("actions").hidden = !full;
 	$("hold").hidden = !!status.held;
 	$("resume").hidden = !status.held;
 	forget();
-	for (const part of [showProfiles, showEnds, showExecutors, showDriver, drawCharts, layLanes, drawLanes]) part();
 }
 
-$("forget").onclick = () => leave("");
+const PARTS = [showHead, showProfiles, showEnds, showExecutors, showDriver, drawCharts, layLanes, drawLanes];
+const show = () => showAll(PARTS);
+const redraw = () => redrawAll(PARTS);
+
 $("filter").oninput = $("span").onchange = show;
 $("more").onclick = () => {
 	most += 400;
@@ -739,18 +680,7 @@ for (const state of [...STATES, "failure"]) {
 }
 readColours();
 
-$("enter").onsubmit = (event) => {
-	event.preventDefault();
-	// A line of the file may have ` read` behind its token. What cannot be in a header is no token.
-	[token] = $("token").value.trim().split(/[^\x21-\x7e]/);
-	$("token").value = "";
-	storage.token = token;
-	begin();
-};
-token = storage.token ?? "";
-if (token) begin();
-else {
-	$("refusal").textContent = storage.why ?? "";
-	$("enter").hidden = false;
-	$("token").focus();
-}
+enter(() => {
+	poll();
+	follow();
+});

@@ -26,6 +26,7 @@ async fn each_file_has_its_type_and_a_policy_that_allows_nothing_from_elsewhere_
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
         ("/page.css", "text/css; charset=utf-8"),
+        ("/parts.js", "text/javascript; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
     ] {
         let (status, headers, body) = answer(&Method::GET, path).await;
@@ -64,13 +65,33 @@ async fn each_file_has_its_type_and_a_policy_that_allows_nothing_from_elsewhere_
     }
 }
 
-// spec: O-44
+// spec: O-88
+#[test]
+fn the_page_of_a_cluster_is_served_to_browsers_and_leaves_the_rest_to_the_api() {
+    let file = |method: Method, path: &str, accept: &str| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("accept", accept).body(()).unwrap();
+        of_cluster(&request.into_parts().0).map(|answer| answer.headers()["content-type"].clone())
+    };
+    let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
+    for (path, accept, kind) in [
+        ("/", browser, HTML),
+        ("/page.css", "text/css,*/*", "text/css; charset=utf-8"),
+        ("/parts.js", "*/*", SCRIPT),
+        ("/cluster.js", "*/*", SCRIPT),
+    ] {
+        assert_eq!(file(Method::GET, path, accept).unwrap(), kind, "{path}");
+        assert_eq!(file(Method::POST, path, accept), None, "{path}");
+    }
+    for path in ["/", "/api", "/api/v1/pods", "/page.js"] {
+        assert_eq!(file(Method::GET, path, "application/json"), None, "{path}");
+    }
+    assert_eq!(file(Method::GET, "/api/v1/pods", browser), None);
+}
+
+// spec: O-44, O-88
 #[test]
 fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_address() {
-    let of = |path: &str| {
-        let file = FILES.iter().find(|file| file.path == path).unwrap();
-        std::str::from_utf8(file.text).unwrap()
-    };
     for forbidden in [
         "innerHTML",
         "outerHTML",
@@ -91,9 +112,9 @@ fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_addre
         "@import",
         "?token",
     ] {
-        for file in &FILES {
+        for file in DRIVER.into_iter().chain(CLUSTER) {
             assert!(
-                !of(file.path).contains(forbidden),
+                !text(file).contains(forbidden),
                 "{forbidden} in {}",
                 file.path
             );
@@ -107,33 +128,44 @@ fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_addre
         "javascript:",
         "<script>",
     ] {
-        assert!(!of("/").contains(inline), "{inline}");
+        for page in [DRIVER[0], CLUSTER[0]] {
+            assert!(!text(page).contains(inline), "{inline}");
+        }
     }
     // The token's field has no name, so that no form can put it into a URL.
-    let field = of("/")
-        .split("<input")
-        .find(|field| field.contains("id=\"token\""));
-    assert!(!field.unwrap().split('>').next().unwrap().contains("name="));
+    for page in [DRIVER[0], CLUSTER[0]] {
+        let mut fields = text(page).split("<input");
+        let field = fields.find(|field| field.contains("id=\"token\""));
+        assert!(!field.unwrap().split('>').next().unwrap().contains("name="));
+    }
+}
+
+fn text(file: &File) -> &str {
+    std::str::from_utf8(file.text).unwrap()
 }
 
 // spec: O-44
 #[test]
 fn the_files_are_served_without_their_comments_and_indentation_and_are_few_bytes() {
     let sources = [
-        include_str!("index.html"),
-        include_str!("page.css"),
-        include_str!("page.js"),
+        (DRIVER[0], include_str!("index.html")),
+        (&STYLE, include_str!("page.css")),
+        (&PARTS, include_str!("parts.js")),
+        (DRIVER[3], include_str!("page.js")),
+        (CLUSTER[0], include_str!("cluster.html")),
+        (CLUSTER[3], include_str!("cluster.js")),
     ];
-    for (file, source) in FILES.iter().zip(sources) {
+    for (file, source) in sources {
         // A text over several lines would lose its blanks.
         let lines = source
             .split_inclusive('\n')
             .map(|line| line.trim_start_matches(['\t', ' ']));
         let lines: String = lines.filter(|line| !line.starts_with("//")).collect();
-        assert!(file.text == lines.as_bytes(), "{}", file.path);
+        assert!(text(file) == lines, "{}", file.path);
         let odd = |line: &&str| line.matches('`').count() % 2 == 1;
         assert_eq!(source.lines().find(odd), None, "{}", file.path);
     }
-    let size: usize = FILES.iter().map(|file| file.text.len()).sum();
-    assert!(size < 37_000, "{size}");
+    let size = |files: [&File; 4]| files.iter().map(|file| file.text.len()).sum::<usize>();
+    assert!(size(DRIVER) < 40_000, "{}", size(DRIVER));
+    assert!(size(CLUSTER) < 25_000, "{}", size(CLUSTER));
 }
