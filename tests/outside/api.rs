@@ -117,8 +117,7 @@ impl Api {
     }
 
     pub fn create_pod(&self, pod: &Value) {
-        self.call("POST", &self.collection("pods"), Some(pod))
-            .unwrap();
+        self.create("pods", pod);
     }
 
     pub fn delete_pod(&self, name: &str, grace: Grace) {
@@ -158,6 +157,11 @@ impl Api {
         }
     }
 
+    pub fn create(&self, resource: &str, object: &Value) {
+        self.call("POST", &self.collection(resource), Some(object))
+            .unwrap();
+    }
+
     pub fn create_config_map(&self, name: &str, data: &Value) {
         let map = json!({
             "apiVersion": "v1",
@@ -165,8 +169,7 @@ impl Api {
             "metadata": {"name": name},
             "data": data,
         });
-        self.call("POST", &self.collection("configmaps"), Some(&map))
-            .unwrap();
+        self.create("configmaps", &map);
     }
 
     pub fn patch_config_map(&self, name: &str, data: &Value) {

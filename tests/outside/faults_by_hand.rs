@@ -8,18 +8,23 @@ use super::process::{boatswain, until};
 const MANY: usize = 20;
 
 /// A cluster with a control socket.
-struct Controlled {
-    cluster: Cluster,
+pub struct Controlled {
+    pub cluster: Cluster,
     socket: tempfile::TempDir,
 }
 
 impl Controlled {
     /// `None` if the environment names a cluster.
     fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(arguments: &[&str]) -> Option<Self> {
         let socket = tempfile::tempdir().unwrap();
         let path = socket.path().join("ctl");
-        let arguments = ["--node", "simulated", "--control", path.to_str().unwrap()];
-        let cluster = Cluster::own_with(&arguments)?;
+        let controlled = ["--node", "simulated", "--control", path.to_str().unwrap()];
+        let cluster = Cluster::own_with(&[&controlled, arguments].concat())?;
         Some(Self { cluster, socket })
     }
 
@@ -33,7 +38,7 @@ impl Controlled {
         (output.status.success(), String::from_utf8(said).unwrap())
     }
 
-    fn ctl(&self, fault: &[&str]) -> String {
+    pub fn ctl(&self, fault: &[&str]) -> String {
         let (obeys, said) = self.asked(fault);
         assert!(obeys, "{fault:?}: {said}");
         said.trim_end().to_owned()

@@ -31,6 +31,7 @@ mod listeners;
 mod local_run;
 mod manifests;
 mod page;
+mod page_states;
 mod ports;
 mod quiet;
 mod reload;

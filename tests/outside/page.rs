@@ -14,15 +14,21 @@ use super::process::{boatswain, until};
 /// Markup that would run a script, if it became markup anywhere.
 const HOSTILE: &str = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>";
 
-/// A driver with a token for each right.
 fn asked(cluster: &Cluster, executors: usize) -> Asked {
+    asked_with(cluster, executors, &[])
+}
+
+/// A driver with a token for each right.
+pub fn asked_with(cluster: &Cluster, executors: usize, sets: &[&str]) -> Asked {
     let tokens = cluster.directory.path().join("api-token");
     std::fs::write(&tokens, "all-rights\nonly-looks read\n").unwrap();
     std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(0o600)).unwrap();
-    Asked::of(cluster, |api| Driver::start(cluster, executors, api))
+    Asked::of(cluster, |api| {
+        Driver::start(cluster, executors, &[api, sets].concat())
+    })
 }
 
-fn enter(browser: &Browser, token: &str) {
+pub fn enter(browser: &Browser, token: &str) {
     browser.script(&format!(
         "document.getElementById('token').value = {token:?}; document.getElementById('enter').requestSubmit()"
     ));

@@ -219,11 +219,17 @@ impl Checks {
         let later: BTreeSet<usize> = (self.drivers.keys().copied())
             .filter(|other| !self.is_younger(driver, *other))
             .collect();
+        // An injected fault may give a pod the id of an executor that has ended.
+        let reused: BTreeSet<ExecutorId> = (ends.iter())
+            .filter(|ending| self.belonged_to_another(ending.entry.uid(), ending.entry.id))
+            .map(|ending| ending.entry.id)
+            .collect();
         let view = self.drivers.entry(driver).or_default();
         for ending in ends {
             if let Some(recorded_by) = self.recorded_ends.get(&ending.entry.id)
                 && !later.contains(recorded_by)
                 && !self.revived.contains(&ending.entry.id)
+                && !reused.contains(&ending.entry.id)
             {
                 return violated!(
                     "L-1: d{driver} reported the end of {}, which d{recorded_by} had recorded",

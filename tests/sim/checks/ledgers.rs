@@ -323,7 +323,7 @@ impl Checks {
             let orphan = entry.is_none()
                 && (id_ended
                     || self.may_be_orphan(driver, &uid)
-                    || self.is_adopted_with_changed_id(id, now)
+                    || self.has_other_pod_with_changed_id(id, &uid, now)
                     || self.was_assigned_in_other_history(&uid));
             let excused = match class {
                 // Whether there were too many is checked when they are marked.

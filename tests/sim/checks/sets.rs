@@ -102,16 +102,30 @@ impl Checks {
         self.is_of_sets() && self.excuses.relabelled.contains(uid.as_str())
     }
 
-    /// Whether such a pod was adopted as this executor.
-    pub(super) fn is_adopted_with_changed_id(
+    /// Whether such a pod is taken for this executor, instead of `uid`: it was adopted so, or seen before any driver knew
+    /// that `uid` has the id.
+    pub(super) fn has_other_pod_with_changed_id(
         &self,
         id: Option<ExecutorId>,
+        uid: &PodUid,
         now: &Snapshot,
     ) -> bool {
+        let was_known = self.first_id(uid).is_some();
         let entry = id
             .and_then(|id| now.entry(id))
-            .filter(|entry| entry.adopted);
+            .filter(|entry| entry.adopted || !was_known);
         entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.has_changed_id(uid)))
+    }
+
+    /// Whether a pod belonged to another executor before an injected fault changed its id.
+    pub(super) fn belonged_to_another(&self, uid: Option<&PodUid>, id: ExecutorId) -> bool {
+        let first = uid.and_then(|uid| self.first_id(uid));
+        first.is_some_and(|first| first != id) && uid.is_some_and(|uid| self.has_changed_id(uid))
+    }
+
+    /// The first executor to which a driver bound a set's pod.
+    fn first_id(&self, uid: &PodUid) -> Option<ExecutorId> {
+        self.assigned.as_ref()?.ids.get(uid).copied()
     }
 
     /// Whether a pod got its id in a history that was replaced, so that it may have none in the restored one.

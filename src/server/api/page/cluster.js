@@ -209,7 +209,7 @@ function showNodes() {
 	}));
 }
 
-let most = 100; // rows of the table of pods
+let most = 50; // rows of the table of pods
 
 const narrow = (word) => {
 	$("filter").value = word;

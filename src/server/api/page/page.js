@@ -25,6 +25,7 @@ const REASONS = {
 	Unreachable: "Check the network between executors and driver.",
 	RegistrationTimeout: "Does its command run under the agent, and can it reach backend.url?",
 	PendingTimeout: "Make room, or fix what the reason names.",
+	NotCreated: "Fix what the reason names; it is tried again by itself.",
 	Stuck: "Check its node and the pod’s finalizers.",
 };
 const CAUSES = {
@@ -251,7 +252,7 @@ function next(p) {
 	const parts = [];
 	if (p.paused) {
 		const { why, again_in_seconds: again } = p.paused;
-		parts.push(`${missing} missing: ${why}; tries one ${again === undefined ? "now" : `in ${duration(again)}`}`);
+		parts.push(`${missing} missing: ${why}; tries one ${again >= 1 ? `in ${duration(again)}` : "now"}`);
 	} else if (missing > 0) parts.push(`requests ${missing}`);
 	if (missing < 0) parts.push(`lets ${-missing} go`);
 	if (p.requested) parts.push(`waits for ${count(p.requested, "answer")} of the API server`);
@@ -290,7 +291,7 @@ function showEnds() {
 			row.reasons.set(end.reason, (row.reasons.get(end.reason) ?? 0) + 1);
 			// The last failure, if there is any, matters more than the last end.
 			const rank = end.failure * 1e15 + end.at;
-			if (rank > row.rank) Object.assign(row, { rank, last: executor });
+			if (rank >= row.rank) Object.assign(row, { rank, last: executor });
 		}
 	}
 	const worst = (map) => [...map].sort(([, a], [, b]) => b.failures - a.failures || b.ends - a.ends).slice(0, 200);
@@ -303,7 +304,7 @@ function showEnds() {
 	]));
 }
 
-let most = 100; // rows of the table of executors
+let most = 50; // rows of the table of executors
 let shown = []; // the executors in them
 const ticked = new Set(); // the ids of those that the next command is for
 
@@ -487,7 +488,7 @@ function readColours() {
 function prepare(canvas, width, height) {
 	const [w, h] = [width, height].map((length) => Math.round(length * devicePixelRatio));
 	if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
-	canvas.style.height = `${height}px`;
+	Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
 	const pen = canvas.getContext("2d");
 	pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
 	pen.clearRect(0, 0, width, height);
@@ -554,12 +555,13 @@ function drawChart(canvas, name, { from, until, left, right, x }) {
 
 function drawCharts() {
 	const charts = $("charts");
+	const width = $("lanes").clientWidth; // one axis for both, whether the lanes have a scroll bar or not
 	const names = Object.keys(status.profiles);
 	while (charts.children.length > names.length) charts.lastChild.remove();
 	names.forEach((name, i) => {
 		const canvas = charts.children[i] ?? charts.appendChild(make("canvas"));
 		canvas.role = "img";
-		drawChart(canvas, name, axis(charts.clientWidth));
+		drawChart(canvas, name, axis(width));
 	});
 }
 

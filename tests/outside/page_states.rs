@@ -1,0 +1,90 @@
+//! Tests that the page says in one sentence what happens to an application, in a browser.
+
+use serde_json::json;
+
+use super::asking::Asked;
+use super::browser::Browser;
+use super::faults_by_hand::Controlled;
+use super::page;
+
+const MANY: usize = 200;
+
+/// A page of a driver that has these settings.
+fn opened(controlled: &Controlled, executors: usize, sets: &[&str]) -> Option<(Browser, Asked)> {
+    let browser = Browser::start(controlled.cluster.directory.path())?;
+    let asked = page::asked_with(&controlled.cluster, executors, sets);
+    browser.open(&asked.server);
+    page::enter(&browser, "only-looks");
+    Some((browser, asked))
+}
+
+// spec: O-44
+#[test]
+fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in_a_sentence() {
+    // Of 200 pods that start in 5 s each, some are seen on their way.
+    let Some(controlled) = Controlled::start_with(&["--start-delay", "5s"]) else {
+        return;
+    };
+    // All of the same age that live speak against a crash loop.
+    let settings = ["failures.stable_after=5s"];
+    let Some((browser, asked)) = opened(&controlled, MANY, &settings) else {
+        return;
+    };
+    browser.until_text("#sentence", "0 of 200 executors run; ");
+    browser.until_text("#profiles", "\t200\t");
+    browser.picture("bring-up-of-200");
+    browser.until_text("#sentence", "All 200 executors run.");
+
+    for id in 1..=40 {
+        controlled.ctl(&["out-of-memory", &format!("t-exec-{id}")]);
+    }
+    browser.until_text("#losses", "OomKilled\t40\t40");
+    browser.until_text("#sentence", "executors run");
+    browser.picture("storm");
+    browser.until_text(
+        "#sentence",
+        "All 200 executors run, but 40 failed in the last 10 minutes",
+    );
+    assert!(browser.text("#todo").contains("memory_limit"));
+
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "small"}, "spec": {"hard": {"pods": "200"}},
+    });
+    controlled.cluster.api.create("resourcequotas", &quota);
+    asked.json(&["scale", "default=240"]);
+    browser.until_text(
+        "#sentence",
+        "200 of 240 executors run; no more are requested of default: ",
+    );
+    assert!(browser.text("#sentence").contains("small"));
+    assert!(
+        browser
+            .text("#todo")
+            .contains("Raise the namespace’s quota")
+    );
+    browser.picture("quota");
+
+    controlled.ctl(&["freeze"]);
+    browser.until_text("#sentence", "The driver suspects its own connection: ");
+    browser.picture("frozen");
+    controlled.ctl(&["thaw"]);
+    browser.until_text("#sentence", "200 of 240 executors run; ");
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+// spec: O-44, B-32
+#[test]
+fn the_page_shows_a_roll_as_ends_that_are_no_failures() {
+    let Some(controlled) = Controlled::start_with(&[]) else {
+        return;
+    };
+    let Some((browser, _asked)) = opened(&controlled, 8, &["roll.interval=1s"]) else {
+        return;
+    };
+    browser.until_text("#losses", "Decommissioned\t3\t0");
+    browser.until_text("#losses", "roll");
+    browser.until_text("#sentence", "executors run");
+    browser.picture("roll");
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
