@@ -97,7 +97,7 @@ fn the_client_shows_the_status_and_sets_targets() {
 }
 
 /// An Event about a pod.
-fn event(name: &str, kind: &str, uid: &str, message: &str) -> Value {
+pub fn event(name: &str, kind: &str, uid: &str, message: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name},
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "t-exec-1", "uid": uid},

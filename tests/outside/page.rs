@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::asking::Asked;
+use super::asking::{self, Asked};
 use super::browser::Browser;
 use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, until};
 
 /// Markup that would run a script, if it became markup anywhere.
-const HOSTILE: &str = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>";
+pub const HOSTILE: &str = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>";
 
 fn asked(cluster: &Cluster, executors: usize) -> Asked {
     asked_with(cluster, executors, &[])
@@ -236,8 +236,14 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
     browser.click("#executors button");
     browser.click("#story-close");
     browser.click("#hold");
+    browser.script(&format!(
+        "document.querySelector('#ask-fields [name=by]').value = {HOSTILE:?}"
+    ));
     browser.click("#ask-yes");
-    browser.until_text("#sentence", "The application is held by page");
+    browser.until_text(
+        "#sentence",
+        &format!("The application is held by {HOSTILE}"),
+    );
     browser.picture("held");
     browser.click("#resume");
     browser.click("#ask-yes");
@@ -288,6 +294,10 @@ fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_wh
     browser.until_text("#apps", "\tdefault\t3");
     browser.until_text("#nodes", "Ready");
     browser.picture("cluster");
+
+    let warning = asking::event("hostile", "Warning", "any", HOSTILE);
+    cluster.api.create("events", &warning);
+    browser.until_text("#warnings", HOSTILE);
 
     let status = json!({"phase": "Failed", "reason": "Evicted", "message": HOSTILE});
     cluster.api.set_pod_status("t-exec-2", &status);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::asking::Asked;
+use super::asking::{self, Asked};
 use super::browser::Browser;
 use super::faults_by_hand::Controlled;
 use super::page;
@@ -26,7 +26,7 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
         return;
     };
     // All of the same age that live speak against a crash loop.
-    let settings = ["failures.stable_after=5s"];
+    let settings = ["failures.stable_after=5s", "api.evidence=true"];
     let Some((browser, asked)) = opened(&controlled, MANY, &settings) else {
         return;
     };
@@ -46,6 +46,18 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
         "All 200 executors run, but 40 failed in the last 10 minutes",
     );
     assert!(browser.text("#todo").contains("memory_limit"));
+
+    let pods = controlled.cluster.api.pods();
+    let pod = pods.iter().find(|pod| pod.name == "t-exec-100").unwrap();
+    let warning = asking::event("hostile", "Warning", &pod.uid, page::HOSTILE);
+    controlled.cluster.api.create("events", &warning);
+    browser.script("const it = document.getElementById('filter'); it.value = '100'; it.oninput()");
+    browser.until_text("#shown", "1 of 1 shown");
+    browser.click("#executors button");
+    browser.until_text("#story-events", page::HOSTILE);
+    browser.click("#story-close");
+    let markup = "return window.hit ?? document.querySelectorAll('img, body script').length";
+    assert_eq!(browser.script(markup), 0);
 
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota",
