@@ -22,9 +22,6 @@ use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{CompletedWrite, RequestKind};
 use crate::script::Script;
 
-/// Where sets make the pods, a wrong belief may show at any time later.
-const UNBOUNDED: Duration = Duration::from_secs(30 * 24 * 3_600);
-
 /// A watch without events gets a bookmark this often.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -75,10 +72,7 @@ pub struct Observation<'a> {
 impl ExpectedState {
     pub fn of(script: &Script) -> Self {
         Self {
-            recovery: match script.is_of_sets() {
-                true => UNBOUNDED,
-                false => longest_recovery(&script.config),
-            },
+            recovery: longest_recovery(&script.config),
             falsified_until: None,
             drift_until: None,
             checked: BTreeMap::new(),

@@ -255,8 +255,10 @@ impl Checks {
                     key.0
                 );
             }
-            if let Some(uid) = &key.1
-                && let Some(faults) = self.excuses.pod_faults.get(uid.as_str())
+            let faults = (key.1.as_ref())
+                .and_then(|uid| self.excuses.pod_faults.get(uid.as_str()))
+                .map_or(&[][..], Vec::as_slice);
+            if key.1.is_some()
                 && !reasons::reason_fits(faults, &ending, |at| {
                     // A driver may not have noticed a replacement that was just before the fault.
                     let since = at.checked_sub(self.recovery);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::config::{AccessMode, Claim, ClaimOwner, Config};
+use boatswain::config::{AccessMode, Claim, ClaimOwner, Config, Strategy};
 use boatswain::model::{ExecutorId, Snapshot};
 use devcluster::{Key, Resource, State};
 use rand::rngs::StdRng;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
 use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
+use crate::script::{Fault, Script, Step};
 
 /// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;
@@ -42,6 +43,21 @@ pub fn draw(seed: u64, config: &mut Config) {
         profile.claims = names
             .iter()
             .take(count)
+            .map(|name| claim(rng, name))
+            .collect();
+    }
+}
+
+/// The same where StatefulSets make the pods, and with them the claims of their templates (spec A-80).
+pub fn draw_of_sets(seed: u64, config: &mut Config) {
+    let rng = &mut StdRng::seed_from_u64(seed ^ CLAIMS);
+    if config.allocation.strategy != Strategy::StatefulSet || !rng.random_bool(0.25) {
+        return;
+    }
+    for profile in config.profiles.values_mut() {
+        let count = rng.random_range(0..=2);
+        profile.claims = ["data", "spill"][..count]
+            .iter()
             .map(|name| claim(rng, name))
             .collect();
     }
@@ -135,7 +151,8 @@ pub fn check_none_shared(driver: usize, now: &Snapshot) -> Verdict {
 /// After convergence: what executors mount exists, has the right content, and is owned by the current record or by an
 /// existing pod.
 // spec: K-8, K-10
-pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> Verdict {
+pub fn check_owners(state: &State, script: &Script, app: &str, record: &str) -> Verdict {
+    let config = &script.config;
     if !config.app.properties.is_empty() {
         let name = format!("{PREFIX}-executor");
         let mut maps = state.config_maps(NAMESPACE);
@@ -151,8 +168,18 @@ pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> 
     let pods: BTreeSet<&str> = (state.pods(NAMESPACE))
         .map(|pod| text(pod, "/metadata/uid"))
         .collect();
+    let sets: BTreeSet<&str> = (state.list(Resource::StatefulSets, Some(NAMESPACE)))
+        .map(|set| text(set.value(), "/metadata/uid"))
+        .collect();
     for (name, claim) in claims(state) {
-        let owned = owner(claim) == record || pods.contains(owner(claim));
+        let owner = owner(claim);
+        let owned = owner == record
+            || pods.contains(owner)
+            || sets.contains(owner)
+            || is_orphan(script, claim)
+                && !state
+                    .pods(NAMESPACE)
+                    .any(|pod| claims_of(pod).any(|its| its == name));
         if label(claim, "boatswain.dev/app-id") == app && !owned {
             return Err(format!("K-10: claim {name} has no owner: {claim}"));
         }
@@ -160,17 +187,24 @@ pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> 
     Ok(())
 }
 
+/// Whether a claim may belong to nobody: its pod was gone when an operator deleted the set without its dependents. Another
+/// set of that name takes over the claims of the pods that it has only.
+fn is_orphan(script: &Script, claim: &Value) -> bool {
+    let orphans = |step: &Step| matches!(step.fault, Fault::DeleteSet { orphan: true, .. });
+    owner(claim).is_empty() && script.is_of_sets() && script.steps.iter().any(orphans)
+}
+
 /// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator
 /// deleted the record. A record that is created again takes over only live pods.
 // spec: K-2, K-8, K-10, O-11
-pub fn check_none_left(state: &State, app: &str) -> Verdict {
+pub fn check_none_left(state: &State, script: &Script, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
         .filter(|pod| is_inactive(pod) && owner(pod).is_empty())
         .map(|pod| text(pod, "/metadata/uid"))
         .collect();
     let left: Vec<&str> = claims(state)
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
-        .filter(|(_, claim)| !orphans.contains(owner(claim)))
+        .filter(|(_, claim)| !orphans.contains(owner(claim)) && !is_orphan(script, claim))
         .map(|(name, _)| name)
         .collect();
     let name = format!("{PREFIX}-executor");

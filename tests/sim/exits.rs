@@ -95,6 +95,8 @@ impl World {
         let on_signal = stop_requested.map(|(on_signal, _)| on_signal);
         let checks = &self.checks;
         let started = checks.last_ledger(number).is_some();
+        let incarnation = checks.incarnation(number);
+        let has_future_incarnation = checks.excuses.has_future_incarnation(incarnation);
         let had_fault = |wanted: &[RequestFault]| {
             let shared = self.network.shared();
             let injected = shared.injected_faults.get(&number);
@@ -109,7 +111,7 @@ impl World {
                     || checks.has_outdated_incarnation(number)
                     || checks.was_incarnation_raised_since(since)
                     || checks.has_lost_a_later_incarnation(number)
-                    || !checks.excuses.future_incarnation.is_empty()
+                    || has_future_incarnation
             }
             Exit::Child(_) => false,
             // Its start failed, whatever it was told meanwhile.
@@ -122,7 +124,7 @@ impl World {
                 // Pods of a younger driver, or indistinguishable from such, are logged by name and left.
                 Some((OnSignal::End, at)) => {
                     self.last_fault >= Some(at)
-                        || !checks.excuses.future_incarnation.is_empty()
+                        || has_future_incarnation
                         || checks.has_a_successor(number)
                 }
                 _ => checks.may_be_spent(number),

@@ -89,16 +89,17 @@ pub struct Nodes {
     seen: u64,
     /// How the containers ended that were restarted since [`Nodes::take_restarted`] was last called.
     restarted: Vec<Value>,
-    /// The containers that have exited for good since [`Nodes::take_exited`] was last called.
+    /// The containers that have exited since [`Nodes::take_exited`] was last called.
     exited: Vec<Exited>,
 }
 
-/// An executor's container that has exited and is not restarted.
+/// An executor's container that has exited.
 #[derive(Debug)]
 pub struct Exited {
     pub name: String,
     pub uid: String,
     pub code: i32,
+    pub is_restarted: bool,
 }
 
 impl Nodes {
@@ -126,7 +127,7 @@ impl Nodes {
         std::mem::take(&mut self.restarted)
     }
 
-    /// The containers that have exited for good since the last call.
+    /// The containers that have exited since the last call.
     pub fn take_exited(&mut self) -> Vec<Exited> {
         std::mem::take(&mut self.exited)
     }
@@ -366,6 +367,7 @@ impl Nodes {
                         name: name.to_owned(),
                         uid: uid.to_owned(),
                         code,
+                        is_restarted: false,
                     });
                 }
                 Some((at, _)) => self.wake(at),

@@ -389,7 +389,8 @@ impl World {
             if is_silence_loss
                 && !silent
                 && !has_wrong_identity
-                && !sessions.may_lose_live_executor()
+                && !(ending.reason.class == LossClass::Unreachable
+                    && sessions.may_lose_live_executor())
             {
                 return Err(format!(
                     "I-12: d{driver} gave up {} ({}), which was not silent",

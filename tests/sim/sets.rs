@@ -1,8 +1,7 @@
 //! Runs in which StatefulSets or Deployments make the executors' pods (spec ): whatever happens to drivers,
 //! sets and pods, the fleet converges to its targets.
 //!
-//! Not simulated: claims of a StatefulSet that is deleted and created again. In a quarter of these runs executors have
-//! sessions.
+//! In a quarter of these runs executors have sessions, and in a quarter of those with StatefulSets claims.
 //!
 //! Run with `cargo test sim_sets`; the variables are those of the other runs.
 

@@ -27,7 +27,7 @@ pub struct Excuses {
     pub foreign: BTreeSet<String>,
     /// Those of them whose labels name a future incarnation. They belong to no executor until a successor adopts them,
     /// because a driver cannot know that there is no such incarnation (spec I-10).
-    pub future_incarnation: BTreeSet<String>,
+    pub future_incarnation: BTreeMap<String, u64>,
     /// Pods that were undecodable when they were adopted.
     pub unread: BTreeSet<PodUid>,
     /// The application is being ended.
@@ -45,6 +45,12 @@ pub struct Excuses {
 impl Excuses {
     pub(super) fn was_history_replaced_since(&self, since: Instant) -> bool {
         self.history_replaced.iter().any(|at| *at >= since)
+    }
+
+    /// Whether a pod's label names a later incarnation than this one.
+    pub fn has_future_incarnation(&self, than: Option<u64>) -> bool {
+        let mut named = self.future_incarnation.values();
+        named.any(|incarnation| Some(*incarnation) > than)
     }
 
     fn was_record_edited_since(&self, since: Instant, which: impl Fn(RecordEdit) -> bool) -> bool {

@@ -39,14 +39,18 @@ pub fn reason_fits(
         PodFault::TaintManager => matches!(class, LossClass::Disrupted | LossClass::NodeLost),
         PodFault::NodeShutdown => class == LossClass::Disrupted,
         PodFault::NodeLost => class == LossClass::NodeLost,
-        // These do not end an executor, so its end had another cause.
-        PodFault::Sidecar(_) | PodFault::PhaseUnknown => true,
+        // A failed sidecar ends its executor (E-12).
+        PodFault::Sidecar(code) => code != 0 && class == LossClass::Exited,
+        PodFault::PhaseUnknown => false,
     });
     let entry = &ending.entry;
     let Some(pod) = entry.pod() else { return true };
     // What cannot be decoded shows no cause.
     let is_readable = pod.state() != PodState::Odd;
     let was_seen = |fault: &InjectedPodFault| {
+        if matches!(fault.how, PodFault::Sidecar(_) | PodFault::PhaseUnknown) {
+            return false;
+        }
         let shows = fault
             .version
             .as_ref()
@@ -54,6 +58,9 @@ pub fn reason_fits(
         shows && is_readable && !was_replaced(fault.at)
     };
     let is_deleted = pod.deletion.is_some();
+    let has_run = entry
+        .bound()
+        .is_some_and(|bound| bound.running_since.is_some());
     own || match class {
         // The driver's own decisions take precedence.
         LossClass::ScaledDown
@@ -64,8 +71,9 @@ pub fn reason_fits(
         | LossClass::Unreachable
         | LossClass::RegistrationTimeout
         | LossClass::PendingTimeout
-        | LossClass::StartFailed
         | LossClass::Mislabelled => entry.leaving.is_some(),
+        // A node may refuse any pod that it has not started.
+        LossClass::StartFailed | LossClass::Rejected => entry.leaving.is_some() || !has_run,
         LossClass::Stuck => is_deleted,
         // An exit counts only if it came before the deletion.
         LossClass::Deleted => faults

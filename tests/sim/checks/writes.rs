@@ -112,6 +112,9 @@ impl Checks {
             .max();
         if highest >= Some(incarnation) {
             self.applications += 1;
+            // Its executors have the ids of others.
+            self.excuses.killed.clear();
+            self.excuses.decommissioned.clear();
         }
         let view = self.drivers.entry(write.driver).or_default();
         view.application = self.applications;

@@ -122,9 +122,14 @@ impl World {
 
     /// Notes the exits of containers that nodes have carried out.
     pub async fn note_exits(&mut self) {
-        for Exited { name, uid, code } in self.nodes.take_exited() {
-            let version = self.version_of(&name, &uid).await;
-            (self.checks).note_pod_fault(&uid, PodFault::Exit(code), version);
+        for exited in self.nodes.take_exited() {
+            let Exited { name, uid, .. } = &exited;
+            // A container that is restarted hides its exit.
+            let version = match exited.is_restarted {
+                true => None,
+                false => self.version_of(name, uid).await,
+            };
+            (self.checks).note_pod_fault(uid, PodFault::Exit(exited.code), version);
         }
     }
 
@@ -227,7 +232,8 @@ impl World {
         // copies.
         let incarnation = label(&pod, "boatswain.dev/incarnation").parse::<u64>().ok();
         if incarnation > (self.youngest()).and_then(|number| self.checks.incarnation(number)) {
-            self.checks.excuses.future_incarnation.extend(uid.clone());
+            let named = &mut self.checks.excuses.future_incarnation;
+            named.extend(uid.clone().zip(incarnation));
         }
         self.checks.excuses.foreign.extend(uid);
     }

@@ -6,7 +6,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Nodes, short, statuses};
+use super::{Exited, Nodes, short, statuses};
 use crate::objects::{label, text};
 use crate::trace::trace_line;
 
@@ -141,6 +141,12 @@ impl Nodes {
                     "node: {name} {} ends with {code}, and is to be restarted",
                     short(uid)
                 );
+                self.exited.push(Exited {
+                    name: name.to_owned(),
+                    uid: uid.to_owned(),
+                    code,
+                    is_restarted: true,
+                });
                 self.client.status(name, status).await;
                 self.wake(restart_at);
             }

@@ -43,6 +43,7 @@ pub fn of(seed: u64) -> Script {
     size.executors = size.executors.min(MAX_EXECUTORS);
     let mut config = settings::config(rng, &size);
     adapt_to_sets(rng, &mut config);
+    crate::claims::draw_of_sets(seed, &mut config);
     let more = &mut StdRng::seed_from_u64(seed ^ BUDGETS);
     settings::budget(more, 0.15, &mut config);
     settings::default_budget(seed, &mut config);

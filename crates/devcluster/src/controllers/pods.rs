@@ -62,13 +62,13 @@ pub(super) fn selects(owner: &Object, object: &Object) -> bool {
     selector.is_some_and(|selector| label_selector::selects(selector, object.labels()))
 }
 
-fn owners(object: &Object) -> impl Iterator<Item = Value> {
+pub(super) fn owners(object: &Object) -> impl Iterator<Item = Value> {
     let owners = list(object.value(), &["metadata", "ownerReferences"]);
     owners.iter().cloned()
 }
 
 /// Replaces the owners of an object, unless it has changed meanwhile.
-fn set_owners(object: &Object, owners: Vec<Value>) -> Write {
+pub(super) fn set_owners(object: &Object, owners: Vec<Value>) -> Write {
     let patch = json!({"metadata": {
         "uid": object.uid(),
         "resourceVersion": object.resource_version().to_string(),

@@ -1,5 +1,7 @@
 //! The StatefulSet controller: keeps pods with ordinals, created in order or in parallel.
 
+mod claims;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,6 +72,13 @@ fn step(
     writes: &mut Vec<Write>,
 ) {
     let replicas = desired_replicas(owner);
+    for (ordinal, pod) in there.iter().filter(|(_, pod)| !pods::is_over(pod)) {
+        let is_surplus = *ordinal >= replicas;
+        if !is_surplus && text(pod.value(), &["status", "phase"]) == "Pending" {
+            claims::create(state, owner, &pod.key().name, writes);
+        }
+        claims::own(state, owner, pod, is_surplus, writes);
+    }
     let in_order = text(owner.value(), &["spec", "podManagementPolicy"]) != "Parallel";
     let mut all_well = true;
     for ordinal in 0..replicas {
@@ -133,36 +142,13 @@ fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &
     if !service.is_empty() {
         set(&mut pod, &["spec", "subdomain"], service.into());
     }
+    let claimed = claims::volumes(owner, &name);
     let mut volumes = list(&pod, &["spec", "volumes"]).to_vec();
-    for template in list(owner.value(), &["spec", "volumeClaimTemplates"]) {
-        let volume = text(template, &["metadata", "name"]);
-        let claim = format!("{volume}-{name}");
-        volumes.retain(|other| text(other, &["name"]) != volume);
-        volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}}));
-        let key = pods::key_in_namespace(owner, Resource::PersistentVolumeClaims, &claim);
-        if state.get(&key).is_none() {
-            let labels = owner.value().pointer("/spec/selector/matchLabels");
-            let mut object = json!({
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": claim, "labels": labels},
-                "spec": template["spec"],
-            });
-            let policy = [
-                "spec",
-                "persistentVolumeClaimRetentionPolicy",
-                "whenDeleted",
-            ];
-            if text(owner.value(), &policy) == "Delete" {
-                object["metadata"]["ownerReferences"] = json!([pods::reference(owner)]);
-            }
-            writes.push(pods::create(
-                owner,
-                Resource::PersistentVolumeClaims,
-                object,
-            ));
-        }
-    }
+    volumes.retain(|other| {
+        (claimed.iter()).all(|claim| text(other, &["name"]) != text(claim, &["name"]))
+    });
+    volumes.extend(claimed);
+    claims::create(state, owner, &name, writes);
     if !volumes.is_empty() {
         set(&mut pod, &["spec", "volumes"], volumes.into());
     }

@@ -150,6 +150,61 @@ async fn parallel_stateful_set_pods_start_at_once_and_the_highest_ordinals_are_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn claims_go_with_a_surplus_pod_or_with_the_set_as_its_policy_says() {
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    for scaled in ["Delete", "Retain"] {
+        let world = World::new();
+        let policy = json!({"whenDeleted": "Delete", "whenScaled": scaled});
+        let more = json!({
+            "podManagementPolicy": "Parallel",
+            "volumeClaimTemplates": [claim],
+            "persistentVolumeClaimRetentionPolicy": policy,
+        });
+        let made = (world.make("statefulsets", set("StatefulSet", 2, more))).await;
+        // The names of the claims, and the kinds of their owners.
+        let seen = async || {
+            let list = world.get(claims).await;
+            let of = |claim: &Value| {
+                let owner = &claim["metadata"]["ownerReferences"][0]["kind"];
+                format!("{} {}", claim["metadata"]["name"], owner).replace('"', "")
+            };
+            let items = list["items"].as_array().unwrap().iter();
+            items.map(of).collect::<Vec<_>>()
+        };
+        let both = ["data-web-0 StatefulSet", "data-web-1 StatefulSet"];
+        seconds(5).await;
+        assert_eq!(seen().await, both);
+        let path = format!("{APPS}/statefulsets/web");
+        world.patch(&path, json!({"spec": {"replicas": 1}})).await;
+        seconds(5).await;
+        match scaled {
+            "Delete" => assert_eq!(seen().await, both[..1]),
+            _ => assert_eq!(seen().await, both),
+        }
+        world.patch(&path, json!({"spec": {"replicas": 2}})).await;
+        seconds(5).await;
+        assert_eq!(seen().await, both);
+
+        // Orphaned claims belong to the set that takes over their pods.
+        let orphan = json!({"propagationPolicy": "Orphan"});
+        world.ask(Method::DELETE, &path, Some(orphan)).await;
+        seconds(5).await;
+        assert_eq!(seen().await, ["data-web-0 null", "data-web-1 null"]);
+        let again = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": made["spec"]});
+        world.make("statefulsets", again).await;
+        seconds(5).await;
+        assert_eq!(seen().await, both);
+        world.ask(Method::DELETE, &path, None).await;
+        seconds(5).await;
+        assert_eq!(seen().await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_or_evicted_pod_of_a_set_is_replaced() {
     for (plural, kind) in [
         ("statefulsets", "StatefulSet"),
