@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use crate::beliefs::longest_recovery;
 use crate::checks::Verdict;
 use crate::node::{PodFault, restarts_containers, short};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
@@ -30,12 +31,11 @@ use crate::world::World;
 
 use executor::Executor;
 
-/// Below this number of lost sessions the driver does not suspect its own network path, and may give the executors up
-/// (spec B-13).
-const MASS_LOSS: usize = 3;
+/// With at most this many executors, a driver that hears nobody gives them up in the end (spec B-13).
+const FEW: usize = 2;
 
-/// The same holds below this share of all executors.
-const MASS_LOSS_SHARE: f64 = 0.2;
+/// After this many heartbeat timeouts.
+const LONGEST_DOUBT: u32 = 10;
 
 /// How a simulated executor behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +137,9 @@ pub struct Sessions {
     all_correct: bool,
     /// When the path was last interrupted or restored.
     path_changed_at: Option<Instant>,
-    heartbeat_interval: Duration,
     heartbeat_timeout: Duration,
     /// The latest registration of a correct executor after its start.
     latest_registration: Duration,
-    /// When executors were given up during an interruption of the path.
-    lost_in_partition: Vec<Instant>,
     /// The agents' `--driver-timeout`, if agents run the executors.
     driver_timeout: Option<Duration>,
 }
@@ -164,10 +161,8 @@ impl Sessions {
             seen_version: None,
             all_correct: false,
             path_changed_at: None,
-            heartbeat_interval: sessions.heartbeat_interval,
             heartbeat_timeout: sessions.heartbeat_timeout,
             latest_registration: config.allocation.registration_timeout / 2,
-            lost_in_partition: Vec::new(),
             driver_timeout: script.driver_timeout,
         })
     }
@@ -260,18 +255,14 @@ impl Sessions {
         !speaks || state.silent.contains(uid)
     }
 
-    /// Whether the driver may give up an executor that is not silent: the path was interrupted recently, and too few
-    /// executors were given up at the same time for the driver to suspect its own network.
-    fn may_lose_live_executor(&mut self) -> bool {
-        let was_partitioned =
-            (self.path_changed_at).is_some_and(|at| at.elapsed() < 4 * self.heartbeat_timeout);
-        let interval = self.heartbeat_interval;
-        self.lost_in_partition.retain(|at| at.elapsed() <= interval);
-        self.lost_in_partition.push(Instant::now());
-        let lost = self.lost_in_partition.len();
-        was_partitioned
-            && lost * 2 <= self.executors.len()
-            && (lost < MASS_LOSS || lost as f64 <= MASS_LOSS_SHARE * self.executors.len() as f64)
+    /// Whether the driver may give up an executor that is not silent: it hears nobody, and has so few executors that it
+    /// does not doubt the path for ever.
+    fn may_lose_live_executor(&self) -> bool {
+        let longest = LONGEST_DOUBT * self.heartbeat_timeout;
+        let was_long = self
+            .path_changed_at
+            .is_some_and(|at| at.elapsed() >= longest);
+        self.link.state().partitioned && was_long && self.executors.len() <= FEW
     }
 }
 
@@ -372,6 +363,14 @@ impl World {
         let Some(sessions) = &mut self.sessions else {
             return Ok(());
         };
+        // Whether the executors of a restored history may still be refused, or have just been.
+        let config = &self.script.config;
+        let refused = longest_recovery(config)
+            + config.allocation.registration_timeout
+            + config.backend.sessions.heartbeat_timeout;
+        let since = Instant::now().checked_sub(refused);
+        let is_replaced = !self.checks.excuses.history_replaced.is_empty()
+            && since.is_none_or(|since| self.checks.was_history_replaced_since(since));
         for ending in ends {
             let is_silence_loss = matches!(
                 ending.reason.class,
@@ -384,7 +383,7 @@ impl World {
             // An executor that is not in the ledger under its id is refused until it is.
             let has_wrong_identity = self.checks.excuses.relabelled.contains(uid)
                 || self.checks.excuses.foreign.contains(uid)
-                || !self.checks.excuses.history_replaced.is_empty();
+                || is_replaced;
             let silent = sessions.is_silent(uid);
             if is_silence_loss
                 && !silent
