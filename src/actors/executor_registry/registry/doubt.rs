@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::model::Tick;
-use crate::planted::{self, Planted};
 
 /// The fewest silent executors that are a mass loss where others are heard.
 const MASS: usize = 3;
@@ -168,8 +167,8 @@ impl Doubt {
             return Some(WhyDoubt::NoApiServer);
         }
         let Look { silent, of, .. } = look;
-        let is_mass = self.is_mass(look) && !planted::is(Planted::MassLossUndoubted);
-        is_mass.then_some(WhyDoubt::MassLoss { silent, of })
+        self.is_mass(look)
+            .then_some(WhyDoubt::MassLoss { silent, of })
     }
 
     fn is_mass(&self, look: Look) -> bool {
