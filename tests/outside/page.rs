@@ -204,23 +204,7 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
     browser.click("#ask-yes");
     browser.until_text("#sentence", "All 3 executors run.");
 
-    browser.until_text("#shown", "3 of 3 shown");
-    browser.click("#tick-all");
-    browser.until_text("#ticked", "3 executors ticked");
-    browser.click("#executors input");
-    browser.until_text("#ticked", "2 executors ticked");
-    browser.click("#kill-ticked");
-    browser.click("#ask-fields [name=replace]");
-    browser.picture("several");
-    browser.click("#ask-yes");
-    until("both are replaced", || {
-        rows(&browser, "losses").contains("Killed\t2").then_some(())
-    });
-    browser.until_text("#sentence", "All 3 executors run.");
-    assert!(
-        !browser.shows("#ticked"),
-        "those that have ended are not ticked"
-    );
+    two_are_killed_and_replaced(&browser);
     assert_eq!(target(), 3);
 
     browser.click("#executors button");
@@ -264,6 +248,27 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
         .then_some(())
     });
     browser.picture("no-driver");
+}
+
+/// Kills two of three executors in one command.
+fn two_are_killed_and_replaced(browser: &Browser) {
+    browser.until_text("#shown", "3 of 3 shown");
+    browser.click("#tick-all");
+    browser.until_text("#ticked", "3 executors ticked");
+    browser.click("#executors input");
+    browser.until_text("#ticked", "2 executors ticked");
+    browser.click("#kill-ticked");
+    browser.click("#ask-fields [name=replace]");
+    browser.picture("several");
+    browser.click("#ask-yes");
+    until("both are replaced", || {
+        rows(browser, "losses").contains("Killed\t2").then_some(())
+    });
+    browser.until_text("#sentence", "All 3 executors run.");
+    assert!(
+        !browser.shows("#ticked"),
+        "those that have ended are not ticked"
+    );
 }
 
 // spec: O-88

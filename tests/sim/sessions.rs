@@ -384,13 +384,11 @@ impl World {
             let has_wrong_identity = self.checks.excuses.relabelled.contains(uid)
                 || self.checks.excuses.foreign.contains(uid)
                 || is_replaced;
-            let silent = sessions.is_silent(uid);
-            if is_silence_loss
-                && !silent
-                && !has_wrong_identity
-                && !(ending.reason.class == LossClass::Unreachable
-                    && sessions.may_lose_live_executor())
-            {
+            let may_be_lost = sessions.is_silent(uid)
+                || has_wrong_identity
+                || ending.reason.class == LossClass::Unreachable
+                    && sessions.may_lose_live_executor();
+            if is_silence_loss && !may_be_lost {
                 return Err(format!(
                     "I-12: d{driver} gave up {} ({}), which was not silent",
                     ending.entry.id, ending.reason.class
