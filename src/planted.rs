@@ -113,6 +113,8 @@ faults! {
     EveryNodeAvoided,
     /// The application continues however many executors fail (spec L-30).
     BudgetUnlimited,
+    /// However many executors fall silent at once, each is given up by itself (spec B-13).
+    MassLossUndoubted,
     /// Ends that are no failures, such as disruptions, count as failures (spec L-30).
     DisruptionsCounted,
     /// An executor may be pending for ever (spec ).

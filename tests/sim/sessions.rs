@@ -11,7 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use boatswain::clock::Clock;
 use boatswain::config::Auth;
-use boatswain::model::{Ending, LossClass};
+use boatswain::model::Snapshot;
+use boatswain::model::executor::Why;
 use boatswain_agent::NO_DRIVER;
 use devcluster::State;
 use rand::rngs::StdRng;
@@ -255,6 +256,11 @@ impl Sessions {
         !speaks || state.silent.contains(uid)
     }
 
+    /// Whether the path was cut at some time within this duration.
+    fn was_cut_within(&self, time: Duration) -> bool {
+        self.link.state().partitioned || self.path_changed_at.is_some_and(|at| at.elapsed() < time)
+    }
+
     /// Whether the driver may give up an executor that is not silent: it hears nobody, and has so few executors that it
     /// does not doubt the path for ever.
     fn may_lose_live_executor(&self) -> bool {
@@ -357,44 +363,66 @@ impl World {
         Ok(())
     }
 
-    /// Checks that losses due to silence are only reported for executors that were silent.
+    /// Checks that executors are given up for their silence only if they are silent.
     // spec: B-12, B-13, B-15, A-44, A-52, I-12
-    pub fn check_silence_losses(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
-        let Some(sessions) = &mut self.sessions else {
+    pub fn check_silence(&self, driver: usize, now: &Snapshot) -> Verdict {
+        let Some(sessions) = &self.sessions else {
             return Ok(());
         };
-        // Whether the executors of a restored history may still be refused, or have just been.
-        let config = &self.script.config;
-        let refused = longest_recovery(config)
-            + config.allocation.registration_timeout
-            + config.backend.sessions.heartbeat_timeout;
-        let since = Instant::now().checked_sub(refused);
-        let is_replaced = !self.checks.excuses.history_replaced.is_empty()
-            && since.is_none_or(|since| self.checks.was_history_replaced_since(since));
-        for ending in ends {
-            let is_silence_loss = matches!(
-                ending.reason.class,
-                LossClass::HeartbeatTimeout
-                    | LossClass::Disconnected
-                    | LossClass::Unreachable
-                    | LossClass::RegistrationTimeout
+        let before = self.checks.last_ledger(driver);
+        for entry in now.entries.values() {
+            let Some(leaving) = &entry.leaving else {
+                continue;
+            };
+            let is_for_silence = matches!(
+                leaving.why,
+                Why::HeartbeatTimeout(_)
+                    | Why::Disconnected
+                    | Why::Unreachable(_)
+                    | Why::RegistrationTimeout(_)
             );
-            let uid = ending.entry.uid().map_or("", |uid| uid.as_str());
-            // An executor that is not in the ledger under its id is refused until it is.
-            let has_wrong_identity = self.checks.excuses.relabelled.contains(uid)
-                || self.checks.excuses.foreign.contains(uid)
-                || is_replaced;
-            let may_be_lost = sessions.is_silent(uid)
-                || has_wrong_identity
-                || ending.reason.class == LossClass::Unreachable
-                    && sessions.may_lose_live_executor();
-            if is_silence_loss && !may_be_lost {
+            let was_leaving = before
+                .and_then(|before| before.entry(entry.id))
+                .is_some_and(|before| before.leaving.is_some());
+            let uid = entry.uid().map_or("", |uid| uid.as_str());
+            if !is_for_silence || was_leaving || entry.is_gone() {
+                continue;
+            }
+            let may_be_lost = match leaving.why {
+                Why::Unreachable(_) => sessions.may_lose_live_executor(),
+                // Of executors that were never heard nobody can say whether they or the path are broken. Those of sets
+                // cannot register while the API server, which knows the keys of their tokens, does not answer.
+                Why::RegistrationTimeout(longest) => {
+                    sessions.was_cut_within(longest) || self.script.is_of_sets()
+                }
+                _ => false,
+            };
+            // Its executors have moved to its successor, of which it has not heard.
+            let is_superseded = self.checks.is_superseded(driver);
+            if !(sessions.is_silent(uid)
+                || self.may_be_refused(uid)
+                || may_be_lost
+                || is_superseded)
+            {
                 return Err(format!(
-                    "I-12: d{driver} gave up {} ({}), which was not silent",
-                    ending.entry.id, ending.reason.class
+                    "I-12: d{driver} gives up {} ({:?}), which is not silent",
+                    entry.id, leaving.why
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Whether an executor may be refused, because it is not in the ledger under its id, or was not until recently.
+    fn may_be_refused(&self, uid: &str) -> bool {
+        let config = &self.script.config;
+        let longest = longest_recovery(config)
+            + config.allocation.registration_timeout
+            + config.backend.sessions.heartbeat_timeout;
+        let since = Instant::now().checked_sub(longest);
+        let excuses = &self.checks.excuses;
+        let is_replaced = !excuses.history_replaced.is_empty()
+            && since.is_none_or(|since| self.checks.was_history_replaced_since(since));
+        excuses.relabelled.contains(uid) || excuses.foreign.contains(uid) || is_replaced
     }
 }

@@ -318,6 +318,7 @@ impl World {
                     server: &self.cluster.state().await,
                     excuses: &self.checks.excuses,
                 })?;
+                self.check_silence(number, &snapshot)?;
                 self.checks.check_ledger(number, snapshot)?;
             }
             if !is_stopping && !self.checks.is_superseded(number) {
@@ -343,7 +344,6 @@ impl World {
                 trace_line!("d{number} reports: {id} {class}");
             }
             self.expected.check_reports(number, &ends, &server)?;
-            self.check_silence_losses(number, &ends)?;
             self.checks.check_reports(number, ends)?;
         }
         Ok(())

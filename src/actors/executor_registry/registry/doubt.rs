@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::model::Tick;
+use crate::planted::{self, Planted};
 
 /// The fewest silent executors that are a mass loss where others are heard.
 const MASS: usize = 3;
@@ -56,7 +57,8 @@ impl fmt::Display for WhyDoubt {
 /// The facts at one check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Executors that would be given up within an interval, except those of a settled doubt.
+    /// None if no executor would be given up within an interval; else those that would, and all others that have missed
+    /// a heartbeat, except those of a settled doubt.
     pub(super) silent: usize,
     /// All executors that are expected to send messages.
     pub(super) of: usize,
@@ -167,8 +169,8 @@ impl Doubt {
             return Some(WhyDoubt::NoApiServer);
         }
         let Look { silent, of, .. } = look;
-        self.is_mass(look)
-            .then_some(WhyDoubt::MassLoss { silent, of })
+        let is_mass = self.is_mass(look) && !planted::is(Planted::MassLossUndoubted);
+        is_mass.then_some(WhyDoubt::MassLoss { silent, of })
     }
 
     fn is_mass(&self, look: Look) -> bool {

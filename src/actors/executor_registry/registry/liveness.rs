@@ -1,5 +1,7 @@
 //! Finds executors that have been silent for too long (spec B-12 to B-15, A-44, A-52).
 
+use std::collections::BTreeSet;
+
 use super::{Effect, LOOK, Reach, Registry};
 use crate::actors::executor_registry::messages::Timeouts;
 use crate::model::executor::{Class, Why};
@@ -13,8 +15,8 @@ use super::doubt::{Look, Turn};
 pub(super) struct Awaited {
     /// The time from which its timeout counts.
     since: Tick,
-    /// Whether it was adopted; its silence may then be this driver's fault.
-    adopted: bool,
+    /// When it was adopted, if it was; its silence may then be this driver's fault.
+    adopted: Option<Tick>,
     due: Tick,
 }
 
@@ -86,7 +88,7 @@ impl Registry {
             false => (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now),
         };
         let due = since + timeout;
-        let adopted = entry.adopted;
+        let adopted = entry.adopted.then_some(entry.since);
         self.awaited.insert(
             id,
             Awaited {
@@ -130,7 +132,10 @@ impl Registry {
             let too_long = account.last_sign.max(grace_from) + self.settings.heartbeat_timeout;
             let lost = match account.reach {
                 Reach::Lost(since) => {
-                    let until = since.max(grace_from) + self.settings.loss_reason_timeout;
+                    // By then it is known whether the others are silent, too.
+                    let two_beats = 2 * self.settings.heartbeat_interval + LOOK;
+                    let timeout = self.settings.loss_reason_timeout.max(two_beats);
+                    let until = since.max(grace_from) + timeout;
                     Some((since, until))
                 }
                 Reach::Connected(_) | Reach::Asking => None,
@@ -161,7 +166,7 @@ impl Registry {
     pub fn look(&mut self, snapshot: Option<&Snapshot>, now: Tick, effects: &mut Vec<Effect>) {
         let woken = self.doubt.wake(now);
         let silent = self.soon_over(now);
-        let turned = self.doubt.look(self.count(&silent), now);
+        let turned = self.doubt.look(self.count(&silent, now), now);
         for turn in [woken, turned].into_iter().flatten() {
             effects.push(match turn {
                 Turn::Degraded(why) => Effect::Degraded(why),
@@ -183,23 +188,32 @@ impl Registry {
     }
 
     /// Counts the executors that are silent at the same time, and all that should not be.
-    fn count(&self, silent: &[Silent]) -> Look {
+    fn count(&self, soon_over: &[Silent], now: Tick) -> Look {
         let settled = self.doubt.settled;
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
             None => settled.is_none_or(|settled| silent.since > settled),
-            Some(awaited) => awaited.adopted && settled.is_none(),
+            Some(awaited) => awaited.adopted.is_some() && settled.is_none(),
         };
-        let count = silent.iter().filter(counts).count();
+        let soon: BTreeSet<ExecutorId> = (soon_over.iter().filter(counts))
+            .map(|silent| silent.id)
+            .collect();
+        let (mut silent, mut of) = (soon.len(), 0);
         // The fleet is counted only if an executor is silent, which is rare.
-        let of = match count {
-            0 => 0,
-            _ => {
-                let there = self.accounts.values().filter(|account| !account.is_going);
-                there.count() + self.awaited.values().filter(|a| a.adopted).count()
+        if !soon.is_empty() {
+            let accounts = (self.accounts.iter()).filter(|(_, account)| !account.is_going);
+            let heard = accounts.map(|(id, account)| (id, account.last_sign));
+            let adopted = self.awaited.iter();
+            let adopted = adopted.filter_map(|(id, awaited)| Some((id, awaited.adopted?)));
+            for (id, last_sign) in heard.chain(adopted) {
+                of += 1;
+                // It has missed a heartbeat, though its own limit may come later.
+                let is_late = now.since(last_sign) >= 2 * self.settings.heartbeat_interval;
+                let is_new = settled.is_none_or(|settled| last_sign > settled);
+                silent += usize::from(is_late && is_new && !soon.contains(id));
             }
-        };
+        }
         Look {
-            silent: count,
+            silent,
             of,
             last_sign: self.last_sign,
         }

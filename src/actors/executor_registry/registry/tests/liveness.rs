@@ -269,6 +269,41 @@ fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
     }
 }
 
+// spec: B-13, B-15
+#[test]
+fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_silent_too() {
+    let mut world = World::new(settings(), 5);
+    let all: Vec<u64> = (1..=5).collect();
+    for n in &all {
+        world.registers(*n);
+    }
+    world.pass(30, &all);
+    world.loses(1);
+    let listed = |world: &mut World| {
+        let pods = (1..=5).map(|n| running(world.scenario.pod(n))).collect();
+        world.scenario.list(pods);
+    };
+    // Its limit comes before those of the others.
+    world.pass(50, &[]);
+    listed(&mut world);
+    world.pass(50, &[]);
+    assert_eq!(world.given_up(), []);
+    let doubt = world.registry.doubt().map(|(why, _)| why);
+    assert_eq!(doubt, Some(WhyDoubt::MassLoss { silent: 5, of: 5 }));
+    for n in &all {
+        world.registers(*n);
+    }
+    world.pass(30, &all);
+    assert_eq!(world.registry.doubt(), None);
+
+    // Alone it is given up.
+    world.loses(1);
+    world.pass(50, &all[1..]);
+    listed(&mut world);
+    world.pass(50, &all[1..]);
+    assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
+}
+
 // spec: B-13
 #[test]
 fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blame() {
