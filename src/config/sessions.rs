@@ -53,7 +53,7 @@ section! {
         pub heartbeat_interval: Duration = value(span(ms(100)..=HOUR)) or secs(10);
         /// An executor that is silent for this long is lost.
         pub heartbeat_timeout: Duration = value(span(secs(1)..=DAY)) or secs(120);
-        /// How long the reason for a lost connection may take to become known.
+        /// How long the reason for a lost connection may take to become known; two heartbeat intervals at least.
         pub loss_reason_timeout: Duration = value(span(secs(1)..=DAY)) or secs(60);
         /// If more than this percentage of executors is silent at the same time, the driver doubts
         /// its own network path.

@@ -340,10 +340,13 @@ function tick(ids, on) {
 	showTicked();
 }
 
+// The ids of the executors that are shown and live.
+const tickable = () => shown.filter(({ end }) => !end).map(({ id }) => id);
+
 function showTicked() {
-	const living = shown.filter(({ end }) => !end);
+	const ids = tickable();
 	$("tick-all").hidden = !full;
-	$("tick-all").checked = living.length > 0 && living.every(({ id }) => ticked.has(id));
+	$("tick-all").checked = ids.length > 0 && ids.every((id) => ticked.has(id));
 	$("ticked").hidden = ticked.size === 0;
 	$("ticked-count").textContent = `${count(ticked.size, "executor")} ticked:`;
 }
@@ -456,7 +459,7 @@ $("decommission").onclick = () => decommission([story]);
 $("kill-ticked").onclick = () => kill([...ticked]);
 $("decommission-ticked").onclick = () => decommission([...ticked]);
 $("tick-all").onclick = ({ target }) => {
-	tick(shown.filter(({ end }) => !end).map(({ id }) => id), target.checked);
+	tick(tickable(), target.checked);
 	showExecutors();
 };
 $("hold").onclick = () => askBack("Hold", "All executors finish and terminate; the targets are remembered.", [BY],

@@ -1,4 +1,4 @@
-// What the page of a driver and the page of an embedded cluster have in common (spec O-44).
+// What the page of a driver and the page of an embedded cluster have in common (spec O-44, O-88).
 
 export const $ = (id) => document.getElementById(id);
 export const make = (tag) => document.createElement(tag);

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::pods;
 use crate::changes::write::Write;
+use crate::controllers::pods;
 use crate::objects::object::{Object, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// A claim template's name, and the name of its claim for this pod.
+/// Each claim template, its name, which is that of the volume, and the name of its claim for this pod.
 fn names<'a>(owner: &'a Object, pod: &str) -> impl Iterator<Item = (&'a Value, &'a str, String)> {
     let templates = list(owner.value(), &["spec", "volumeClaimTemplates"]);
     templates.iter().map(move |template| {

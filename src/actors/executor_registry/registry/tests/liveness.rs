@@ -423,6 +423,21 @@ fn if_no_adopted_executor_registers_the_driver_is_degraded() {
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
+// spec: B-13, B-15, O-31
+#[test]
+fn adopted_executors_that_nobody_has_heard_count_as_silent_with_those_that_were_lost() {
+    let mut world = adopted(required(), 5);
+    world.registers(1);
+    world.loses(1);
+    world.pass(50, &[]);
+    let pods = (1..=5).map(|n| running(world.scenario.pod(n))).collect();
+    world.scenario.list(pods);
+    world.pass(50, &[]);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 5, of: 5 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
+
 // spec: B-12
 #[test]
 fn heartbeats_do_not_change_the_order_of_deadlines() {
