@@ -87,6 +87,8 @@ faults! {
     LossUnreported,
     /// A record that another driver has taken over is treated as our own (spec W-7).
     SupersededGoesOn,
+    /// Silent executors are given up without reading the record before (spec B-16).
+    SupersededGivesUp,
     /// A lost record is not created again (spec K-2).
     RecordNotRemade,
     /// A hand-over ends the application (spec O-10).

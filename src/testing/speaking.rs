@@ -10,6 +10,7 @@ use crate::actors::commands::messages::{ForgetTargets, KeepHeld, Stop};
 use crate::actors::commands::{self, Commands};
 use crate::actors::driver_backend::{self, DriverBackend, readiness};
 use crate::actors::event_history::{self, EventHistory};
+use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
 use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -52,6 +53,14 @@ impl Handler<ForgetTargets> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: ForgetTargets, _: &mut Self::Context) {}
+}
+
+impl Handler<ReadRecord> for Keeper {
+    type Result = bool;
+
+    fn handle(&mut self, _: ReadRecord, _: &mut Self::Context) -> bool {
+        true
+    }
 }
 
 impl Handler<Stop> for Keeper {
@@ -137,6 +146,7 @@ pub(crate) fn backend(
         registry: accounts(),
         decommission_timeout: Duration::from_secs(60),
         store: store.clone(),
+        record: Keeper.start().recipient(),
         events: history.clone().recipient(),
         changes: status.clone().recipient(),
         clock,

@@ -364,7 +364,7 @@ impl World {
     }
 
     /// Checks that executors are given up for their silence only if they are silent.
-    // spec: B-12, B-13, B-15, A-44, A-52, I-12
+    // spec: B-12, B-13, B-15, B-16, A-44, A-52, I-12
     pub fn check_silence(&self, driver: usize, now: &Snapshot) -> Verdict {
         let Some(sessions) = &self.sessions else {
             return Ok(());
@@ -397,13 +397,7 @@ impl World {
                 }
                 _ => false,
             };
-            // Its executors have moved to its successor, of which it has not heard.
-            let is_superseded = self.checks.is_superseded(driver);
-            if !(sessions.is_silent(uid)
-                || self.may_be_refused(uid)
-                || may_be_lost
-                || is_superseded)
-            {
+            if !(sessions.is_silent(uid) || self.may_be_refused(uid) || may_be_lost) {
                 return Err(format!(
                     "I-12: d{driver} gives up {} ({:?}), which is not silent",
                     entry.id, leaving.why

@@ -73,6 +73,12 @@ pub struct NotTakenIn {
 #[rtype(result = "BTreeMap<ExecutorId, SessionView>")]
 pub struct GetSessions(pub Option<ExecutorId>);
 
+/// Requests a read of the application record. Answered with true if it is this driver's, once it could be read; with
+/// false if that stays unknown (spec B-16).
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "bool")]
+pub struct ReadRecord;
+
 /// An event that no snapshot shows. Sent to the event history.
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]

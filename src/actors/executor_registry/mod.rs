@@ -1,4 +1,4 @@
-//! ExecutorRegistry: the sessions of executors with this driver (spec B-1 to B-15).
+//! ExecutorRegistry: the sessions of executors with this driver (spec B-1 to B-16).
 //!
 //! Passes executors' messages to the pure [`registry`] and carries out the effects: answers, sends
 //! orders, reports sessions to the store, and has silent executors given up. Session steps that no
@@ -38,7 +38,8 @@ use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 
 use mailboxes::Mailboxes;
 use messages::{
-    GetSessions, Lost, NotTakenIn, Open, Outgoing, Say, SessionEvent, SessionsChanged, Timeouts,
+    GetSessions, Lost, NotTakenIn, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged,
+    Timeouts,
 };
 use registry::{Effect, Reach, Registry, SessionStep};
 use tally::Tally;
@@ -48,6 +49,7 @@ pub struct ExecutorRegistry {
     registry: Registry,
     decommission_timeout: Duration,
     store: Addr<SnapshotStore>,
+    record: Recipient<ReadRecord>,
     events: Recipient<SessionEvent>,
     changes: Recipient<SessionsChanged>,
     clock: Clock,
@@ -65,6 +67,7 @@ pub struct Wiring {
     /// The time limit of a decommissioning that an executor requests (spec B-30).
     pub decommission_timeout: Duration,
     pub store: Addr<SnapshotStore>,
+    pub record: Recipient<ReadRecord>,
     pub events: Recipient<SessionEvent>,
     pub changes: Recipient<SessionsChanged>,
     pub clock: Clock,
@@ -77,6 +80,7 @@ impl ExecutorRegistry {
             registry: Registry::new(wiring.registry),
             decommission_timeout: wiring.decommission_timeout,
             store: wiring.store,
+            record: wiring.record,
             events: wiring.events,
             changes: wiring.changes,
             clock: wiring.clock,
@@ -89,11 +93,30 @@ impl ExecutorRegistry {
     }
 
     /// Checks for silent executors, now and every second.
+    fn look_each_second(&mut self, ctx: &mut Context<Self>) {
+        self.look(ctx);
+        ctx.run_later(registry::LOOK, Self::look_each_second);
+    }
+
     fn look(&mut self, ctx: &mut Context<Self>) {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
         (self.registry).look(self.snapshot.as_ref(), now, &mut effects);
+        if effects.contains(&Effect::ReadRecord) {
+            self.read_record(ctx);
+        }
         self.carry_out(effects);
-        ctx.run_later(registry::LOOK, Self::look);
+    }
+
+    /// Waited for as long as the API server does not answer: meanwhile no executor can be deleted.
+    fn read_record(&mut self, ctx: &mut Context<Self>) {
+        let read = self.record.send(ReadRecord).into_actor(self);
+        ctx.spawn(read.map(|is_own, this, ctx| {
+            let is_own = is_own.unwrap_or_default();
+            this.registry.record_read(is_own);
+            if is_own {
+                this.look(ctx);
+            }
+        }));
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -118,6 +141,7 @@ impl ExecutorRegistry {
                     why,
                     how: How::Delete,
                 })),
+                Effect::ReadRecord => {}
                 Effect::AsksToGo(id, why) => self.asks_to_go(id, &why),
                 Effect::Happened(id, profile, step) => {
                     log(id, &step);
@@ -237,7 +261,7 @@ impl Actor for ExecutorRegistry {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
-        self.look(ctx);
+        self.look_each_second(ctx);
     }
 }
 

@@ -12,6 +12,7 @@ use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
 use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
+use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
@@ -246,6 +247,18 @@ impl Handler<Flush> for RecordKeeper {
             this.pump(ctx);
         }));
         Box::pin(async move { flushed.await.unwrap_or_default() })
+    }
+}
+
+impl Handler<ReadRecord> for RecordKeeper {
+    type Result = ResponseFuture<bool>;
+
+    fn handle(&mut self, _: ReadRecord, ctx: &mut Self::Context) -> Self::Result {
+        let (done, is_own) = oneshot::channel();
+        self.reads.push(done);
+        self.keeping.check();
+        self.pump(ctx);
+        Box::pin(async move { is_own.await.is_ok() })
     }
 }
 

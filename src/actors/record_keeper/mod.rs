@@ -71,6 +71,8 @@ pub struct RecordKeeper {
     reservations: Vec<(ExecutorId, oneshot::Sender<ExecutorId>)>,
     reports: Reports,
     flushes: Vec<oneshot::Sender<()>>,
+    /// Who waits for a call about the record that begins from now on.
+    reads: Vec<oneshot::Sender<()>>,
     deletions: Vec<oneshot::Sender<()>>,
     armed: Option<Tick>,
     watching: Watching,
@@ -118,6 +120,7 @@ impl RecordKeeper {
             reservations: Vec::new(),
             reports: Reports::default(),
             flushes: Vec::new(),
+            reads: Vec::new(),
             deletions: Vec::new(),
             armed: None,
             watching: Watching::default(),
@@ -212,9 +215,17 @@ impl RecordKeeper {
             };
             answer.unwrap_or_else(Answer::Failed)
         };
-        let call = ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
+        let mut reads = std::mem::take(&mut self.reads);
+        let call = ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
             this.in_flight = None;
             let effects = this.keeping.answered(answer, this.clock.now().tick);
+            if (effects.iter()).any(|effect| matches!(effect, Effect::Seen { .. })) {
+                answer_all(&mut reads);
+            }
+            this.reads.append(&mut reads);
+            if !this.reads.is_empty() {
+                this.keeping.check();
+            }
             let recorded = this.reports.recorded(|id| this.keeping.has_end(id));
             this.report(recorded);
             this.carry_out(effects);

@@ -42,6 +42,7 @@ pub(super) fn executor_registry(
         registry,
         decommission_timeout: basis.config.backend.decommission_timeout,
         store: links.store.clone(),
+        record: links.record.clone().recipient(),
         events: links.history.clone().recipient(),
         changes: links.backend.clone().recipient(),
         clock: basis.clock,

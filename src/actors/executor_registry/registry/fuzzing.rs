@@ -26,7 +26,7 @@ const LONGEST_PAUSE: u64 = 600_000;
 /// the executor, the way and the pause before it in milliseconds: `1 r` is a request of one
 /// executor, `2 c7 500` a message of another one over connection 7, `2 x7` the end of that
 /// connection, `2 d` the decommissioning of that executor, `2 k` its kill. The rest is the message.
-/// Each is answered for its own executor only, and the state is bounded (spec B-1 to B-15, I-8,
+/// Each is answered for its own executor only, and the state is bounded (spec B-1 to B-16, I-8,
 /// I-11).
 pub fn sessions(data: &[u8]) {
     let mut world = World::new();
@@ -144,6 +144,10 @@ impl World {
                 }
                 Effect::AsksToGo(id, _) | Effect::Happened(id, ..) => {
                     assert!((1..=EXECUTORS).contains(&id.get()), "{id} is unknown");
+                    continue;
+                }
+                Effect::ReadRecord => {
+                    self.registry.record_read(true);
                     continue;
                 }
                 Effect::Degraded(_) | Effect::Recovered => continue,

@@ -1,4 +1,4 @@
-//! Finds executors that have been silent for too long (spec B-12 to B-15, A-44, A-52).
+//! Finds executors that have been silent for too long (spec B-12 to B-16, A-44, A-52).
 
 use std::collections::BTreeSet;
 
@@ -162,8 +162,10 @@ impl Registry {
         })
     }
 
-    /// Checks for silent executors; called every second. Costs only the deadlines that come up.
+    /// Checks for silent executors; called every second, and when the record was read. Costs only the deadlines that
+    /// come up.
     pub fn look(&mut self, snapshot: Option<&Snapshot>, now: Tick, effects: &mut Vec<Effect>) {
+        let may_go = self.record_check.take_passed();
         let woken = self.doubt.wake(now);
         let silent = self.soon_over(now);
         let turned = self.doubt.look(self.count(&silent, now), now);
@@ -181,10 +183,26 @@ impl Registry {
         let mut begun: Vec<Tick> = silent.iter().map(|silent| silent.since).collect();
         begun.extend(self.given_up_since);
         begun.sort_unstable();
+        let mut unchecked = BTreeSet::new();
         for silent in silent.iter().filter(|silent| silent.at <= now) {
             let alone = self.fell_silent_alone(silent.since, &begun);
-            self.over(silent, alone, snapshot, now, effects);
+            let Some(why) = self.why_over(silent, alone, snapshot, now) else {
+                continue;
+            };
+            if may_go(silent.id) {
+                self.give_up(silent, why, effects);
+            } else {
+                unchecked.insert(silent.id);
+            }
         }
+        if self.record_check.begin(unchecked) {
+            effects.push(Effect::ReadRecord);
+        }
+    }
+
+    /// The record was read, and is this driver's or not; or it could not be read.
+    pub fn record_read(&mut self, is_own: bool) {
+        self.record_check.end(is_own);
     }
 
     /// Counts the executors that are silent at the same time, and all that should not be.
@@ -258,15 +276,14 @@ impl Registry {
         }
     }
 
-    /// Gives up an executor if one of its limits has passed.
-    fn over(
-        &mut self,
+    /// Why an executor must be given up, if one of its limits has passed.
+    fn why_over(
+        &self,
         silent: &Silent,
         alone: bool,
         snapshot: &Snapshot,
         now: Tick,
-        effects: &mut Vec<Effect>,
-    ) {
+    ) -> Option<Why> {
         let Silent {
             id,
             lost,
@@ -276,7 +293,7 @@ impl Registry {
         } = *silent;
         let class = snapshot.entry(id).map(|entry| entry.class());
         let Some(Class::Pending(_) | Class::Running | Class::Odd | Class::Absent) = class else {
-            return;
+            return None;
         };
         // Kubernetes may explain it until a full list requested after the loss does not (spec
         // B-15).
@@ -286,21 +303,23 @@ impl Registry {
         });
         let must_register = self.awaited.contains_key(&id);
         if must_register && class != Some(Class::Running) {
-            return;
+            return None;
         }
         let is_over = must_register || unexplained || too_long <= now;
         let suspected = since < self.doubt.grace_from || !(alone || must_register);
-        let why = if is_over && suspected {
-            Why::Unreachable(now.since(since))
+        if is_over && suspected {
+            Some(Why::Unreachable(now.since(since)))
         } else if must_register {
-            Why::RegistrationTimeout(now.since(since))
+            Some(Why::RegistrationTimeout(now.since(since)))
         } else if unexplained {
-            Why::Disconnected
-        } else if too_long <= now {
-            Why::HeartbeatTimeout(now.since(since))
+            Some(Why::Disconnected)
         } else {
-            return;
-        };
+            is_over.then(|| Why::HeartbeatTimeout(now.since(since)))
+        }
+    }
+
+    fn give_up(&mut self, silent: &Silent, why: Why, effects: &mut Vec<Effect>) {
+        let Silent { id, since, .. } = *silent;
         self.given_up_since = Some(since);
         self.stop_waiting_for(id);
         self.is_going(id);

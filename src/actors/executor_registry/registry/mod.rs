@@ -1,5 +1,5 @@
 //! The registry: which executors have an account with the driver, and which are given up (spec B-1
-//! to B-15, B-20, B-21, A-44, A-52). Pure: inputs return effects for ExecutorRegistry to carry out.
+//! to B-16, B-20, B-21, A-44, A-52). Pure: inputs return effects for ExecutorRegistry to carry out.
 //!
 //! What each input does in each state of an executor's account:
 //!
@@ -26,6 +26,7 @@ pub mod fuzzing;
 mod ledger;
 mod liveness;
 mod openings;
+mod record_check;
 mod references;
 mod registration;
 mod step;
@@ -46,6 +47,7 @@ use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
 use account::Standing;
 use doubt::{Doubt, Patience};
 use openings::Openings;
+use record_check::RecordCheck;
 
 /// The number that ExecutorRegistry gave a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +117,8 @@ pub enum Effect {
         idle: bool,
     },
     Retire(ExecutorId, Why),
+    /// Find out whether the record is still this driver's, and call [`Registry::record_read`].
+    ReadRecord,
     /// An executor requests to be drained, for this reason (spec B-30).
     AsksToGo(ExecutorId, String),
     /// Report a step of a session to the event history.
@@ -142,6 +146,7 @@ pub struct Registry {
     /// All checks by time. A check that comes up is moved if a message arrived since.
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
+    record_check: RecordCheck,
     last_sign: Option<Tick>,
     /// When the silence of the executor that was given up last began.
     given_up_since: Option<Tick>,
@@ -172,6 +177,7 @@ impl Registry {
             awaited: BTreeMap::new(),
             due: BTreeSet::new(),
             doubt: Doubt::new(patience),
+            record_check: RecordCheck::default(),
             last_sign: None,
             given_up_since: None,
         }

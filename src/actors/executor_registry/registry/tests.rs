@@ -40,6 +40,8 @@ struct World {
     registry: Registry,
     effects: Vec<Effect>,
     begun: bool,
+    /// Whether the record is found to be this driver's; `None`: it cannot be read.
+    is_own_record: Option<bool>,
 }
 
 impl World {
@@ -49,6 +51,7 @@ impl World {
             registry: Registry::new(settings),
             effects: Vec::new(),
             begun: false,
+            is_own_record: Some(true),
         };
         for n in 1..=executors {
             world.asked(n);
@@ -136,9 +139,21 @@ impl World {
                     self.beats(*n, 0);
                 }
             }
-            let (snapshot, now) = (self.scenario.current().clone(), self.now());
-            self.registry.look(Some(&snapshot), now, &mut self.effects);
+            let before = self.effects.len();
+            self.look();
+            let begins_read = self.effects[before..].contains(&Effect::ReadRecord);
+            if let Some(is_own) = self.is_own_record.filter(|_| begins_read) {
+                self.registry.record_read(is_own);
+                if is_own {
+                    self.look();
+                }
+            }
         }
+    }
+
+    fn look(&mut self) {
+        let (snapshot, now) = (self.scenario.current().clone(), self.now());
+        self.registry.look(Some(&snapshot), now, &mut self.effects);
     }
 
     fn take(&mut self) -> Vec<Effect> {
