@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::StreamExt;
 use http::Response;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -58,6 +59,19 @@ pub async fn corrupted(response: Response<Body>, half: bool) -> Response<Body> {
         _ => Bytes::new(),
     };
     Response::from_parts(parts, Body::from(whole.slice(..whole.len() / 2)))
+}
+
+/// The object without its resource version, which is how real servers answer a delete that has lost a race with the
+/// object's removal.
+pub async fn without_version(response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let mut object: Value = serde_json::from_slice(&body).unwrap();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+    }
+    parts.headers.remove("content-length");
+    Response::from_parts(parts, Body::from(object.to_string()))
 }
 
 fn reason_and_message(fault: RequestFault, code: u16) -> (&'static str, &'static str) {
