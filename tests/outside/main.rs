@@ -22,6 +22,7 @@ mod asking;
 mod browser;
 mod clean;
 mod credentials;
+mod cut_paths;
 mod examples;
 mod executors;
 mod faults_by_hand;

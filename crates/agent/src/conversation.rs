@@ -48,6 +48,15 @@ const RECONNECT: Backoff = Backoff {
     max: Duration::from_secs(10),
 };
 
+/// A driver that expects heartbeats often gives up silent executors soon, and gives them that time again when the path
+/// to it was broken.
+fn reconnect(interval: Duration) -> Backoff {
+    Backoff {
+        max: interval.clamp(RECONNECT.initial, RECONNECT.max),
+        ..RECONNECT
+    }
+}
+
 /// The timeout of the driver's answers.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -118,6 +127,7 @@ pub(super) struct Conversation {
     /// not exist yet (spec K-9).
     resolved: bool,
     failures: u32,
+    reconnect: Backoff,
     /// Whether one of these failures needs an operator.
     needs_operator: bool,
     rng: StdRng,
@@ -136,6 +146,7 @@ impl Conversation {
             last_heard: Instant::now(),
             resolved: false,
             failures: 0,
+            reconnect: RECONNECT,
             needs_operator: false,
             rng: rand::make_rng(),
         }
@@ -168,7 +179,7 @@ impl Conversation {
             }
             let pause = match over {
                 Over::Superseded => RECONNECT.max,
-                _ => RECONNECT.jittered(self.failures, self.rng.random()),
+                _ => self.reconnect.jittered(self.failures, self.rng.random()),
             };
             tokio::select! {
                 biased;
@@ -240,6 +251,7 @@ impl Conversation {
         self.failures = 0;
         self.needs_operator = false;
         let interval = Duration::from_millis(registered.heartbeat_interval_ms.max(1));
+        self.reconnect = reconnect(interval);
         // The first heartbeat is sent at once: until then the driver does not know the busy slots.
         let mut beat_at = Instant::now();
         // The deadline of the answer, while one is outstanding.
@@ -481,5 +493,15 @@ mod tests {
         assert!(!conversation.is_away(conversation.last_heard));
         sleep(Duration::from_secs(1)).await;
         assert!(conversation.is_away(conversation.last_heard));
+    }
+
+    // spec: O-60, B-13
+    #[test]
+    fn a_driver_that_expects_heartbeats_often_is_tried_as_often() {
+        let longest = |interval| reconnect(Duration::from_millis(interval)).delay(100);
+        assert_eq!(longest(300), Duration::from_millis(300));
+        assert_eq!(longest(10_000), Duration::from_secs(10));
+        assert_eq!(longest(60_000), Duration::from_secs(10));
+        assert_eq!(longest(1), Duration::from_millis(200));
     }
 }

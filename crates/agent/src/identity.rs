@@ -72,6 +72,15 @@ fn below(root: Option<&Path>, path: &Path) -> PathBuf {
     }
 }
 
+/// The path by which this process writes a file that its node reads, also if this machine has such a file.
+pub(super) fn of_node(path: &Path) -> PathBuf {
+    let root = std::env::var_os(ROOT).map(PathBuf::from);
+    match (root, path.strip_prefix("/")) {
+        (Some(root), Ok(relative)) => root.join(relative),
+        _ => path.to_owned(),
+    }
+}
+
 /// Parses an attribute, `NAME=VALUE`.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ pub const NO_DRIVER: u8 = 79;
 /// The beginning of the agent's own termination messages.
 pub const AGENT: &str = "boatswain-agent: ";
 
-/// Where the kubelet reads a container's termination message. It exists only in a pod.
+/// Where the node reads a container's termination message. It exists only in a pod.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// How long the child has to exit when the agent stops it by itself: the default grace period of
@@ -139,13 +139,14 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         "{AGENT}no driver for {:?}",
         options.driver_timeout.unwrap_or_default()
     );
-    if let Err(error) = write_existing(TERMINATION_LOG, &message) {
+    let log = identity::of_node(Path::new(TERMINATION_LOG));
+    if let Err(error) = write_existing(&log, &message) {
         tracing::debug!(%error, "no termination message");
     }
     Ok(NO_DRIVER)
 }
 
-fn write_existing(path: &str, text: &str) -> std::io::Result<()> {
+fn write_existing(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     file.write_all(text.as_bytes())

@@ -15,6 +15,7 @@ mod restart;
 mod runner;
 pub(super) mod simulated;
 mod spawn;
+mod termination_message;
 pub(super) mod volumes;
 
 use std::path::{Path, PathBuf};

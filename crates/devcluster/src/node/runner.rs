@@ -17,7 +17,7 @@ use super::report::{Container, Report, Termination, evicted};
 use super::restart::Restarts;
 use super::simulated::BACK_OFF_AFTER;
 use super::spawn::POD_IP;
-use super::{carry_out, cleanup, remove};
+use super::{carry_out, cleanup, remove, termination_message};
 use crate::access::signing::Keys;
 use crate::changes::write::Write;
 use crate::objects::object::{Key, list, set, text};
@@ -74,6 +74,8 @@ struct Running {
     child: Child,
     group: u32,
     since: jiff::Timestamp,
+    /// Where it may leave a message for its status.
+    message: PathBuf,
     /// When its files must be written again, because a token expires.
     renew: Option<Instant>,
 }
@@ -358,7 +360,10 @@ impl Runner {
             let (since, now) = (running.since, self.store.clock().now());
             let ending = match applied {
                 Some(fault) => Termination::by(fault, since, now),
-                None => Termination::exit(exit_code(status), since, now),
+                None => Termination {
+                    message: termination_message::read(&running.message),
+                    ..Termination::exit(exit_code(status), since, now)
+                },
             };
             ended[i] = Some(ending.clone());
             if phase == Phase::Main {

@@ -37,6 +37,61 @@ pub(super) async fn start(cluster: &DevCluster, pod: &Value) {
     assert_eq!(code, 201, "{answer}");
 }
 
+fn last_message(pod: Option<&Value>) -> Option<Value> {
+    let ended = pod?.pointer("/status/containerStatuses/0/state/terminated")?;
+    Some(ended["message"].clone())
+}
+
+// spec: O-70
+#[tokio::test]
+async fn what_a_container_writes_to_its_termination_log_is_in_its_status() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    for (name, path, script, message) in [
+        (
+            "told",
+            None,
+            "echo -n why > dev/termination-log; exit 3",
+            json!("why"),
+        ),
+        ("silent", None, "exit 3", Value::Null),
+        (
+            "elsewhere",
+            Some("/tmp/last"),
+            "echo -n why > tmp/last",
+            json!("why"),
+        ),
+        (
+            "pipe",
+            None,
+            "rm dev/termination-log; mkfifo dev/termination-log",
+            Value::Null,
+        ),
+        (
+            "link",
+            None,
+            "ln -sf /etc/hostname dev/termination-log",
+            Value::Null,
+        ),
+        (
+            "long",
+            None,
+            "head -c 9999 /dev/zero | tr '\\0' a > dev/termination-log",
+            json!("a".repeat(4096)),
+        ),
+    ] {
+        let mut pod = running(name, &["sh", "-c", script]);
+        if let Some(path) = path {
+            pod["spec"]["containers"][0]["terminationMessagePath"] = path.into();
+        }
+        start(&cluster, &pod).await;
+        until(&cluster, name, |pod| last_message(pod).is_some()).await;
+        let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
+        assert_eq!(last_message(Some(&pod)), Some(message), "{name}");
+    }
+    cluster.shutdown().await;
+}
+
 /// What the container of a pod has written so far.
 fn log_of(state_dir: &Path, pod: &Value) -> String {
     let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);

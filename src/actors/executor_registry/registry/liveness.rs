@@ -208,8 +208,13 @@ impl Registry {
     /// Counts the executors that are silent at the same time, and all that should not be.
     fn count(&self, soon_over: &[Silent], now: Tick) -> Look {
         let settled = self.doubt.settled;
+        let missed = |sign: Tick| now.since(sign) >= 2 * self.settings.heartbeat_interval;
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
-            None => settled.is_none_or(|settled| silent.since > settled),
+            None => {
+                let is_new = settled.is_none_or(|settled| silent.since > settled);
+                // With short timeouts the limit of each executor is always near.
+                is_new && (silent.lost.is_some() || missed(silent.since))
+            }
             Some(awaited) => awaited.adopted.is_some() && settled.is_none(),
         };
         let soon: BTreeSet<ExecutorId> = (soon_over.iter().filter(counts))
@@ -225,9 +230,8 @@ impl Registry {
             for (id, last_sign) in heard.chain(adopted) {
                 of += 1;
                 // It has missed a heartbeat, though its own limit may come later.
-                let is_late = now.since(last_sign) >= 2 * self.settings.heartbeat_interval;
                 let is_new = settled.is_none_or(|settled| last_sign > settled);
-                silent += usize::from(is_late && is_new && !soon.contains(id));
+                silent += usize::from(missed(last_sign) && is_new && !soon.contains(id));
             }
         }
         Look {

@@ -11,6 +11,7 @@ use crate::node::mount_points::MountError;
 use crate::node::mounts;
 use crate::node::report::{Container, Termination};
 use crate::node::spawn::{self, ContainerPaths};
+use crate::node::termination_message;
 use crate::objects::object::{list, text};
 use crate::storage::store::State;
 
@@ -37,6 +38,7 @@ impl Runner {
             MountError::Refused(message) => Container::Refused(message),
             MountError::Failed(message) => failed(message),
         })?;
+        let message = termination_message::make(spec, &self.root(spec)).map_err(&failed)?;
         let child =
             spawn::start(&plan, &paths).map_err(|e| failed(format!("failed to start: {e}")))?;
         let group = child
@@ -47,6 +49,7 @@ impl Runner {
             child,
             group,
             since,
+            message,
             renew: renew.map(|after| Instant::now() + after),
         })
     }

@@ -439,6 +439,28 @@ fn adopted_executors_that_nobody_has_heard_count_as_silent_with_those_that_were_
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
+// spec: B-13
+#[test]
+fn executors_that_miss_no_heartbeat_cause_no_doubt_however_short_the_timeouts() {
+    let short = Settings {
+        heartbeat_interval: Duration::from_millis(300),
+        heartbeat_timeout: Duration::from_secs(1),
+        ..settings()
+    };
+    let mut world = World::new(short, 3);
+    (1..=3).for_each(|n| drop(world.registers(n)));
+    for _ in 0..20 {
+        world.scenario.pass(1_000);
+        (1..=3).for_each(|n| drop(world.beats(n, 0)));
+        world.look();
+        assert_eq!(world.registry.doubt(), None);
+    }
+    world.scenario.pass(1_000);
+    world.look();
+    let why = WhyDoubt::MassLoss { silent: 3, of: 3 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
+
 // spec: B-16
 #[test]
 fn no_executor_is_given_up_before_the_record_was_read() {
