@@ -25,28 +25,42 @@ fn answering(code: StatusCode) -> Clients {
     Clients::in_process(service, "default")
 }
 
-/// Clients that are accepted if this file says `new`. They read it only when they are made.
-fn clients(file: &Path, files: &[PathBuf]) -> Clients {
-    let code = match fs::read_to_string(file).unwrap().as_str() {
-        "new" => StatusCode::NOT_FOUND,
-        _ => StatusCode::UNAUTHORIZED,
+/// Clients whose connections are refused.
+fn unanswered() -> Clients {
+    let service = service_fn(|_: Request<Body>| async {
+        Err::<Response<axum::body::Body>, _>(std::io::Error::other("handshake"))
+    });
+    Clients::in_process(service, "default")
+}
+
+/// Clients that are accepted if this file says `new`, and refused like `old` before. They read it only when they are
+/// made.
+fn clients(file: &Path, files: &[PathBuf], old: &Clients) -> Clients {
+    let clients_now = match fs::read_to_string(file).unwrap().as_str() {
+        "new" => answering(StatusCode::NOT_FOUND),
+        _ => old.clone(),
     };
-    let (path, paths) = (file.to_owned(), files.to_vec());
+    let (path, paths, old) = (file.to_owned(), files.to_vec(), old.clone());
     Clients {
         renew: Some(Arc::new(move || {
-            let clients = clients(&path, &paths);
+            let clients = clients(&path, &paths, &old);
             async move { Ok(clients) }.boxed()
         })),
         files: files.to_vec(),
-        ..answering(code)
+        ..clients_now
     }
 }
 
 /// Makes a call every `pause` with old credentials, which are rotated 15 s after the first refusal. Returns how long
 /// after the rotation the first call is accepted.
-async fn accepted_after(file: &NamedTempFile, files: &[PathBuf], pause: Duration) -> Duration {
+async fn accepted_after(
+    file: &NamedTempFile,
+    files: &[PathBuf],
+    old: &Clients,
+    pause: Duration,
+) -> Duration {
     fs::write(file.path(), "old").unwrap();
-    let calls = calls_to(clients(file.path(), files));
+    let calls = calls_to(clients(file.path(), files, old));
     let rng = StdRng::seed_from_u64(1);
     let credentials = Credentials::new(calls.clone(), Clock::system(), rng).start();
     let calls = calls.observed(Arc::new(move |call| credentials.do_send(call)));
@@ -55,7 +69,7 @@ async fn accepted_after(file: &NamedTempFile, files: &[PathBuf], pause: Duration
         let copy = calls.clone();
         match copy.get_pod("a-exec-1").await {
             Ok(_) => return rotated.elapsed(),
-            Err(failure) => assert_eq!(failure.kind, Kind::Credentials),
+            Err(failure) => assert_ne!(failure.kind, Kind::NotFound),
         }
         assert!(rotated.elapsed() < Duration::from_secs(600), "never read");
         let next = Instant::now() + pause;
@@ -65,6 +79,10 @@ async fn accepted_after(file: &NamedTempFile, files: &[PathBuf], pause: Duration
         }
         tokio::time::sleep_until(next).await;
     }
+}
+
+fn refused() -> Clients {
+    answering(StatusCode::UNAUTHORIZED)
 }
 
 fn paused(test: impl Future<Output = ()>) {
@@ -80,7 +98,7 @@ fn paused(test: impl Future<Output = ()>) {
 fn credentials_rotated_after_the_first_refusal_are_read_within_the_backoff() {
     paused(async {
         let file = NamedTempFile::new().unwrap();
-        let after = accepted_after(&file, &[], Duration::from_secs(1)).await;
+        let after = accepted_after(&file, &[], &refused(), Duration::from_secs(1)).await;
         assert!(after <= Duration::from_secs(32), "{after:?}");
     });
 }
@@ -92,8 +110,20 @@ fn a_changed_file_is_read_within_a_second_while_calls_are_refused() {
         let file = NamedTempFile::new().unwrap();
         let files = [file.path().to_owned()];
         // Calls are rare: without the file's state, two of them would be needed to end the backoff.
-        let after = accepted_after(&file, &files, Duration::from_secs(9)).await;
+        let after = accepted_after(&file, &files, &refused(), Duration::from_secs(9)).await;
         assert!(after <= Duration::from_secs(9), "{after:?}");
+    });
+}
+
+// spec: A-22
+#[test]
+fn changed_files_are_read_by_the_second_call_whose_connection_is_refused() {
+    paused(async {
+        let file = NamedTempFile::new().unwrap();
+        let files = [file.path().to_owned()];
+        let pause = Duration::from_secs(2);
+        let after = accepted_after(&file, &files, &unanswered(), pause).await;
+        assert!(after <= 2 * pause, "{after:?}");
     });
 }
 

@@ -55,6 +55,44 @@ fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
     (calls_to(Clients::in_process(service, "default")), created)
 }
 
+/// Calls to a cluster that does not answer, and the calls that it was sent.
+fn silent_cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<()>) {
+    let (sender, called) = tokio::sync::mpsc::unbounded_channel();
+    let service = service_fn(move |_: Request<kube::client::Body>| {
+        let _ = sender.send(());
+        async {
+            Err::<Response<http_body_util::Full<bytes::Bytes>>, _>(std::io::Error::other("refused"))
+        }
+    });
+    (calls_to(Clients::in_process(service, "default")), called)
+}
+
+// spec: W-8
+#[actix::test]
+async fn when_the_server_is_back_the_objects_are_looked_at_at_once_and_the_backoff_begins_anew() {
+    tokio::time::pause();
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let store = store(Scenario::new(&[("default", 4)]).ledger, clock);
+    store.do_send(Tell(News::RecordSeen {
+        uid: "record".into(),
+        epoch: Epoch::default(),
+    }));
+    let (calls, mut called) = silent_cluster();
+    let least = BTreeMap::from([("default".into(), 4)]);
+    let object = ProfileObject::DisruptionBudget;
+    let keeper = ProfileObjects::new(object, calls, place("t"), least, store, None).start();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    while called.try_recv().is_ok() {}
+    let soon = TRIES.delay(2) + Duration::from_millis(10);
+    assert!(TRIES.max > 2 * soon, "the backoff has grown beyond that");
+    let after = Duration::from_secs(3_600);
+    keeper.send(ServerIsBack { after }).await.unwrap();
+    for _ in 0..2 {
+        let again = tokio::time::timeout(soon, called.recv()).await;
+        assert_eq!(again, Ok(Some(())));
+    }
+}
+
 // spec: A-82, B-26
 #[actix::test]
 async fn the_pod_group_of_an_added_profile_is_created_at_once() {

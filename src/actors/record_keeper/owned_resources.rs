@@ -215,6 +215,25 @@ mod tests {
         assert_eq!(owned_resources.next(at(1)), Some("r3".into()));
     }
 
+    // spec: W-8
+    #[test]
+    fn when_the_server_is_back_a_failed_check_is_repeated_and_its_backoff_begins_anew() {
+        let mut owned_resources = OwnedResources::new(one(), false);
+        owned_resources.check(&"r2".into());
+        let mut now = at(0);
+        for _ in 0..8 {
+            let record = owned_resources.next(now).unwrap();
+            owned_resources.answered(record, Settled::Failed(failed()), now);
+            now = owned_resources.next_at().unwrap();
+        }
+        let before = at(1);
+        assert_eq!(owned_resources.next(before), None);
+        owned_resources.server_is_back(before);
+        let record = owned_resources.next(before).unwrap();
+        owned_resources.answered(record, Settled::Failed(failed()), before);
+        assert_eq!(owned_resources.next_at(), Some(before + RETRY.delay(1)));
+    }
+
     #[test]
     fn without_owned_resources_no_check_is_made() {
         let mut owned_resources = OwnedResources::new(Vec::new(), false);
