@@ -157,6 +157,27 @@ fn an_out_of_memory_kill_is_reported_and_the_executor_replaced() {
     assert_eq!(controlled.ctl(&["clear"]), "no faults");
 }
 
+// spec: L-1, L-30, O-30
+#[test]
+fn a_failure_that_was_reported_just_before_a_kill_counts_for_the_successor() {
+    let Some(controlled) = Controlled::start() else {
+        return;
+    };
+    let cluster = &controlled.cluster;
+    let sets = ["failures.max=1"];
+    let mut first = Driver::start(cluster, 3, &sets);
+    cluster.converges(3);
+    controlled.ctl(&["out-of-memory", "t-exec-2"]);
+    assert_eq!(first.end_of(2)["failure"], true);
+    first.kill();
+    let mut second = Driver::start(cluster, 3, &sets);
+    second.says("executors adopted");
+    controlled.ctl(&["out-of-memory", "t-exec-3"]);
+    second.end_of(3);
+    assert_eq!(second.exit(), Some(11), "that was the second failure");
+    assert_eq!(second.log().end_of(2), None, "it was reported before");
+}
+
 // spec: O-72
 #[test]
 fn invalid_control_commands_are_refused_with_advice() {

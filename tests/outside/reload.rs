@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
-use super::process::{boatswain, until};
+use super::process::{Program, boatswain, until};
 
 const READ: &str = "the configuration was read again";
 const REFUSED: &str = "the configuration was not read again: nothing has changed";
@@ -164,4 +164,42 @@ fn a_driver_that_starts_or_ignores_sighup_changes_nothing() {
     cluster.converges(2);
     starting.signal(Signal::TERM);
     assert_eq!(starting.exit(), Some(0));
+}
+
+// spec: O-81, O-10
+#[test]
+fn a_terminal_that_is_closed_stops_the_driver_as_sigterm_does() {
+    let cluster = Cluster::any();
+    write(&cluster, 2, "");
+    let log = cluster.file("in-a-terminal");
+    let program = heeding_hangups();
+    let words = [program.get_program()]
+        .into_iter()
+        .chain(program.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let line = format!(
+        "exec {} run --config {} --set shutdown.on_signal=hand-over 2> {}",
+        words.join(" "),
+        cluster.directory.path().join("reload.toml").display(),
+        log.display()
+    );
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--command", &line, "/dev/null"]);
+    for (name, _) in boatswain().get_envs().filter(|(_, value)| value.is_none()) {
+        terminal.env_remove(name);
+    }
+    let mut terminal = Program::start("terminal", &mut terminal, &cluster.file("terminal"));
+    let told = |message: &'static str| {
+        until(message, || {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            text.contains(message).then_some(text)
+        })
+    };
+    told("first list completed");
+    cluster.converges(2);
+    terminal.kill();
+    let text = told("handed over: executors stay for the successor");
+    assert!(text.contains("\"signal\":\"SIGHUP\""), "{text}");
+    assert!(!text.contains("second signal: exiting"), "{text}");
+    cluster.converges(2);
 }

@@ -1,5 +1,7 @@
 //! Tests starts that cannot succeed: the error message, the exit code, and that nothing in the cluster changes.
 
+use std::net::TcpListener;
+
 use serde_json::json;
 
 use super::cluster::{Cluster, kubeconfig_with};
@@ -57,6 +59,31 @@ fn a_cluster_that_does_not_answer_is_given_up_after_the_start_timeout() {
     let (code, said) = refusal(&mut Driver::start(&cluster, 3, &sets));
     assert_eq!(code, Some(69), "{said}");
     says(&said, &["cluster.start_timeout"]);
+}
+
+// spec: C-1, O-2
+#[test]
+fn a_connection_that_is_not_made_is_given_up_after_the_connect_timeout() {
+    let Some(cluster) = Cluster::own() else {
+        return;
+    };
+    // Connections are accepted, and no TLS handshake is ever answered.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    let kubeconfig = cluster.directory.path().join("silent");
+    let there = cluster.address();
+    kubeconfig_with(&cluster.kubeconfig, &there, &server, &kubeconfig);
+    let sets = [
+        "cluster.connect_timeout=300ms",
+        "cluster.request_timeout=1h",
+        "cluster.start_timeout=1h",
+    ];
+    let mut driver = Driver::start_with(&cluster, &kubeconfig, 3, &sets);
+    let tries: Vec<_> = listener.incoming().take(3).collect();
+    assert_eq!(tries.len(), 3, "it tries again");
+    let line = driver.says("the cluster is out of reach, trying again");
+    says(&line.to_string(), &["deadline"]);
+    driver.kill();
 }
 
 // spec: O-2
