@@ -40,6 +40,8 @@ struct DriverView {
     /// Pods whose version may go back once, because the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
     had_executor: bool,
+    /// Executors whose profile has just become known.
+    moved: BTreeMap<ExecutorId, Instant>,
 }
 
 /// A driver's delete of a healthy pod.
@@ -327,7 +329,7 @@ impl Checks {
             self.check_versions(driver, before, &changed)?;
         }
         if let Some(before) = before.as_ref().filter(|_| !self.is_of_sets()) {
-            self.check_requests(driver, before, &now)?;
+            self.check_requests(driver, before, &now, &changed)?;
         }
         self.check_one_pod_per_id(driver, &changed)?;
         self.check_one_id_per_pod(driver, &now, &changed)?;

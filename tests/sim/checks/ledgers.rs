@@ -108,20 +108,26 @@ impl Checks {
 
     // spec: I-3
     pub(super) fn check_requests(
-        &self,
+        &mut self,
         driver: usize,
         before: &Snapshot,
         now: &Snapshot,
+        changed: &[Arc<Entry>],
     ) -> Verdict {
+        // The profile of an executor whose object could not be decoded becomes known when it is read again. What is
+        // requested at the same instant was decided before.
+        let moved = &mut self.drivers.entry(driver).or_default().moved;
+        moved.retain(|_, at| *at == Instant::now());
+        for entry in changed {
+            let was = before.entry(entry.id);
+            if was.is_some_and(|was| was.profile != entry.profile) {
+                moved.insert(entry.id, Instant::now());
+            }
+        }
         for (profile, counts) in &now.counts {
             let target = now.target(profile).max(before.target(profile));
-            // The profile of an executor whose object could not be decoded becomes known when it is read again.
-            let moved = now.entries.values().filter(|entry| {
-                let was = before.entry(entry.id);
-                entry.profile == *profile
-                    && entry.class().is_live()
-                    && was.is_some_and(|was| was.profile != *profile)
-            });
+            let moved = moved.keys().filter_map(|id| now.entry(*id));
+            let moved = moved.filter(|entry| entry.profile == *profile && entry.class().is_live());
             if counts.live() as usize <= target as usize + moved.count() {
                 continue;
             }
