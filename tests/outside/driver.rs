@@ -50,12 +50,21 @@ impl Driver {
         files: u32,
         sets: &[&str],
     ) -> Self {
+        Self::limited(cluster, executors, &format!("ulimit -n {files}"), sets)
+    }
+
+    /// Starts a driver that may have this many open files until it asks for more.
+    pub fn start_with_soft_limit(cluster: &Cluster, executors: usize, files: u32) -> Self {
+        Self::limited(cluster, executors, &format!("ulimit -S -n {files}"), &[])
+    }
+
+    fn limited(cluster: &Cluster, executors: usize, limit: &str, sets: &[&str]) -> Self {
         let mut limited = Command::new("sh");
         limited
             .env_clear()
             .envs(std::env::vars().filter(|(name, _)| name == "PATH"));
         limited.arg("-c");
-        limited.arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
+        limited.arg(format!("{limit} && exec \"$0\" \"$@\""));
         limited.arg(boatswain().get_program());
         Self::start_as(limited, cluster, &cluster.kubeconfig, executors, sets)
     }

@@ -85,6 +85,22 @@ impl Drop for IdleConnections {
 
 // spec: O-55
 #[test]
+fn the_driver_raises_its_soft_limit_of_descriptors_to_the_hard_one() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start_with_soft_limit(&cluster, 1, 128);
+    driver.says("application taken over");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", driver.pid())).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+    let (soft, hard) = (words[3], words[4]);
+    assert_eq!(soft, hard, "{limits}");
+    assert_ne!(soft, "128");
+}
+
+// spec: O-55
+#[test]
 fn idle_connections_on_the_sessions_port_cost_neither_calls_nor_executors_their_places() {
     const EXECUTORS: usize = 50;
     open_many();

@@ -155,3 +155,34 @@ impl Agent {
         Ok(crate::run(options).await?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    // spec: O-60
+    #[test]
+    fn a_driver_that_stays_away_leaves_the_command_alone_unless_told_otherwise() {
+        let patience = |more: &[&str]| {
+            let all = [
+                "agent",
+                "--driver",
+                "http://driver:1",
+                "--app",
+                "a",
+                "--pod-uid",
+                "u",
+            ];
+            let words = all.iter().chain(more).chain(&["--", "true"]);
+            let parsed = Agent::try_parse_from(words);
+            parsed.map(|agent| agent.driver_timeout.0).ok()
+        };
+        assert_eq!(patience(&[]), Some(None));
+        assert_eq!(patience(&["--driver-timeout", "never"]), Some(None));
+        let minutes = Some(Duration::from_secs(600));
+        assert_eq!(patience(&["--driver-timeout", "10m"]), Some(minutes));
+        assert_eq!(patience(&["--driver-timeout", "soon"]), None);
+    }
+}

@@ -12,6 +12,8 @@ use super::*;
 use crate::kubernetes::{Calls, CallsSpec, Deleted, Failure, Kind, PodBody};
 use crate::testing::calls_spec;
 
+mod client_certificates;
+
 fn kubeconfig(server: &str, user: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     write!(
