@@ -219,13 +219,14 @@ impl RecordKeeper {
         let call = ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
             this.in_flight = None;
             let effects = this.keeping.answered(answer, this.clock.now().tick);
+            // Who asked meanwhile waits for the next call.
+            if !this.reads.is_empty() {
+                this.keeping.check();
+            }
             if (effects.iter()).any(|effect| matches!(effect, Effect::Seen { .. })) {
                 answer_all(&mut reads);
             }
             this.reads.append(&mut reads);
-            if !this.reads.is_empty() {
-                this.keeping.check();
-            }
             let recorded = this.reports.recorded(|id| this.keeping.has_end(id));
             this.report(recorded);
             this.carry_out(effects);

@@ -135,7 +135,10 @@ impl Doubt {
         let over = match why {
             WhyDoubt::StoodStill(_) => now.since(since) >= self.patience.interval,
             WhyDoubt::NoApiServer => self.no_answers.is_none(),
-            WhyDoubt::MassLoss { .. } => !self.is_mass(look),
+            // Also when those that fell silent have ended: nobody else has reached the driver yet.
+            WhyDoubt::MassLoss { .. } => {
+                !self.is_mass(look) && look.last_sign.is_some_and(|sign| sign >= since)
+            }
         };
         let heard = (look.last_sign).is_some_and(|sign| now.since(sign) <= self.patience.interval);
         let lasted = now.since(since);
@@ -301,6 +304,20 @@ mod tests {
         assert_eq!(all.len(), 1, "{all:?}");
         let back = turns(&mut doubt, 10_000..10_100, |n| silent(0, 10, n));
         assert_eq!(back, [(10_000, Turn::Recovered)]);
+    }
+
+    // spec: B-13, I-12
+    #[test]
+    fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_heard() {
+        let mut doubt = Doubt::new(PATIENCE);
+        let ended = turns(&mut doubt, 1..500, |n| match n < 20 {
+            true => silent(10, 10, 0),
+            false => silent(0, 0, 0),
+        });
+        let mass = WhyDoubt::MassLoss { silent: 10, of: 10 };
+        assert_eq!(ended, [(1, Turn::Degraded(mass))]);
+        let heard = turns(&mut doubt, 500..510, |n| silent(0, 1, n));
+        assert_eq!(heard, [(500, Turn::Recovered)]);
     }
 
     // spec: B-13
