@@ -256,6 +256,11 @@ impl Sessions {
         !speaks || state.silent.contains(uid)
     }
 
+    /// Whether an executor has registered with any driver since its container was started last.
+    fn was_heard(&self, uid: &str) -> bool {
+        self.link.state().registered.contains(uid)
+    }
+
     /// Whether the path was cut at some time within this duration.
     fn was_cut_within(&self, time: Duration) -> bool {
         self.link.state().partitioned || self.path_changed_at.is_some_and(|at| at.elapsed() < time)
@@ -388,12 +393,17 @@ impl World {
             if !is_for_silence || was_leaving || entry.is_gone() {
                 continue;
             }
+            // Of executors that were never heard nobody can say whether they or the path are broken.
+            let may_be_path =
+                |longest| !sessions.was_heard(uid) && sessions.was_cut_within(longest);
             let may_be_lost = match leaving.why {
-                Why::Unreachable(_) => sessions.may_lose_live_executor(),
-                // Of executors that were never heard nobody can say whether they or the path are broken. Those of sets
-                // cannot register while the API server, which knows the keys of their tokens, does not answer.
+                Why::Unreachable(longest) => {
+                    sessions.may_lose_live_executor() || may_be_path(longest)
+                }
+                // Those of sets cannot register while the API server, which knows the keys of their tokens, does not
+                // answer.
                 Why::RegistrationTimeout(longest) => {
-                    sessions.was_cut_within(longest) || self.script.is_of_sets()
+                    may_be_path(longest) || self.script.is_of_sets()
                 }
                 _ => false,
             };

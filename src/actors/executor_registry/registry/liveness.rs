@@ -221,8 +221,9 @@ impl Registry {
             .map(|silent| silent.id)
             .collect();
         let (mut silent, mut of) = (soon.len(), 0);
-        // The fleet is counted only if an executor is silent, which is rare.
-        if !soon.is_empty() {
+        // The fleet is counted only if an executor is silent, which is rare. One that never registered is as good a
+        // reason: it may have met the path that the others' heartbeats do not come over.
+        if !soon_over.is_empty() {
             let accounts = (self.accounts.iter()).filter(|(_, account)| !account.is_going);
             let heard = accounts.map(|(id, account)| (id, account.last_sign));
             let adopted = self.awaited.iter();

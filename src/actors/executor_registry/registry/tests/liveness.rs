@@ -461,6 +461,30 @@ fn executors_that_miss_no_heartbeat_cause_no_doubt_however_short_the_timeouts() 
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
+// spec: B-13, A-52
+#[test]
+fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silent() {
+    let mut world = World::new(required(), 3);
+    world.registers(1);
+    world.registers(2);
+    world.pass(200, &[1, 2]);
+    // The path is cut 90 s before the third executor has run for five minutes.
+    world.pass(100, &[]);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 2, of: 2 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+    world.beats(1, 0);
+    world.beats(2, 0);
+    world.pass(290, &[1, 2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(20, &[1, 2]);
+    let given_up = world.given_up();
+    assert!(
+        matches!(given_up[..], [(3, Why::Unreachable(_))]),
+        "{given_up:?}"
+    );
+}
+
 // spec: B-16
 #[test]
 fn no_executor_is_given_up_before_the_record_was_read() {
