@@ -14,7 +14,6 @@ use super::local_run::{Local, nothing_is_left};
 use super::process::{boatswain, until};
 use super::talking::free_address;
 
-/// The network path between the executors and a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -24,6 +23,7 @@ enum State {
     Silent,
 }
 
+/// The network path between the executors and a driver.
 struct Path {
     address: String,
     shared: Arc<Mutex<(State, Vec<TcpStream>)>>,

@@ -1,4 +1,5 @@
-//! Tests a driver whose API server is frozen, killed or emptied, or whose application record is deleted.
+//! Tests a driver whose API server is frozen, killed or emptied, whose data file is damaged, or whose application record
+//! is deleted.
 
 use std::fs;
 use std::thread;

@@ -59,6 +59,14 @@ impl Token {
 
 /// The path by which this process reads a file of its container.
 pub(super) fn of_container(path: &Path) -> PathBuf {
+    match path.exists() {
+        true => path.to_owned(),
+        false => of_node(path),
+    }
+}
+
+/// The path by which this process writes a file that its node reads, also if this machine has such a file.
+pub(super) fn of_node(path: &Path) -> PathBuf {
     let root = std::env::var_os(ROOT).map(PathBuf::from);
     below(root.as_deref(), path)
 }
@@ -66,15 +74,6 @@ pub(super) fn of_container(path: &Path) -> PathBuf {
 /// Translates a path in the container to one below its root directory, if the container is only a
 /// process.
 fn below(root: Option<&Path>, path: &Path) -> PathBuf {
-    match (root, path.strip_prefix("/")) {
-        (Some(root), Ok(relative)) if !path.exists() => root.join(relative),
-        _ => path.to_owned(),
-    }
-}
-
-/// The path by which this process writes a file that its node reads, also if this machine has such a file.
-pub(super) fn of_node(path: &Path) -> PathBuf {
-    let root = std::env::var_os(ROOT).map(PathBuf::from);
     match (root, path.strip_prefix("/")) {
         (Some(root), Ok(relative)) => root.join(relative),
         _ => path.to_owned(),
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(below(Some(root.path()), token), inside);
         assert_eq!(below(None, token), token);
         let there = Path::new("/proc/self/stat");
-        assert_eq!(below(Some(root.path()), there), there);
+        assert_eq!(of_container(there), there);
         assert!(!format!("{:?}", Token::Text("secret".to_owned())).contains("secret"));
     }
 }

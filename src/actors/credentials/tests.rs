@@ -56,7 +56,7 @@ fn clients(file: &Path, files: &[PathBuf], old: &Clients) -> Clients {
 async fn accepted_after(
     file: &NamedTempFile,
     files: &[PathBuf],
-    old: &Clients,
+    (old, why): (&Clients, Kind),
     pause: Duration,
 ) -> Duration {
     fs::write(file.path(), "old").unwrap();
@@ -69,7 +69,7 @@ async fn accepted_after(
         let copy = calls.clone();
         match copy.get_pod("a-exec-1").await {
             Ok(_) => return rotated.elapsed(),
-            Err(failure) => assert_ne!(failure.kind, Kind::NotFound),
+            Err(failure) => assert_eq!(failure.kind, why),
         }
         assert!(rotated.elapsed() < Duration::from_secs(600), "never read");
         let next = Instant::now() + pause;
@@ -79,10 +79,6 @@ async fn accepted_after(
         }
         tokio::time::sleep_until(next).await;
     }
-}
-
-fn refused() -> Clients {
-    answering(StatusCode::UNAUTHORIZED)
 }
 
 fn paused(test: impl Future<Output = ()>) {
@@ -98,7 +94,8 @@ fn paused(test: impl Future<Output = ()>) {
 fn credentials_rotated_after_the_first_refusal_are_read_within_the_backoff() {
     paused(async {
         let file = NamedTempFile::new().unwrap();
-        let after = accepted_after(&file, &[], &refused(), Duration::from_secs(1)).await;
+        let old = (&answering(StatusCode::UNAUTHORIZED), Kind::Credentials);
+        let after = accepted_after(&file, &[], old, Duration::from_secs(1)).await;
         assert!(after <= Duration::from_secs(32), "{after:?}");
     });
 }
@@ -110,7 +107,8 @@ fn a_changed_file_is_read_within_a_second_while_calls_are_refused() {
         let file = NamedTempFile::new().unwrap();
         let files = [file.path().to_owned()];
         // Calls are rare: without the file's state, two of them would be needed to end the backoff.
-        let after = accepted_after(&file, &files, &refused(), Duration::from_secs(9)).await;
+        let old = (&answering(StatusCode::UNAUTHORIZED), Kind::Credentials);
+        let after = accepted_after(&file, &files, old, Duration::from_secs(9)).await;
         assert!(after <= Duration::from_secs(9), "{after:?}");
     });
 }
@@ -122,7 +120,8 @@ fn changed_files_are_read_by_the_second_call_whose_connection_is_refused() {
         let file = NamedTempFile::new().unwrap();
         let files = [file.path().to_owned()];
         let pause = Duration::from_secs(2);
-        let after = accepted_after(&file, &files, &unanswered(), pause).await;
+        let old = (&unanswered(), Kind::Broken);
+        let after = accepted_after(&file, &files, old, pause).await;
         assert!(after <= 2 * pause, "{after:?}");
     });
 }
