@@ -79,7 +79,7 @@ pub(super) struct Doubt {
     now: Option<(WhyDoubt, Tick)>,
     /// The earliest time from which the silence of any executor counts.
     pub(super) grace_from: Tick,
-    /// When a doubt timed out: executors that were silent before are not doubted again.
+    /// When a doubt timed out: executors that had missed a heartbeat by then are no reason for another one.
     pub(super) settled: Option<Tick>,
     looked: Option<Tick>,
     /// Since when API calls have failed, and whether a doubt for that reason has timed out.

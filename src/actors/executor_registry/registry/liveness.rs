@@ -208,13 +208,13 @@ impl Registry {
     /// Counts the executors that are silent at the same time, and all that should not be.
     fn count(&self, soon_over: &[Silent], now: Tick) -> Look {
         let settled = self.doubt.settled;
-        let missed = |sign: Tick| now.since(sign) >= 2 * self.settings.heartbeat_interval;
+        let two_beats = 2 * self.settings.heartbeat_interval;
+        let missed = |sign: Tick| now.since(sign) >= two_beats;
+        // One that had not missed a heartbeat when the last doubt was settled has fallen silent since.
+        let is_new = |sign: Tick| settled.is_none_or(|settled| settled.since(sign) < two_beats);
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
-            None => {
-                let is_new = settled.is_none_or(|settled| silent.since > settled);
-                // With short timeouts the limit of each executor is always near.
-                is_new && (silent.lost.is_some() || missed(silent.since))
-            }
+            // With short timeouts the limit of each executor is always near.
+            None => is_new(silent.since) && (silent.lost.is_some() || missed(silent.since)),
             Some(awaited) => awaited.adopted.is_some() && settled.is_none(),
         };
         let soon: BTreeSet<ExecutorId> = (soon_over.iter().filter(counts))
@@ -231,8 +231,7 @@ impl Registry {
             for (id, last_sign) in heard.chain(adopted) {
                 of += 1;
                 // It has missed a heartbeat, though its own limit may come later.
-                let is_new = settled.is_none_or(|settled| last_sign > settled);
-                silent += usize::from(missed(last_sign) && is_new && !soon.contains(id));
+                silent += usize::from(missed(last_sign) && is_new(last_sign) && !soon.contains(id));
             }
         }
         Look {

@@ -265,3 +265,20 @@ fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silen
         "{given_up:?}"
     );
 }
+
+// spec: B-13, I-12
+#[test]
+fn executors_that_fall_silent_just_before_a_doubt_is_settled_are_a_reason_for_another_one() {
+    let mut world = World::new(settings(), 3);
+    (1..=3).for_each(|n| drop(world.registers(n)));
+    let now = world.now();
+    world.registry.call(false, now);
+    world.pass(125, &[1, 2, 3]);
+    // The path is cut, seconds before the doubt has lasted for a timeout.
+    world.pass(20, &[]);
+    assert_eq!(world.registry.doubt(), None);
+    world.pass(1_000, &[]);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 3, of: 3 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
