@@ -10,6 +10,7 @@ use super::timeline::{Life, Phase, Timeline};
 /// The numbers of one profile, or of several. Times are in seconds.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
+    /// All executors that are known, also those whose requests are not among the events.
     pub requested: usize,
     /// Executors whose pod ran, or that registered.
     pub ran: usize,
@@ -175,7 +176,7 @@ impl Life {
 
 impl Figures {
     fn count(&mut self, life: &Life) {
-        self.requested += usize::from(life.since(Phase::Requested).is_some());
+        self.requested += 1;
         let ran = [Phase::Running, Phase::Registered].map(|phase| life.since(phase).is_some());
         self.ran += usize::from(ran.contains(&true));
         let Some(end) = &life.end else { return };

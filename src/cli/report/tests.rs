@@ -175,6 +175,30 @@ fn a_stream_with_a_gap_begins_with_who_is_alive_and_who_has_ended() {
     let phases = [(at(60), Phase::Registered), (at(100), Phase::Uncertain)];
     assert_eq!(timeline.lives[&7].phases, phases);
     assert_eq!(timeline.incidents[0].event, "gap");
+    assert!(timeline.incidents[0].what.contains("no longer had them"));
+    // Both were requested, before the first event.
+    let figures = timeline.figures("p");
+    assert_eq!((figures.requested, figures.ran, figures.ended), (2, 1, 1));
+}
+
+// spec: O-83
+#[test]
+fn a_stream_that_goes_on_with_the_next_driver_says_so() {
+    let first = events(&[(0, "requested", of(1))]);
+    let living = json!({
+        "event": "living", "gap": true,
+        "executors": [{"executor": 1, "profile": "p", "state": "running", "age_seconds": 4}],
+        "ended": [],
+    });
+    let next =
+        json!({"event": "running", "executor": 1001, "profile": "p", "id": "2-7", "time": at(9)});
+    let timeline = read(&format!("{first}\n{living}\n{next}"));
+    let what = &timeline.incidents[0].what;
+    assert!(
+        what.starts_with("the next driver took over (incarnation 2)"),
+        "{what}"
+    );
+    assert_eq!(timeline.figures("p").requested, 2);
 }
 
 // spec: O-83

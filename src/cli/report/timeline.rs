@@ -95,6 +95,12 @@ impl Event {
             .unwrap_or_default()
     }
 
+    /// The incarnation of the driver that reported it.
+    fn incarnation(&self) -> Option<&str> {
+        let (incarnation, _) = self.id.as_deref()?.split_once('-')?;
+        Some(incarnation)
+    }
+
     fn flag(&self, field: &str) -> bool {
         self.more.get(field).and_then(Value::as_bool) == Some(true)
     }
@@ -159,6 +165,15 @@ impl Timeline {
             if event.id.as_ref().is_none_or(|id| seen.insert(id)) {
                 timeline.add(event, time);
             }
+            if event.event == "living" && event.flag("gap") {
+                let (before, after) = events.split_at(place);
+                let what = missing(before, after);
+                timeline.incidents.push(Incident {
+                    time,
+                    event: "gap".to_owned(),
+                    what,
+                });
+            }
         }
         timeline.order();
         Some(timeline)
@@ -216,13 +231,6 @@ impl Timeline {
                 let since = since.unwrap_or(time);
                 life.phases.extend(phase.map(|phase| (since, phase)));
             }
-        }
-        if event.flag("gap") {
-            self.incidents.push(Incident {
-                time,
-                event: "gap".to_owned(),
-                what: "earlier events are missing: the driver no longer had them".to_owned(),
-            });
         }
     }
 
@@ -289,6 +297,19 @@ fn phase_of(name: &str, registered: bool) -> Option<Phase> {
         "leaving" => Phase::Leaving,
         _ => return None,
     })
+}
+
+/// Why events are missing between these.
+fn missing(before: &[Event], after: &[Event]) -> String {
+    let last = before.iter().rev().find_map(Event::incarnation);
+    match after.iter().find_map(Event::incarnation) {
+        Some(next) if last.is_some_and(|last| last != next) => {
+            format!(
+                "the next driver took over (incarnation {next}): events around that may be missing"
+            )
+        }
+        _ => "earlier events are missing: the driver no longer had them".to_owned(),
+    }
 }
 
 /// The details of an event in the order of their names.
