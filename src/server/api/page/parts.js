@@ -93,7 +93,9 @@ export async function* pieces(path, headers, separator, patience) {
 export const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 export const sentence = (...parts) => parts.filter(Boolean)
 	.map((part) => part[0].toUpperCase() + part.slice(1).replace(/([^.?!…])$/, "$1.")).join(" ");
-export const clock = (at) => new Date(at).toLocaleTimeString();
+// Made once: the first format of a browser takes longer than a whole update.
+const timeOfDay = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+export const clock = (at) => (at >= 0 ? timeOfDay.format(at) : ""); // what is no time is not shown
 
 export function duration(seconds) {
 	for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
