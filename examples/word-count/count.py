@@ -253,7 +253,9 @@ def run(driver, work):
     victim, process = until("one is at work", lambda: work.busy() if work.busy()[1] else None)
     say(f"executor {victim} is killed with a piece in its hands")
     os.kill(process, signal.SIGKILL)
-    until("its end is known", lambda: victim not in driver.executors())
+    until("it is gone", lambda: victim not in driver.executors())
+    # An end is told when the record has it.
+    until("its end is told", lambda: driver.story(victim).endswith("ended"))
     say(f"executor {victim} was:", driver.story(victim))
     again = work.lost(driver.executors())
     say("given to somebody else:", *again)
