@@ -66,3 +66,20 @@ fn the_newest_section_of_the_changelog_is_about_this_version() {
         .filter_map(|line| line.strip_prefix("## "));
     assert_eq!(headings.next(), Some(VERSION));
 }
+
+#[test]
+fn the_pages_say_how_to_get_this_version() {
+    let readme = read("README.md");
+    for name in [
+        format!("OWNER/boatswain:{VERSION} "),
+        format!("boatswain-{VERSION}-x86_64-linux.tar.gz"),
+        format!("charts/boatswain --version {VERSION}`"),
+    ] {
+        assert!(readme.contains(&name), "README.md lacks {name}");
+    }
+    let jar = format!("_2.13-{VERSION}.jar");
+    assert!(
+        read("docs/spark.md").contains(&jar),
+        "docs/spark.md lacks {jar}"
+    );
+}
