@@ -222,15 +222,17 @@ fn set_options(connection: &TcpStream) {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt as _;
-    use tokio::time::timeout;
+    use tokio::time::{advance, timeout};
 
     use super::*;
     use crate::api::tls::Tls;
+    use crate::tests::hold_clock;
 
     #[tokio::test(start_paused = true)]
     async fn clients_that_do_not_authenticate_do_not_block_others() {
         const LIMIT: usize = 8;
         const CLIENTS: usize = 40;
+        let _held = hold_clock();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let (ready, mut accepted) = mpsc::channel(CLIENTS);
@@ -244,8 +246,11 @@ mod tests {
             clients.push(client);
         }
         let mut connections = Vec::new();
-        for _ in 0..CLIENTS {
-            let next = timeout(MIN_AGE * 2, accepted.recv()).await;
+        for n in 0..CLIENTS {
+            if n >= LIMIT {
+                advance(MIN_AGE).await;
+            }
+            let next = timeout(MIN_AGE, accepted.recv()).await;
             connections.push(next.expect("room").expect("open").0);
             let pending = connections
                 .iter()
