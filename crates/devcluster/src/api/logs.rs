@@ -41,12 +41,13 @@ struct Follow {
 }
 
 impl Log {
+    /// `None` for a pod that is on no node yet: it has no log, which is no error.
     pub(crate) fn parse(
         pod: &Object,
         query: &Query,
         logs: Option<&Path>,
         published: Reader,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Option<Self>, ApiError> {
         let name = &pod.key().name;
         let containers: Vec<&str> = ["initContainers", "containers"]
             .iter()
@@ -68,6 +69,9 @@ impl Log {
                 )));
             }
         };
+        if text(pod.value(), &["spec", "nodeName"]).is_empty() {
+            return Ok(None);
+        }
         if query.flag("previous") != Some(true)
             && let Some(why) = waits_for(pod.value(), container)
         {
@@ -104,12 +108,12 @@ impl Log {
                 )));
             }
         }
-        Ok(Self {
+        Ok(Some(Self {
             path,
             tail,
             limit,
             follow,
-        })
+        }))
     }
 
     pub(crate) async fn open(self) -> Result<impl Stream<Item = std::io::Result<Bytes>>, ApiError> {

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
+use http::StatusCode;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -114,6 +115,11 @@ impl Api {
             self.logs.as_deref(),
             self.store.published(),
         )?;
+        let Some(log) = log else {
+            let mut nothing = Response::default();
+            *nothing.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(nothing);
+        };
         let mut response = plain(200, "");
         *response.body_mut() = Body::from_stream(log.open().await?);
         Ok(response)

@@ -398,3 +398,12 @@ async fn a_log_is_followed_until_its_container_has_terminated() {
     assert_eq!(get(&cluster, &pods("/none/log")).await.0, 404);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_a_pod_that_is_on_no_node_is_no_content() {
+    let cluster = cluster_with(NodeKind::None);
+    create(&cluster, "a").await;
+    let response = send(&cluster, Method::GET, &pods("/a/log"), None).await;
+    assert_eq!(response.status(), 204);
+    assert_eq!(get(&cluster, &pods("/a/log?container=none")).await.0, 400);
+}
