@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use crate::clock::Clock;
 use crate::kubernetes::calls::CallMade;
 use crate::kubernetes::client::FileState;
-use crate::kubernetes::{Calls, ConnectError, Kind};
+use crate::kubernetes::{Calls, ConnectError};
 use crate::model::Tick;
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
@@ -138,9 +138,8 @@ impl Handler<CallMade> for Credentials {
         if !call.answered {
             return self.unanswered(ctx);
         }
-        let heard = match call.outcome {
-            outcome if outcome == Kind::Credentials.word() => Heard::Refused,
-            _ => Heard::Accepted,
+        let Some(heard) = Heard::of(call.outcome) else {
+            return;
         };
         match self.standing.heard(heard, call.took, self.clock.now().tick) {
             None => {}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use boatswain_agent::backoff::Backoff;
 
+use crate::kubernetes::Kind;
 use crate::model::Tick;
 
 /// How long after a reload the credentials are reloaded again while they are refused.
@@ -19,6 +20,18 @@ pub enum Heard {
     Accepted,
     /// 401.
     Refused,
+}
+
+impl Heard {
+    /// By the outcome of an answered call. `None` if the call may not have been authenticated: a server that shuts down
+    /// and a proxy before it answer 429 or 503 without looking at the credentials.
+    pub fn of(outcome: &str) -> Option<Self> {
+        match outcome {
+            refused if refused == Kind::Credentials.word() => Some(Self::Refused),
+            wait if wait == Kind::Wait.word() => None,
+            _ => Some(Self::Accepted),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +157,15 @@ mod tests {
 
     fn refused(standing: &mut Standing, second: u64) -> Option<Step> {
         standing.heard(Heard::Refused, SHORT, at(second))
+    }
+
+    // spec: A-22
+    #[test]
+    fn only_an_answer_to_an_authenticated_call_shows_that_the_credentials_are_accepted() {
+        assert_eq!(Heard::of("ok"), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Kind::Rights.word()), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Kind::Credentials.word()), Some(Heard::Refused));
+        assert_eq!(Heard::of(Kind::Wait.word()), None);
     }
 
     // spec: A-22

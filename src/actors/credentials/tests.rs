@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tower::service_fn;
 
 use super::*;
-use crate::kubernetes::Clients;
+use crate::kubernetes::{Clients, Kind};
 use crate::testing::calls_to;
 
 /// Clients whose calls are answered with this code.
