@@ -73,6 +73,7 @@ impl Fleet {
             prefix: "etl".into(),
             incarnation: Incarnation(2),
             server_timeout: Duration::from_secs(10),
+            decommission_timeout: Duration::from_secs(60),
             default_profile: profile.clone(),
         };
         let targets = BTreeMap::from([(profile, executors as u32)]);

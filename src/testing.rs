@@ -54,6 +54,7 @@ impl Scenario {
             prefix: Arc::from("a"),
             incarnation: Incarnation(1),
             server_timeout: SERVER_TIMEOUT,
+            decommission_timeout: Duration::from_secs(60),
             default_profile: "default".into(),
         };
         let targets = targets.iter().map(|(p, n)| ((*p).into(), *n)).collect();

@@ -51,6 +51,8 @@ pub struct Identity {
     pub incarnation: Incarnation,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
+    /// How long executors drain unless a command says otherwise.
+    pub decommission_timeout: Duration,
     /// The profile of a pod without a profile label.
     pub default_profile: ProfileName,
 }

@@ -58,6 +58,7 @@ impl Store {
             prefix: PREFIX.into(),
             incarnation: INCARNATION,
             server_timeout: SERVER_TIMEOUT,
+            decommission_timeout: Duration::from_secs(60),
             default_profile: profile(),
         };
         let now = Now::new(Tick::default(), Timestamp::UNIX_EPOCH);

@@ -31,6 +31,7 @@ fn ledger(basis: &Basis<'_>) -> Ledger {
         prefix: Arc::clone(&basis.prefix),
         incarnation: record.incarnation,
         server_timeout: basis.config.cluster.request_timeout + SETTLED_AFTER,
+        decommission_timeout: basis.config.backend.decommission_timeout,
         default_profile: ProfileName::from(config::DEFAULT_PROFILE),
     };
     let inheritance = settings::inheritance(application.inherited.as_ref());

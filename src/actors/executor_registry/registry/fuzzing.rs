@@ -56,6 +56,7 @@ impl World {
             prefix: Arc::from("a"),
             incarnation: Incarnation(1),
             server_timeout: Duration::from_secs(10),
+            decommission_timeout: Duration::from_secs(60),
             default_profile: "default".into(),
         };
         let now = Now::new(Tick::default(), jiff::Timestamp::UNIX_EPOCH);

@@ -12,20 +12,21 @@ use crate::planted::{self, Planted};
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID, Settlement};
 
-/// The most that a pod's drain mark may grant: the clock that wrote it may be wrong.
+/// The most that a command may grant.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// The mark that an earlier incarnation wrote to a pod (spec L-12, O-31).
-fn inherited(mark: &Draining, now: Now) -> Leaving {
+/// The mark that an earlier incarnation wrote to a pod (spec L-12, O-31). The clock that wrote it may be wrong.
+fn inherited(mark: &Draining, usual: Duration, now: Now) -> Leaving {
     let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
+    let (why, most) = match &mark.why {
+        DrainedFor::Surplus => (Why::ScaledDown, usual),
+        DrainedFor::ApplicationEnded => (Why::ApplicationEnded, usual),
+        DrainedFor::Asked(by) => (Why::Decommissioned(Arc::clone(by)), LONGEST_DRAIN),
+    };
     Leaving {
-        why: match &mark.why {
-            DrainedFor::Surplus => Why::ScaledDown,
-            DrainedFor::ApplicationEnded => Why::ApplicationEnded,
-            DrainedFor::Asked(by) => Why::Decommissioned(Arc::clone(by)),
-        },
+        why,
         how: How::Drain {
-            within: left.min(LONGEST_DRAIN),
+            within: left.min(most),
         },
         since: now.tick,
     }
@@ -60,7 +61,8 @@ impl Ledger {
         entry.adopted = true;
         let at = self.at(now, epoch);
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
-            bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
+            let usual = self.identity.decommission_timeout;
+            bound.leaving = (pod.draining.as_ref()).map(|mark| inherited(mark, usual, now));
             if self.inheritance.reported.contains(*id) {
                 // Another pod of an executor that has ended, or one that a restored server shows alive again: an orphan
                 // (spec E-3, E-9).

@@ -239,16 +239,29 @@ fn a_kill_shortens_a_drain_and_the_reason_stays() {
     assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
-/// A successor that finds an executor whose pod is marked as draining for another 300 s.
+/// A successor that finds an executor whose pod is marked by a command as draining for another 300 s.
 fn successor(settings: Settings) -> Manager {
+    successor_of(settings, DrainedFor::Asked("me".into()))
+}
+
+fn successor_of(settings: Settings, why: DrainedFor) -> Manager {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(scenario.pod(1));
     pod.draining = Some(Arc::new(Draining {
-        why: DrainedFor::Asked("me".into()),
+        why,
         until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(300),
     }));
     scenario.list(vec![pod]);
     Manager::with(settings, scenario)
+}
+
+// spec: L-12
+#[test]
+fn a_surplus_executor_drains_no_longer_than_usual_whatever_the_clock_of_an_earlier_driver_said() {
+    let mut manager = successor_of(settings(), DrainedFor::Surplus);
+    manager.registers(1);
+    assert_eq!(manager.seconds(59), []);
+    assert_eq!(manager.seconds(10), [(60, Call::Delete("u1"))]);
 }
 
 // spec: L-12, A-44, O-31
