@@ -145,6 +145,10 @@ faults! {
     AbandonedIsExit,
     /// Refused credentials are read again only once (spec A-22).
     CredentialsReadOnce,
+    /// Executors that live are no evidence against a crash loop (spec A-30).
+    EarlyEndsUnweighed,
+    /// A profile whose executors all end early never backs off (spec A-30).
+    CrashLoopIgnored,
 }
 
 #[cfg(feature = "planted-faults")]

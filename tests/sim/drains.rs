@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::body::Body;
 use boatswain::config::Config;
 use boatswain::planted::Planted;
-use devcluster::{DevCluster, Key, NodeKind, Options, Resource, SimulatedNode, State};
+use devcluster::{DevCluster, Key, Resource, SimulatedNode, State};
 use http::{Method, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -28,7 +28,7 @@ use crate::checks::Verdict;
 use crate::drivers::Drivers;
 use crate::lease::wire::Wires;
 use crate::objects::NAMESPACE;
-use crate::runs::{run_world, run_worlds};
+use crate::runs::{cluster, run_world, run_worlds};
 use truth::{Signal, Truth, executors, is_over, stays};
 
 const SEEDS: u64 = 30;
@@ -113,15 +113,13 @@ impl World {
         let stop_delay = Duration::from_millis(rng.random_range(100..20_000));
         Self {
             rng,
-            cluster: devcluster::start(Options {
-                node: NodeKind::Simulated(SimulatedNode {
+            cluster: cluster(
+                seed,
+                SimulatedNode {
                     stop_delay,
                     ..SimulatedNode::default()
-                }),
-                seed,
-                wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
-                ..Options::default()
-            }),
+                },
+            ),
             wires: Wires::new(seed),
             drivers: Drivers::default(),
             config: Config::from_toml("", "none.toml", [], &sets).unwrap(),

@@ -177,6 +177,16 @@ impl Driver {
     }
 }
 
+/// Starts the next driver, with the API server's clock and a wake-up of its own. Returns its number.
+pub fn start_next(drivers: &Drivers, config: Config, clients: Clients, seed: u64) -> usize {
+    let mut drivers = drivers.borrow_mut();
+    let number = drivers.len() + 1;
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let wake = Arc::new(Notify::new());
+    drivers.push(Driver::start(number, config, clients, clock, seed, wake));
+    number
+}
+
 /// Runs `world` and all living drivers concurrently.
 pub async fn run<T>(drivers: &Drivers, world: impl Future<Output = T>) -> T {
     let mut world = pin!(world);

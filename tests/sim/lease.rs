@@ -8,24 +8,21 @@
 pub mod wire;
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::planted::Planted;
-use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
+use devcluster::{DevCluster, SimulatedNode};
 use http::{Method, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
 use crate::checks::Verdict;
-use crate::drivers::{Driver, Drivers};
+use crate::drivers::{Driver, Drivers, start_next};
 use crate::objects::NAMESPACE;
-use crate::runs::{run_world, run_worlds};
+use crate::runs::{cluster, run_world, run_worlds};
 use crate::trace::trace_line;
 use wire::{Wire, Wires};
 
@@ -62,12 +59,7 @@ impl World {
         ];
         Self {
             rng,
-            cluster: devcluster::start(Options {
-                node: NodeKind::Simulated(SimulatedNode::default()),
-                seed,
-                wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
-                ..Options::default()
-            }),
+            cluster: cluster(seed, SimulatedNode::default()),
             wires: Wires::new(seed),
             drivers: Drivers::default(),
             config: Config::from_toml("", "none.toml", [], &sets).unwrap(),
@@ -77,16 +69,8 @@ impl World {
     }
 
     fn start(&self) {
-        let mut drivers = self.drivers.borrow_mut();
-        let driver = Driver::start(
-            drivers.len() + 1,
-            self.config.clone(),
-            self.wires.connect(self.cluster.router()),
-            Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
-            self.seed,
-            Arc::new(Notify::new()),
-        );
-        drivers.push(driver);
+        let clients = self.wires.connect(self.cluster.router());
+        start_next(&self.drivers, self.config.clone(), clients, self.seed);
     }
 
     /// The numbers of the drivers that have not ended.

@@ -28,6 +28,7 @@ mod convergence;
 mod credentials;
 mod drains;
 mod drivers;
+mod early_ends;
 mod exits;
 mod faults;
 mod kept;

@@ -12,25 +12,22 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::exit::Exit;
 use boatswain::model::ids::id_in_pod_name;
 use boatswain::planted::Planted;
-use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
+use devcluster::{DevCluster, SimulatedNode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::checks::Verdict;
-use crate::drivers::{Driver, Drivers};
+use crate::drivers::{Driver, Drivers, start_next};
 use crate::objects::{DirectClient, NAMESPACE, text};
-use crate::runs::{run_world, run_worlds};
+use crate::runs::{cluster, run_world, run_worlds};
 use crate::trace::{self, trace_line};
 use wire::{Owner, Wires};
 
@@ -118,12 +115,7 @@ impl World {
             1 => (Some("one"), "two"),
             _ => (None, "two"),
         };
-        let cluster = devcluster::start(Options {
-            node: NodeKind::Simulated(SimulatedNode::default()),
-            seed,
-            wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
-            ..Options::default()
-        });
+        let cluster = cluster(seed, SimulatedNode::default());
         Self {
             client: DirectClient::new(cluster.router()),
             wires: Wires::new(seed),
@@ -138,18 +130,15 @@ impl World {
     }
 
     fn start(&self, application: &Application) -> usize {
-        let mut drivers = self.drivers.borrow_mut();
-        let number = drivers.len() + 1;
+        let number = self.drivers.borrow().len() + 1;
         trace_line!("d{number} is of {:?}", application.owner);
-        drivers.push(Driver::start(
-            number,
+        let clients = (self.wires).connect(application.owner, number, self.cluster.router());
+        start_next(
+            &self.drivers,
             application.config.clone(),
-            (self.wires).connect(application.owner, number, self.cluster.router()),
-            Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
+            clients,
             self.seed,
-            Arc::new(Notify::new()),
-        ));
-        number
+        )
     }
 
     fn of(&self, number: usize, change: impl FnOnce(&mut Driver)) {

@@ -5,7 +5,7 @@ mod injected_faults;
 mod pending;
 mod placement;
 mod restarts;
-mod statuses;
+pub mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;

@@ -14,6 +14,7 @@ use boatswain::planted::Planted;
 use crate::case::{Case, planted};
 use crate::checks::Verdict;
 use crate::drains;
+use crate::early_ends;
 use crate::lease;
 use crate::neighbours;
 use crate::number;
@@ -49,6 +50,7 @@ fn other_world(fault: Planted) -> Option<OtherWorld> {
         Planted::NameUnchecked | Planted::ProofUnchecked | Planted::TargetUnbounded => {
             Some(neighbours::run)
         }
+        Planted::EarlyEndsUnweighed | Planted::CrashLoopIgnored => Some(early_ends::run),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use boatswain::planted::{self, Planted};
+use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
 use tokio::task::LocalSet;
 
 use crate::case::{Case, fault_from_env};
@@ -102,6 +103,16 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
             });
         }
     });
+}
+
+/// The cluster of a world that is no [`Case`].
+pub fn cluster(seed: u64, node: SimulatedNode) -> DevCluster {
+    devcluster::start(Options {
+        node: NodeKind::Simulated(node),
+        seed,
+        wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
+        ..Options::default()
+    })
 }
 
 /// Runs a world that is no [`Case`], with its drivers. Returns the trace too.

@@ -219,7 +219,10 @@ impl CrashLoop {
         match self.phase {
             Phase::Open => {
                 let tolerated = (target / TOLERATED_SHARE).max(1);
-                if self.early <= tolerated || self.most_live(now) {
+                if self.early <= tolerated
+                    || self.most_live(now)
+                    || planted::is(Planted::CrashLoopIgnored)
+                {
                     return None;
                 }
                 self.back_off(now, backoff, now);
@@ -314,7 +317,7 @@ impl CrashLoop {
     }
 
     fn most_live(&self, now: Tick) -> bool {
-        self.most_live_at().is_some_and(|at| at <= now)
+        self.most_live_at().is_some_and(|at| at <= now) && !planted::is(Planted::EarlyEndsUnweighed)
     }
 
     /// When this is to be looked at again, though nothing happens.

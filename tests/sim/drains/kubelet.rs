@@ -1,18 +1,14 @@
 //! Starts, signals and restarts drivers as their pods say.
 
-use std::sync::Arc;
-
-use boatswain::clock::Clock;
 use boatswain::exit::Exit;
 use devcluster::State;
 use http::Method;
 use serde_json::json;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::truth::{Signal, agrees, controller_of, executors, running_pods, stays};
 use super::{LEARNING, NEVER, Owner, Placed, RESTART_AFTER, START, World};
-use crate::drivers::Driver;
+use crate::drivers::start_next;
 use crate::lease::wire::Wire;
 use crate::objects::NAMESPACE;
 use crate::trace::trace_line;
@@ -78,16 +74,8 @@ impl World {
     fn start(&mut self, state: &State, pod: String, uid: String) {
         let mut config = self.config.clone();
         config.driver.pod_name = Some(pod.clone());
-        let number = self.drivers.borrow().len() + 1;
-        let driver = Driver::start(
-            number,
-            config,
-            self.wires.connect(self.cluster.router()),
-            Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
-            self.seed,
-            Arc::new(Notify::new()),
-        );
-        self.drivers.borrow_mut().push(driver);
+        let clients = self.wires.connect(self.cluster.router());
+        let number = start_next(&self.drivers, config, clients, self.seed);
         for placed in self.placed.values_mut() {
             if let Some(signal) = &mut placed.signal {
                 signal.excused = true;
