@@ -80,6 +80,10 @@ impl Checks {
             return violated!("I-9: d{driver} gave {uid} the id {id}, and it had {had}");
         }
         let holder = (assigned.pods.entry((application, id))).or_insert_with(|| uid.clone());
+        // A driver that stood still while the application ended creates the record again, and ids may be used again.
+        if self.ended_with_its_application.contains(holder) {
+            *holder = uid.clone();
+        }
         if holder != uid {
             return violated!("I-1: d{driver} gave {id} to {uid}, and {holder} has it");
         }
