@@ -43,7 +43,7 @@ pub(super) struct Actors {
     pub(super) limits: Limits,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
-    /// Whether executors may leave claims on volumes.
+    /// Whether the configuration has claims on volumes that outlive their executors.
     pub(super) has_claims: bool,
     /// Whether a queue admits executors (spec A-90).
     pub(super) has_queue: bool,

@@ -19,7 +19,7 @@ use crate::actors::snapshot_store::messages::{LookNow, Tell};
 use crate::actors::watch_source;
 use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::leftovers::WORKLOADS;
-use crate::kubernetes::{Failure, ListQuery};
+use crate::kubernetes::{Failure, Kind, ListQuery};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::pod::{PodIdentity, Sighting};
@@ -192,12 +192,15 @@ impl Actors {
         };
         self.delete_workloads(deadline.max(Instant::now()) + last_step)
             .await;
-        if end.keep_record && self.has_claims {
+        if end.keep_record {
             let deleted = timeout_at(
                 deadline.max(Instant::now()) + last_step,
                 self.delete_claims(),
             );
-            if !matches!(deleted.await, Ok(Ok(()))) {
+            let deleted = deleted.await;
+            // Without claims in its configuration a driver needs no right to list them.
+            let needless = matches!(&deleted, Ok(Err(failure)) if !self.has_claims && failure.kind == Kind::Rights);
+            if !(needless || matches!(deleted, Ok(Ok(())))) {
                 tracing::warn!(
                     "claims on volumes may be left: they go with the application's record"
                 );

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
 use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
-use crate::script::{Fault, RecordEdit, Script};
+use crate::script::{Fault, Script, Step};
 
 /// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;
@@ -187,19 +187,11 @@ pub fn check_owners(state: &State, script: &Script, app: &str, record: &str) -> 
     Ok(())
 }
 
-/// Whether a claim may belong to nobody: an operator deleted what owned it without its dependents. Another set of that name
-/// takes over only the claims of the pods that it has. A driver gives claims to a record that is created again only if a
-/// profile of its configuration has claims that are the application's.
+/// Whether a claim may belong to nobody: its pod was gone when an operator deleted the set without its dependents. Another
+/// set of that name takes over the claims of the pods that it has only.
 fn is_orphan(script: &Script, claim: &Value) -> bool {
-    let was_set_orphaned = (script.steps.iter())
-        .any(|step| matches!(step.fault, Fault::DeleteSet { orphan: true, .. }));
-    let was_record_orphaned = (script.steps.iter()).any(
-        |step| matches!(step.fault, Fault::EditRecord { what, .. } if what == RecordEdit::Orphan),
-    );
-    let mut claims = (script.config.profiles.values()).flat_map(|profile| &profile.claims);
-    let looks_for_claims = claims.any(|claim| claim.owner == ClaimOwner::Application);
-    owner(claim).is_empty()
-        && (script.is_of_sets() && was_set_orphaned || was_record_orphaned && !looks_for_claims)
+    let orphans = |step: &Step| matches!(step.fault, Fault::DeleteSet { orphan: true, .. });
+    owner(claim).is_empty() && script.is_of_sets() && script.steps.iter().any(orphans)
 }
 
 /// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator

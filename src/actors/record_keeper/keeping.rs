@@ -34,6 +34,8 @@ const RETRY: Backoff = Backoff {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     Get,
+    /// The last state of the record that was deleted after this version.
+    GetDeleted(ResourceVersion),
     Create(Value),
     Replace(Value),
     /// The known version only: if another driver has written the record since, the record and its
@@ -44,6 +46,8 @@ pub enum Op {
 #[derive(Debug, Clone)]
 pub enum Answer {
     Got(Option<ConfigMap>),
+    /// `None` if the API server does not know it any more.
+    GotDeleted(Option<ConfigMap>),
     Written(ConfigMap),
     Deleted,
     Failed(Failure),
@@ -91,6 +95,8 @@ pub struct Keeping {
     written: Option<Record>,
     place: RecordPlace,
     map: Option<(PodUid, ResourceVersion)>,
+    /// The version that was known last in this epoch. `None` if who deleted the record is known as far as it can be.
+    last_version: Option<ResourceVersion>,
     epoch: Epoch,
     /// The record must be read before any other call.
     must_read: bool,
@@ -164,6 +170,7 @@ impl Keeping {
             written: Some(record.clone()),
             wanted: record,
             place,
+            last_version: Some(version.clone()),
             map: Some((uid, version)),
             epoch: Epoch::default(),
             must_read: false,
@@ -272,6 +279,7 @@ impl Keeping {
     /// Begins an epoch: only a record seen in it counts (spec K-2).
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
+        self.last_version = None;
         self.must_read = true;
     }
 
@@ -319,6 +327,10 @@ impl Keeping {
         } else if self.goal == Goal::Delete {
             let (uid, version) = self.map.clone()?;
             Op::Delete(uid, version)
+        } else if self.map.is_none()
+            && let Some(version) = &self.last_version
+        {
+            Op::GetDeleted(version.clone())
         } else if self.map.is_none() {
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {

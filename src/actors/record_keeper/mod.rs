@@ -201,6 +201,10 @@ impl RecordKeeper {
         let call = async move {
             let answer = match op {
                 Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
+                Op::GetDeleted(version) => calls
+                    .deleted_config_map(&name, &version)
+                    .await
+                    .map(Answer::GotDeleted),
                 Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
                 Op::Replace(map) => calls
                     .replace_config_map(&name, &map)

@@ -22,7 +22,10 @@ const RETRY: Backoff = Backoff {
 #[derive(Debug, Default)]
 pub struct OwnedResources {
     wanted: Vec<OwnedResource>,
+    /// Whether the configuration has claims on volumes.
     claims: bool,
+    /// The record of this driver's start.
+    first: Option<PodUid>,
     /// The record that must own them, if a check is due.
     due: Option<PodUid>,
     busy: bool,
@@ -40,7 +43,7 @@ pub enum Settled {
 }
 
 impl OwnedResources {
-    /// `claims`: whether there may be claims on volumes.
+    /// `claims`: whether the configuration has claims on volumes.
     pub fn new(wanted: Vec<OwnedResource>, claims: bool) -> Self {
         Self {
             wanted,
@@ -51,10 +54,16 @@ impl OwnedResources {
 
     /// Makes a check due, for this record.
     pub fn check(&mut self, record: &PodUid) {
+        self.first.get_or_insert_with(|| record.clone());
         let forgotten = planted::is(Planted::ConfigMapForgotten);
-        if !forgotten && (self.claims || !self.wanted.is_empty()) {
+        if !forgotten && (self.looks_for_claims(record) || !self.wanted.is_empty()) {
             self.due = Some(record.clone());
         }
+    }
+
+    /// A record that was created again gets the claims of profiles that left the configuration, too.
+    fn looks_for_claims(&self, record: &PodUid) -> bool {
+        self.claims || self.first.as_ref() != Some(record)
     }
 
     /// Executors may be requested only then.
@@ -83,7 +92,8 @@ impl OwnedResources {
         prefix: &str,
         record: &PodUid,
     ) -> impl Future<Output = Settled> + use<> {
-        let (wanted, claims) = (self.wanted.clone(), self.claims);
+        let (wanted, configured) = (self.wanted.clone(), self.claims);
+        let looks_for_claims = self.looks_for_claims(record);
         let owner = owner_reference(prefix, record);
         let record = record.clone();
         async move {
@@ -92,12 +102,14 @@ impl OwnedResources {
                     return Settled::Failed(failure);
                 }
             }
-            let listed = match claims {
+            let listed = match looks_for_claims {
                 true => calls.list_claims().await,
                 false => Ok(Vec::new()),
             };
             let listed = match listed {
                 Ok(listed) => listed,
+                // Without claims in its configuration a driver needs no right to list them.
+                Err(failure) if !configured && failure.kind == Kind::Rights => return Settled::All,
                 Err(failure) => return Settled::NoClaims(failure),
             };
             let strays = (listed.iter())
@@ -204,6 +216,18 @@ mod tests {
         assert!(owned_resources.is_settled());
     }
 
+    // spec: K-2, K-10
+    #[test]
+    fn a_record_that_is_created_again_gets_claims_though_the_configuration_has_none() {
+        let mut owned_resources = OwnedResources::new(Vec::new(), false);
+        owned_resources.check(&"r1".into());
+        assert_eq!(owned_resources.next(at(0)), None);
+        owned_resources.check(&"r2".into());
+        assert!(!owned_resources.is_settled());
+        assert_eq!(owned_resources.next(at(0)), Some("r2".into()));
+        assert!(owned_resources.looks_for_claims(&"r2".into()));
+    }
+
     // spec: K-8
     #[test]
     fn a_record_that_is_created_again_during_a_check_is_next() {
@@ -232,12 +256,5 @@ mod tests {
         let record = owned_resources.next(before).unwrap();
         owned_resources.answered(record, Settled::Failed(failed()), before);
         assert_eq!(owned_resources.next_at(), Some(before + RETRY.delay(1)));
-    }
-
-    #[test]
-    fn without_owned_resources_no_check_is_made() {
-        let mut owned_resources = OwnedResources::new(Vec::new(), false);
-        owned_resources.check(&"r2".into());
-        assert!(owned_resources.is_settled() && owned_resources.next(at(9)).is_none());
     }
 }

@@ -1,17 +1,20 @@
 //! API calls on ConfigMaps, one of which contains the application record (spec O-30).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::Calls;
 use super::pods::{Deleted, is_another, is_missing, kind_is};
 use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
-use super::watch::Lines;
-use crate::kubernetes::refusal::Failure;
+use super::watch::{Lines, WatchLine};
+use crate::kubernetes::refusal::{Failure, Kind};
 use crate::model::{PodUid, ResourceVersion};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +32,9 @@ pub struct ConfigMap {
 pub type ConfigMapStream = Lines<ConfigMap>;
 
 const CONFIG_MAPS: &str = "configmaps";
+
+/// When a watch of one second that the server has not ended is given up.
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Calls {
     /// Gets the most recent ConfigMap; `None` if the API server reports no such ConfigMap. Any other 404 is an error.
@@ -99,6 +105,37 @@ impl Calls {
         let path = self.core_path(CONFIG_MAPS, None);
         self.watch(path, query, from, timeout_seconds, read_config_map)
             .await
+    }
+
+    /// Gets the last state of a ConfigMap that was deleted after version `from`; `None` if the API server's history does
+    /// not show it.
+    ///
+    /// # Errors
+    /// Only a failure that says nothing about the history: refused credentials, a request to wait, no connection.
+    pub async fn deleted_config_map(
+        &self,
+        name: &str,
+        from: &ResourceVersion,
+    ) -> Result<Option<ConfigMap>, Failure> {
+        let lines = match self.watch_config_map(name, Some(from), 1).await {
+            Ok(lines) => lines,
+            Err(failure)
+                if matches!(
+                    failure.kind,
+                    Kind::Credentials | Kind::Wait | Kind::Unreachable
+                ) =>
+            {
+                return Err(failure);
+            }
+            Err(_) => return Ok(None),
+        };
+        let mut lines = lines.take_until(Box::pin(sleep(HISTORY_TIMEOUT)));
+        while let Some(line) = lines.next().await {
+            if let Ok(WatchLine::Deleted(map)) = line {
+                return Ok(Some(map));
+            }
+        }
+        Ok(None)
     }
 
     fn config_map_call(&self, method: Method, name: Option<&str>, body: Option<&Value>) -> Call {

@@ -279,10 +279,6 @@ impl Checks {
                 .counted
                 .entry((application, id))
                 .or_insert_with(|| uid.clone());
-            // As in `check_assigned_id`.
-            if self.ended_with_its_application.contains(counted) {
-                *counted = uid.clone();
-            }
             if counted != uid && entry.class().is_live() {
                 return violated!(
                     "I-1: d{driver} counts {uid} for {id}, for which {counted} was counted"
@@ -364,10 +360,10 @@ impl Checks {
                     let was_there =
                         |held: &Instant| created.is_none_or(|at| at <= *held + REQUEST_DELAY);
                     // The mark stays on a pod whose id an injected fault changes afterwards.
-                    let marked_before =
-                        entry.is_some_and(|entry| entry.adopted) && self.has_changed_id(&uid);
-                    id.is_some_and(|id| excuses.decommissioned.contains(&id))
-                        || marked_before
+                    let first = entry
+                        .filter(|entry| entry.adopted && self.has_changed_id(&uid))
+                        .and_then(|_| self.first_id(&uid));
+                    (id.into_iter().chain(first)).any(|id| excuses.decommissioned.contains(&id))
                         || excuses.may_leave.contains(uid.as_str())
                         || excuses.held.iter().any(was_there)
                 }

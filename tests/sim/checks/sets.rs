@@ -80,10 +80,6 @@ impl Checks {
             return violated!("I-9: d{driver} gave {uid} the id {id}, and it had {had}");
         }
         let holder = (assigned.pods.entry((application, id))).or_insert_with(|| uid.clone());
-        // A driver that stood still while the application ended creates the record again, and ids may be used again.
-        if self.ended_with_its_application.contains(holder) {
-            *holder = uid.clone();
-        }
         if holder != uid {
             return violated!("I-1: d{driver} gave {id} to {uid}, and {holder} has it");
         }
@@ -128,7 +124,7 @@ impl Checks {
     }
 
     /// The first executor to which a driver bound a set's pod.
-    fn first_id(&self, uid: &PodUid) -> Option<ExecutorId> {
+    pub(super) fn first_id(&self, uid: &PodUid) -> Option<ExecutorId> {
         self.assigned.as_ref()?.ids.get(uid).copied()
     }
 

@@ -8,7 +8,7 @@ use super::{Answer, Effect, Goal, Keeping, Over, RETRY, Write};
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordError};
 use crate::kubernetes::{Failure, Kind};
-use crate::model::{PodUid, Tick};
+use crate::model::{PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 
 impl Keeping {
@@ -19,8 +19,7 @@ impl Keeping {
         let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
         let newer = self.version().is_none_or(|version| map.version > *version);
         if let Some(over) = self.over(map) {
-            self.goal = Goal::Leave;
-            return vec![Effect::Over(over)];
+            return self.leave(over);
         }
         if !known || (newer && self.sent.is_none()) {
             self.must_read = true;
@@ -57,10 +56,17 @@ impl Keeping {
                 (self.map, self.written) = (None, None);
                 vec![Effect::Lost]
             }
+            Answer::GotDeleted(last) => {
+                self.last_version = None;
+                match last.and_then(|map| self.over(&map)) {
+                    Some(over) => self.leave(over),
+                    None => Vec::new(),
+                }
+            }
             Answer::Written(map) => {
                 self.written = sent;
                 self.settle();
-                self.map = Some((map.uid, map.version));
+                self.know(map.uid, map.version);
                 self.outdated().unwrap_or_else(|| self.confirm())
             }
             Answer::Deleted => self.deleted(),
@@ -68,6 +74,16 @@ impl Keeping {
         (self.failures, self.troubled, self.not_before) = (0, false, now);
         effects.extend(recovered);
         effects
+    }
+
+    fn know(&mut self, uid: PodUid, version: ResourceVersion) {
+        self.last_version = Some(version.clone());
+        self.map = Some((uid, version));
+    }
+
+    fn leave(&mut self, over: Over) -> Vec<Effect> {
+        self.goal = Goal::Leave;
+        vec![Effect::Over(over)]
     }
 
     /// Whether this is a successor's record, which must not be touched. Then the own record no
@@ -87,10 +103,9 @@ impl Keeping {
             return self.deleted();
         }
         if let Some(over) = self.over(map) {
-            self.goal = Goal::Leave;
-            return vec![Effect::Over(over)];
+            return self.leave(over);
         }
-        self.map = Some((map.uid.clone(), map.version.clone()));
+        self.know(map.uid.clone(), map.version.clone());
         // The record of an earlier incarnation, restored from a backup, or an unreadable one is
         // overwritten.
         let ours = Record::read_own(map, &self.wanted.app_id).ok();
@@ -118,8 +133,7 @@ impl Keeping {
             self.write = Write::Now;
             return Some(Vec::new());
         }
-        self.goal = Goal::Leave;
-        Some(vec![Effect::Over(Over::Outdated { later: later.0 })])
+        Some(self.leave(Over::Outdated { later: later.0 }))
     }
 
     /// Cancels the scheduled write if everything is written.

@@ -52,3 +52,33 @@ async fn a_config_map_is_read_or_missing_or_a_failure() {
         .await;
     assert_eq!(kinds, ["seen u", "Err(Garbage)", "deleted u"]);
 }
+
+// spec: W-7
+#[tokio::test]
+async fn the_last_state_of_a_deleted_config_map_is_found_if_the_server_still_knows_it() {
+    let line = |kind: &str, uid: &str| {
+        format!(
+            "{{\"type\":\"{kind}\",\"object\":{{\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"etl-app\",\"uid\":\"{uid}\",\"resourceVersion\":\"7\"}}}}}}\n"
+        )
+    };
+    let version = 5.into();
+    let lines = line("MODIFIED", "a") + &line("DELETED", "b") + &line("ADDED", "c");
+    let calls = always(200, lines);
+    let found = calls.deleted_config_map("etl-app", &version).await;
+    assert_eq!(found.unwrap().unwrap().uid, "b".into());
+    let expired = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#;
+    for answer in [
+        always(200, line("MODIFIED", "a")),
+        always(200, format!("{expired}\n")),
+        always(410, "{}"),
+        always(500, "{}"),
+    ] {
+        assert_eq!(
+            answer.deleted_config_map("etl-app", &version).await,
+            Ok(None)
+        );
+    }
+    let refused = always(401, "{}");
+    let failure = refused.deleted_config_map("etl-app", &version).await;
+    assert_eq!(failure.unwrap_err().kind, Kind::Credentials);
+}
