@@ -176,6 +176,7 @@ impl Browser {
         if let Some(directory) = std::env::var_os(PICTURES) {
             let picture = self.of_session("GET", "/screenshot", None);
             let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
+            std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(Path::new(&directory).join(format!("{name}.png")), picture).unwrap();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::figures::seconds;
 use super::timeline::{Life, Phase, Timeline};
@@ -16,6 +16,8 @@ const COLUMNS: usize = 500;
 pub const MOST_LANES: usize = 1_000;
 /// The height of all lanes together, if there are many.
 const LANES_HEIGHT: f64 = 700.0;
+/// The times below shorter pictures have milliseconds.
+const SHORT: SignedDuration = SignedDuration::from_secs(10);
 /// The height of a lane, if there are few.
 const LANE: f64 = 12.0;
 
@@ -145,6 +147,10 @@ fn columns(timeline: &Timeline, profile: &str, scale: &Scale) -> Vec<[u32; 6]> {
 /// The times below a picture.
 fn axis(timeline: &Timeline, y: f64) -> String {
     let length = timeline.end.duration_since(timeline.begin);
+    let format = match length < SHORT {
+        true => "%H:%M:%S%.3f",
+        false => "%H:%M:%S",
+    };
     let marks = (0..=4).map(|quarter| {
         let after = length.checked_mul(quarter).map(|length| length / 4);
         let time = after.and_then(|after| timeline.begin.checked_add(after).ok());
@@ -156,7 +162,7 @@ fn axis(timeline: &Timeline, y: f64) -> String {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
             f64::from(quarter) * WIDTH / 4.0,
             y + 18.0,
-            time.strftime("%H:%M:%S")
+            time.strftime(format)
         )
     });
     marks.collect()

@@ -10,8 +10,9 @@ use super::timeline::{Life, Phase, Timeline};
 /// The numbers of one profile, or of several. Times are in seconds.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// All executors that are known, also those whose requests are not among the events.
     pub requested: usize,
+    /// Executors whose requests are not among the events, such as an earlier driver's.
+    pub earlier: usize,
     /// Executors whose pod ran, or that registered.
     pub ran: usize,
     pub ended: usize,
@@ -21,8 +22,8 @@ pub struct Figures {
     pub to_running: Option<Spread>,
     /// From an executor's request to its registration.
     pub to_registered: Option<Spread>,
-    /// Times with fewer working executors than the target, after the bring-up.
-    pub shortfalls: Shortfalls,
+    /// Times with fewer working executors than the target, after it was reached. `None`: it never was.
+    pub shortfalls: Option<Shortfalls>,
     pub seconds: PhaseSeconds,
     /// By the class of the reason.
     pub ends: BTreeMap<String, Ends>,
@@ -111,11 +112,12 @@ impl Timeline {
         let levels = self.levels(profile, registers);
         let first = of_profile().filter_map(|life| life.since(Phase::Requested));
         if let Some((reached, executors)) = levels.reached() {
-            figures.bring_up = first.min().map(|first| BringUp {
+            let first = first.min().filter(|first| *first <= reached);
+            figures.bring_up = first.map(|first| BringUp {
                 executors,
                 seconds: seconds(first, reached),
             });
-            figures.shortfalls = levels.shortfalls(reached, self.over());
+            figures.shortfalls = Some(levels.shortfalls(reached, self.over()));
         }
         figures
     }
@@ -176,7 +178,10 @@ impl Life {
 
 impl Figures {
     fn count(&mut self, life: &Life) {
-        self.requested += 1;
+        match life.since(Phase::Requested) {
+            Some(_) => self.requested += 1,
+            None => self.earlier += 1,
+        }
         let ran = [Phase::Running, Phase::Registered].map(|phase| life.since(phase).is_some());
         self.ran += usize::from(ran.contains(&true));
         let Some(end) = &life.end else { return };

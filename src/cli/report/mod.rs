@@ -17,6 +17,7 @@ use boatswain_client::{Client, ClientError};
 use clap::{Args, ValueEnum};
 use http::Method;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::ask::Connection;
@@ -78,11 +79,16 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The events of this incarnation, or as many as the driver still has, up to now.
+/// The events of this incarnation, or as many as the driver still has, up to now, and who is alive now.
 async fn events_of(client: &Client) -> Result<String, ClientError> {
-    let mut living = client.events(None).await?;
-    let now = living.next().await?.and_then(|message| message.id);
-    let last = now.as_deref().and_then(numbers);
+    let mut events = client.events(None).await?;
+    let living = loop {
+        if let Some(message) = events.next().await? {
+            break message;
+        }
+    };
+    let last = living.id.as_deref().and_then(numbers);
+    let living = with_time(&living.data, Timestamp::now());
     let status = client.call(Method::GET, "/v1/status", None).await?;
     let first = format!("{}-0", status["incarnation"]);
     let mut events = client.events(Some(&first)).await?;
@@ -94,9 +100,17 @@ async fn events_of(client: &Client) -> Result<String, ClientError> {
         // Writing into a `String` cannot fail.
         let _ = writeln!(lines, "{}", message.data);
         if message.id.as_deref().and_then(numbers) >= last {
+            lines.extend(living);
             return Ok(lines);
         }
     }
+}
+
+/// The list of executors that are alive, as the last event.
+fn with_time(list: &str, now: Timestamp) -> Option<String> {
+    let mut list: Value = serde_json::from_str(list).ok()?;
+    list["time"] = json!(now);
+    Some(list.to_string())
 }
 
 /// The numbers of an event's id, in their order.

@@ -55,10 +55,11 @@ fn summary(timeline: &Timeline, figures: &[(&str, Figures)]) -> String {
     let pods: f64 = figures.iter().map(|(_, one)| one.seconds.of_pods()).sum();
     let wasted: f64 = figures.iter().map(|(_, one)| one.seconds.wasted()).sum();
     format!(
-        "In {}, {} executors were requested, {} ran and {} ended, {} of them by failures. Their pods existed for {} \
+        "In {}, {} executors were requested{}; {} ran and {} ended, {} of them by failures. Their pods existed for {} \
          altogether; for {} of that they did no work{}.",
         duration(seconds(timeline.begin, timeline.end)),
         sum(|one| one.requested),
+        earlier(sum(|one| one.earlier)),
         sum(|one| one.ran),
         sum(|one| one.ended),
         sum(|one| one.failures),
@@ -66,6 +67,14 @@ fn summary(timeline: &Timeline, figures: &[(&str, Figures)]) -> String {
         duration(wasted),
         share(wasted, pods)
     )
+}
+
+fn earlier(number: usize) -> String {
+    match number {
+        0 => String::new(),
+        1 => ", 1 was there before".to_owned(),
+        number => format!(", {number} were there before"),
+    }
 }
 
 fn share(part: f64, all: f64) -> String {
@@ -91,8 +100,12 @@ fn numbers(figures: &Figures) -> String {
     let mut rows: Vec<(&str, String)> = vec![(
         "executors",
         format!(
-            "{} requested, {} ran, {} ended, {} of them by failures",
-            figures.requested, figures.ran, figures.ended, figures.failures
+            "{} requested{}; {} ran, {} ended, {} of them by failures",
+            figures.requested,
+            earlier(figures.earlier),
+            figures.ran,
+            figures.ended,
+            figures.failures
         ),
     )];
     if let Some(bring_up) = &figures.bring_up {
@@ -101,11 +114,13 @@ fn numbers(figures: &Figures) -> String {
             "bring-up",
             format!("the target of {executors} was reached {time} after the first request"),
         ));
-        let short = &figures.shortfalls;
+    }
+    if let Some(short) = &figures.shortfalls {
         rows.push((
-            "below the target after that",
+            "below the target again",
             match short.number {
                 0 => "never".to_owned(),
+                1 => format!("once, for {}", duration(short.seconds)),
                 number => format!(
                     "{number} times, for {} in total and {} at most; {} of executors were missed",
                     duration(short.seconds),

@@ -91,7 +91,7 @@ fn the_numbers_tell_bring_up_losses_and_time_without_work() {
         longest: 4.0,
         executor_seconds: 4.0,
     };
-    assert_eq!(figures.shortfalls, shortfalls);
+    assert_eq!(figures.shortfalls, Some(shortfalls));
     let seconds = PhaseSeconds {
         requested: 1.0 + 1.0 + 1.0,
         pending: 2.0 + 3.0,
@@ -176,9 +176,39 @@ fn a_stream_with_a_gap_begins_with_who_is_alive_and_who_has_ended() {
     assert_eq!(timeline.lives[&7].phases, phases);
     assert_eq!(timeline.incidents[0].event, "gap");
     assert!(timeline.incidents[0].what.contains("no longer had them"));
-    // Both were requested, before the first event.
     let figures = timeline.figures("p");
-    assert_eq!((figures.requested, figures.ran, figures.ended), (2, 1, 1));
+    assert_eq!((figures.requested, figures.earlier), (0, 2));
+    assert_eq!((figures.ran, figures.ended), (1, 1));
+}
+
+// spec: O-83
+#[test]
+fn the_executors_that_a_driver_adopted_are_there_from_its_start() {
+    let lines = events(&[
+        (100, "began", json!({"adopted": 2, "targets": {"p": 2}})),
+        (110, "ended", ended(6, "OomKilled", true)),
+        (110, "requested", of(8)),
+        (112, "running", of(8)),
+    ]);
+    let living = json!({
+        "event": "living", "time": at(120),
+        "executors": [
+            {"executor": 7, "profile": "p", "state": "running", "age_seconds": 20},
+            {"executor": 8, "profile": "p", "state": "running", "age_seconds": 10},
+        ],
+    });
+    let timeline = read(&format!("{lines}{living}\n"));
+    assert_eq!((timeline.begin, timeline.end), (at(100), at(120)));
+    for adopted in [6, 7] {
+        assert_eq!(timeline.lives[&adopted].phases, [(at(100), Phase::Running)]);
+    }
+    let figures = timeline.figures("p");
+    assert_eq!((figures.requested, figures.earlier, figures.ran), (1, 2, 3));
+    let shortfalls = figures.shortfalls.unwrap();
+    assert_eq!((shortfalls.number, shortfalls.seconds), (1, 2.0));
+    assert_eq!(figures.bring_up, None);
+    let page = page::page(&timeline);
+    assert!(page.contains("1 executors were requested, 2 were there before; 3 ran"));
 }
 
 // spec: O-83
@@ -198,7 +228,24 @@ fn a_stream_that_goes_on_with_the_next_driver_says_so() {
         what.starts_with("the next driver took over (incarnation 2)"),
         "{what}"
     );
-    assert_eq!(timeline.figures("p").requested, 2);
+    let figures = timeline.figures("p");
+    assert_eq!((figures.requested, figures.earlier), (1, 1));
+}
+
+// spec: O-83
+#[test]
+fn a_gap_names_the_driver_that_follows_it() {
+    let first = events(&[(0, "requested", of(1))]);
+    let living = |incarnation: u64| {
+        json!({
+            "event": "living", "gap": true, "executors": [],
+            "ended": [{"id": format!("{incarnation}-0"), "time": at(1), "event": "ended", "executor": 1, "profile": "p"}],
+        })
+    };
+    let timeline = read(&format!("{first}\n{}\n{}\n", living(2), living(3)));
+    let gaps: Vec<&str> = (timeline.incidents.iter().map(|gap| &*gap.what)).collect();
+    assert!(gaps[0].contains("(incarnation 2)"), "{gaps:?}");
+    assert!(gaps[1].contains("(incarnation 3)"), "{gaps:?}");
 }
 
 // spec: O-83

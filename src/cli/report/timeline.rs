@@ -175,6 +175,9 @@ impl Timeline {
                 });
             }
         }
+        if let Some(first) = events.first() {
+            timeline.adopt(first);
+        }
         timeline.order();
         Some(timeline)
     }
@@ -230,6 +233,32 @@ impl Timeline {
             if life.phases.is_empty() {
                 let since = since.unwrap_or(time);
                 life.phases.extend(phase.map(|phase| (since, phase)));
+            }
+        }
+    }
+
+    /// If the events begin with those of a driver that adopted executors, the executors of which only the end is known
+    /// ran since then: their adoption is no event of the stream.
+    fn adopt(&mut self, first: &Event) {
+        let Some(began) = (first.time)
+            .filter(|_| first.event == "began" && first.more.get("adopted") != Some(&0.into()))
+        else {
+            return;
+        };
+        for life in self.lives.values_mut() {
+            let is_later = |end: &End| end.reason != "NotCreated" && end.time >= began;
+            match life.phases.first_mut() {
+                None if life.end.as_ref().is_some_and(is_later) => {
+                    life.phases.push((began, Phase::Running));
+                }
+                // An age is in whole seconds, so this seems up to one second too late.
+                Some((since, phase))
+                    if *phase != Phase::Requested
+                        && since.duration_since(began) < SignedDuration::from_secs(1) =>
+                {
+                    *since = began;
+                }
+                _ => {}
             }
         }
     }
@@ -302,7 +331,10 @@ fn phase_of(name: &str, registered: bool) -> Option<Phase> {
 /// Why events are missing between these.
 fn missing(before: &[Event], after: &[Event]) -> String {
     let last = before.iter().rev().find_map(Event::incarnation);
-    match after.iter().find_map(Event::incarnation) {
+    // A list of executors has no id itself, but the ends in it have.
+    let ended = after.first().map(|list| list.list::<Event>("ended"));
+    let listed = (ended.iter().flatten()).find_map(Event::incarnation);
+    match listed.or_else(|| after.iter().find_map(Event::incarnation)) {
         Some(next) if last.is_some_and(|last| last != next) => {
             format!(
                 "the next driver took over (incarnation {next}): events around that may be missing"
