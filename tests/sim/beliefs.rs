@@ -31,7 +31,8 @@ pub struct ExpectedState {
     recovery: Duration,
     /// Until then a driver may believe a falsified list or watch line.
     falsified_until: Option<Instant>,
-    /// Until then a driver may notice by a bookmark that the watch had lost a line.
+    /// Until then a driver may notice that the watch had lost a line, or what happened in a restored history up to the
+    /// version from which the watch went on.
     drift_until: Option<Instant>,
     /// When each driver's last snapshot was checked.
     checked: BTreeMap<usize, Instant>,
@@ -86,7 +87,14 @@ impl ExpectedState {
 
     /// Notes that the server's history was replaced.
     pub fn history_replaced(&mut self) {
-        self.replaced_until = Some(Instant::now() + self.recovery);
+        let now = Instant::now();
+        self.replaced_until = Some(now + self.recovery);
+        // A watch may fall silent before it has shown anything of the new history.
+        self.expect_drift(now + self.recovery + LONGEST_SILENCE);
+    }
+
+    fn expect_drift(&mut self, until: Instant) {
+        self.drift_until = self.drift_until.max(Some(until));
     }
 
     /// Updates until when wrong beliefs are excused. They last longer while drivers are `hindered` from correcting
@@ -98,12 +106,11 @@ impl ExpectedState {
                 *until = Some(now + self.recovery);
             }
         }
-        if hindered && self.drift_until.is_some() {
-            self.drift_until = Some(now + self.recovery + BOOKMARK_INTERVAL);
-        }
         if falsifies {
             self.falsified_until = Some(now + self.recovery);
-            self.drift_until = Some(now + self.recovery + BOOKMARK_INTERVAL);
+        }
+        if falsifies || hindered && self.drift_until.is_some() {
+            self.expect_drift(now + self.recovery + BOOKMARK_INTERVAL);
         }
         self.falsified_until = self.falsified_until.filter(|until| *until > now);
         if self.replaced_until.take_if(|until| *until <= now).is_some() {
@@ -297,7 +304,7 @@ fn check_drift(observation: &Observation<'_>) -> Verdict {
     match observation.now.drifts <= before + bound_by_list.count() as u64 {
         true => Ok(()),
         false => Err(format!(
-            "P-4: d{} reports a drift, and no watch line was falsified",
+            "P-4: d{} reports a drift, and no watch line was falsified and no history replaced",
             observation.driver
         )),
     }
