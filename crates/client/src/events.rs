@@ -115,7 +115,7 @@ pub struct Message {
 
 impl Message {
     /// The message as an event. What else it has is in [`Event::more`]. The message `living`, which begins a stream, has no
-    /// id and time of its own, but the executors that are alive.
+    /// id of its own, but the executors that are alive.
     ///
     /// # Errors
     ///

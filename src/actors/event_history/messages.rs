@@ -1,4 +1,5 @@
 use actix::Message;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::event::{EventId, What};
@@ -41,6 +42,8 @@ pub struct ReadEvents {
 #[derive(Debug, Clone)]
 pub struct EventsRead {
     pub reading: Reading,
+    /// When the events were read.
+    pub time: Timestamp,
     /// All live executors, if the reader has to start anew.
     pub living: Vec<ExecutorView>,
     /// The profiles that are being removed, if the reader has to start anew.

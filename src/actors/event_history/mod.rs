@@ -217,8 +217,9 @@ impl Handler<ReadEvents> for EventHistory {
             .map(ProfileName::to_string)
             .collect();
         let living = self.living(snapshot);
-        Box::pin(living.map(|living, _, _| EventsRead {
+        Box::pin(living.map(|living, this: &mut Self, _| EventsRead {
             reading,
+            time: this.clock.now().wall,
             living,
             removing,
         }))

@@ -16,8 +16,6 @@ use std::time::Duration;
 use boatswain_client::{Client, ClientError};
 use clap::{Args, ValueEnum};
 use http::Method;
-use jiff::Timestamp;
-use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::ask::Connection;
@@ -88,7 +86,6 @@ async fn events_of(client: &Client) -> Result<String, ClientError> {
         }
     };
     let last = living.id.as_deref().and_then(numbers);
-    let living = with_time(&living.data, Timestamp::now());
     let status = client.call(Method::GET, "/v1/status", None).await?;
     let first = format!("{}-0", status["incarnation"]);
     let mut events = client.events(Some(&first)).await?;
@@ -100,17 +97,10 @@ async fn events_of(client: &Client) -> Result<String, ClientError> {
         // Writing into a `String` cannot fail.
         let _ = writeln!(lines, "{}", message.data);
         if message.id.as_deref().and_then(numbers) >= last {
-            lines.extend(living);
+            lines.push_str(&living.data);
             return Ok(lines);
         }
     }
-}
-
-/// The list of executors that are alive, as the last event.
-fn with_time(list: &str, now: Timestamp) -> Option<String> {
-    let mut list: Value = serde_json::from_str(list).ok()?;
-    list["time"] = json!(now);
-    Some(list.to_string())
 }
 
 /// The numbers of an event's id, in their order.
@@ -120,7 +110,7 @@ fn numbers(id: &str) -> Option<(u64, u64)> {
 }
 
 fn write_report(args: &ReportArgs, lines: &str) -> Exit {
-    let timeline = match Timeline::read(lines, Timestamp::now()) {
+    let timeline = match Timeline::read(lines) {
         Ok(timeline) => timeline,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };

@@ -77,8 +77,7 @@ struct Event {
     event: String,
     #[serde(default)]
     id: Option<String>,
-    #[serde(default)]
-    time: Option<Timestamp>,
+    time: Timestamp,
     #[serde(default)]
     executor: Option<u64>,
     #[serde(default)]
@@ -127,12 +126,10 @@ struct Living {
 }
 
 impl Timeline {
-    /// `now` is the time of executors that are alive if no event follows their list.
-    ///
     /// # Errors
     ///
     /// A line is not an event, or there is none.
-    pub fn read(lines: &str, now: Timestamp) -> Result<Self, TimelineError> {
+    pub fn read(lines: &str) -> Result<Self, TimelineError> {
         let mut events = Vec::new();
         let texts = lines.lines().enumerate();
         for (number, line) in texts.filter(|(_, line)| !line.trim().is_empty()) {
@@ -143,33 +140,29 @@ impl Timeline {
             })?;
             events.push(event);
         }
-        Self::of(&events, now).ok_or(TimelineError::Empty)
+        Self::of(&events).ok_or(TimelineError::Empty)
     }
 
-    fn of(events: &[Event], now: Timestamp) -> Option<Self> {
-        let times = || events.iter().filter_map(|event| event.time);
-        let is_empty = events.is_empty();
+    fn of(events: &[Event]) -> Option<Self> {
+        let times = || events.iter().map(|event| event.time);
         let mut timeline = Self {
-            begin: times().min().or((!is_empty).then_some(now))?,
-            end: times().max().unwrap_or(now),
+            begin: times().min()?,
+            end: times().max()?,
             lives: BTreeMap::new(),
             targets: BTreeMap::new(),
             incidents: Vec::new(),
         };
         let mut seen = BTreeSet::new();
         for (place, event) in events.iter().enumerate() {
-            // The list of executors that are alive has no time: it is that of the next event.
-            let next = || events.iter().skip(place).find_map(|event| event.time);
-            let time = event.time.or_else(next).unwrap_or(timeline.end);
             // A reader that reconnected may have an event twice.
             if event.id.as_ref().is_none_or(|id| seen.insert(id)) {
-                timeline.add(event, time);
+                timeline.add(event);
             }
             if event.event == "living" && event.flag("gap") {
                 let (before, after) = events.split_at(place);
                 let what = missing(before, after);
                 timeline.incidents.push(Incident {
-                    time,
+                    time: event.time,
                     event: "gap".to_owned(),
                     what,
                 });
@@ -182,10 +175,11 @@ impl Timeline {
         Some(timeline)
     }
 
-    fn add(&mut self, event: &Event, time: Timestamp) {
+    fn add(&mut self, event: &Event) {
+        let time = event.time;
         match (&*event.event, event.executor) {
-            ("living", _) => self.begin_with(event, time),
-            (_, Some(executor)) => self.step(executor, event, time),
+            ("living", _) => self.begin_with(event),
+            (_, Some(executor)) => self.step(executor, event),
             ("target-changed", _) => {
                 let target = event.more.get("target").and_then(Value::as_u64);
                 if let (Some(profile), Some(target)) = (&event.profile, target) {
@@ -215,23 +209,25 @@ impl Timeline {
     }
 
     /// The stream begins here, or continues after events that are no longer kept.
-    fn begin_with(&mut self, event: &Event, time: Timestamp) {
+    fn begin_with(&mut self, event: &Event) {
         for ended in event.list::<Event>("ended") {
-            if let (Some(executor), Some(at)) = (ended.executor, ended.time) {
-                self.step(executor, &ended, at);
+            if let Some(executor) = ended.executor {
+                self.step(executor, &ended);
             }
         }
         for living in event.list::<Living>("executors") {
             let life = self.lives.entry(living.executor).or_default();
             life.profile = living.profile;
             life.node = living.node.or_else(|| life.node.take());
-            let since = time.saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
+            let since = event
+                .time
+                .saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
             let phase = match (&*living.state, living.session) {
                 ("running", Some(_)) => Some(Phase::Registered),
                 (state, _) => phase_of(state, false),
             };
             if life.phases.is_empty() {
-                let since = since.unwrap_or(time);
+                let since = since.unwrap_or(event.time);
                 life.phases.extend(phase.map(|phase| (since, phase)));
             }
         }
@@ -240,11 +236,10 @@ impl Timeline {
     /// If the events begin with those of a driver that adopted executors, the executors of which only the end is known
     /// ran since then: their adoption is no event of the stream.
     fn adopt(&mut self, first: &Event) {
-        let Some(began) = (first.time)
-            .filter(|_| first.event == "began" && first.more.get("adopted") != Some(&0.into()))
-        else {
+        if first.event != "began" || first.more.get("adopted") == Some(&0.into()) {
             return;
-        };
+        }
+        let began = first.time;
         for life in self.lives.values_mut() {
             let is_later = |end: &End| end.reason != "NotCreated" && end.time >= began;
             match life.phases.first_mut() {
@@ -263,7 +258,7 @@ impl Timeline {
         }
     }
 
-    fn step(&mut self, executor: u64, event: &Event, time: Timestamp) {
+    fn step(&mut self, executor: u64, event: &Event) {
         let life = self.lives.entry(executor).or_default();
         if let Some(profile) = &event.profile {
             life.profile.clone_from(profile);
@@ -280,7 +275,7 @@ impl Timeline {
                 _ => event.text("reason"),
             };
             life.end = Some(End {
-                time,
+                time: event.time,
                 reason: reason.to_owned(),
                 failure: event.flag("failure"),
                 why: event.text("why").to_owned(),
@@ -296,7 +291,7 @@ impl Timeline {
         // A pod that waits for something else is pending still; what terminates does not come back.
         let last = life.phases.last().map(|(_, phase)| *phase);
         if let Some(next) = next.filter(|_| last != next && last != Some(Phase::Leaving)) {
-            life.phases.push((time, next));
+            life.phases.push((event.time, next));
         }
     }
 

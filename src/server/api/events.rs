@@ -104,6 +104,7 @@ impl Reader {
                 Reading::Anew { from, ended } => {
                     let living = json!({
                         "event": "living",
+                        "time": read.time,
                         "gap": self.last.is_some(),
                         "executors": read.living,
                         "removing": read.removing,

@@ -315,6 +315,7 @@ async fn events_are_streamed_after_the_live_executors_and_resumed_after_the_last
     assert_eq!(names(&first), ["living"]);
     assert_eq!(first[0].1["executors"][0]["executor"], 1);
     assert_eq!(first[0].1["gap"], false);
+    assert!(first[0].1["time"].is_string());
     let last = first[0].0.clone();
     driver.request(2);
     driver.request(3);

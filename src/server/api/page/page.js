@@ -95,6 +95,7 @@ const stateOf = ({ state, session }) =>
 
 async function readExecutors() {
 	const there = (await read("v1/executors")).executors;
+	await sleep(0); // parsing a large fleet is a task of its own
 	take(there);
 	if (!live) drop(there);
 }
