@@ -79,6 +79,8 @@ pub struct Checks {
     ever_bound: BTreeSet<PodUid>,
     /// Pods that some driver decided to remove. A successor does not know this if the removal was not carried out yet.
     ever_leaving: BTreeSet<PodUid>,
+    /// The same for executors whose pod their driver did not know yet, by application and id.
+    left_unbound: BTreeSet<(u32, u64)>,
     /// Pods that some driver decided to remove because its application ended.
     ended_with_its_application: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,

@@ -204,11 +204,7 @@ impl Checks {
             let requested: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
                 .filter(|entry| !self.is_surplus(entry))
-                .filter(|entry| {
-                    entry
-                        .uid()
-                        .is_none_or(|uid| !self.ever_leaving.contains(uid))
-                })
+                .filter(|entry| entry.uid().is_none_or(|uid| !self.was_leaving(uid)))
                 .map(|entry| (application, entry.id.get()))
                 .collect();
             let live = requested.len();
@@ -254,7 +250,12 @@ impl Checks {
         let application = self.application_of(driver);
         for entry in changed {
             let id = entry.id;
-            let Some(uid) = entry.uid() else { continue };
+            let Some(uid) = entry.uid() else {
+                if entry.leaving.is_some() {
+                    self.left_unbound.insert((application, id.get()));
+                }
+                continue;
+            };
             self.ever_bound.insert(uid.clone());
             if let Some(mark) = &entry.leaving {
                 self.ever_leaving.insert(uid.clone());
@@ -389,7 +390,16 @@ impl Checks {
     /// profile is wrong, or its removal was decided and a replacement requested, which a successor does not know.
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
-        entry.leaving.is_none() && self.ever_leaving.contains(uid) || self.is_surplus_pod(uid)
+        entry.leaving.is_none() && self.was_leaving(uid) || self.is_surplus_pod(uid)
+    }
+
+    /// Whether some driver decided to remove this pod, or its executor before it knew the pod.
+    pub(super) fn was_leaving(&self, uid: &PodUid) -> bool {
+        let is_of = |created: &CreatedPod| {
+            let id = (self.application_of(created.driver), created.id);
+            self.left_unbound.contains(&id)
+        };
+        self.ever_leaving.contains(uid) || self.created.get(uid).is_some_and(is_of)
     }
 
     /// The same for a pod whose removal no driver has decided.

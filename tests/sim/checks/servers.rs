@@ -43,9 +43,8 @@ impl Checks {
                 bound.is_some_and(|bound| bound != uid)
             })
         };
-        let is_surplus = |uid: &PodUid| {
-            self.ever_leaving.contains(uid) || self.is_surplus_pod(uid) || is_orphan(uid)
-        };
+        let is_surplus =
+            |uid: &PodUid| self.was_leaving(uid) || self.is_surplus_pod(uid) || is_orphan(uid);
         let mut found: BTreeMap<&ProfileName, (u32, Instant)> = BTreeMap::new();
         for (_, created) in self.living(server).filter(|(uid, _)| !is_surplus(uid)) {
             let (count, oldest) = (found.entry(&created.profile)).or_insert((0, created.at));
