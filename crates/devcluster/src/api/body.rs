@@ -64,6 +64,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
 /// The parser's notes on a body.
 #[derive(Default)]
 struct Read {
+    /// With a dot before each name.
     path: RefCell<String>,
     duplicates: RefCell<Vec<String>>,
 }
@@ -137,14 +138,13 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(name) = entries.next_key::<String>()? {
             {
                 let mut path = self.0.path.borrow_mut();
-                if before > 0 {
-                    path.push('.');
-                }
+                path.push('.');
                 path.push_str(&name);
             }
             let value = entries.next_value_seed(Node(self.0))?;
             if fields.insert(name, value).is_some() {
                 let path = self.0.path.borrow();
+                let path = path.strip_prefix('.').unwrap_or(&path);
                 let twice = format_args!("duplicate field \"{path}\"");
                 messages::add(&mut self.0.duplicates.borrow_mut(), twice);
             }
@@ -180,6 +180,10 @@ mod tests {
         let body = json(br#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}"#).expect("JSON");
         assert_eq!(body.value, json!({"a": 3, "b": [{"c": 2}]}));
         let names = ["duplicate field \"b[0].c\"", "duplicate field \"a\""];
+        assert_eq!(body.duplicates, names);
+        // A field may have no name.
+        let body = json(br#"{"": 1, "": {"": 1, "": 2}}"#).expect("JSON");
+        let names = ["duplicate field \".\"", "duplicate field \"\""];
         assert_eq!(body.duplicates, names);
     }
 
