@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Writes a folder as an OCI image archive, which `ctr images import` reads: an image without a container engine.
+
+    image.py OUT.tar localhost/NAME:TAG FOLDER '["/entrypoint"]' [--user UID:GID] [--env NAME=VALUE]…
+
+Without a registry in its name an image would be looked for on the internet; `localhost/` never is.
+"""
+import argparse
+import hashlib
+import io
+import json
+import platform
+import tarfile
+import tempfile
+
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OCI = "application/vnd.oci.image."
+
+
+def blob(data: bytes, media_type: str) -> dict:
+    return {"mediaType": OCI + media_type, "digest": "sha256:" + hashlib.sha256(data).hexdigest(), "size": len(data)}
+
+
+def layer_of(folder: str) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            archive.add(folder, arcname=".")
+        file.seek(0)
+        return file.read()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("out", "name", "folder", "entrypoint"):
+        parser.add_argument(name)
+    parser.add_argument("--user", default="65532:65532")
+    parser.add_argument("--env", action="append", default=[])
+    of = parser.parse_args()
+
+    layer = layer_of(of.folder)
+    layer_blob = blob(layer, "layer.v1.tar")
+    config = json.dumps({
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
+        "os": "linux",
+        "config": {"Entrypoint": json.loads(of.entrypoint), "User": of.user, "Env": [PATH, *of.env]},
+        "rootfs": {"type": "layers", "diff_ids": [layer_blob["digest"]]},
+    }).encode()
+    manifest = json.dumps({
+        "schemaVersion": 2,
+        "mediaType": OCI + "manifest.v1+json",
+        "config": blob(config, "config.v1+json"),
+        "layers": [layer_blob],
+    }).encode()
+    entry = blob(manifest, "manifest.v1+json") | {"annotations": {"io.containerd.image.name": of.name}}
+    index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+
+    files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": index}
+    files |= {"blobs/sha256/" + hashlib.sha256(data).hexdigest(): data for data in (config, layer, manifest)}
+    with tarfile.open(of.out, "w") as archive:
+        for path, data in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+
+main()
