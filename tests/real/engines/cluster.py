@@ -13,7 +13,7 @@ def say(*words):
     print(time.strftime("%H:%M:%S"), *words, flush=True)
 
 
-def until(what, condition, seconds=90):
+def until(what, condition, seconds=180):
     """Waits for a true value and returns it."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:

@@ -50,6 +50,7 @@ def configuration(namespace):
 
 def install(space):
     """boatswain, by its chart, with the rights that the chart gives it and no others."""
+    space.delete()
     space.create()
     random_values = {"tokens": secrets.token_hex(24), "key": secrets.token_hex(24)}
     space.apply(
@@ -225,7 +226,7 @@ def restart_often(space, count, rng):
 def finish(space):
     """Ends the application. Returns what it says of executors that were lost."""
     space.kubectl("exec", "engine", "--", "touch", "/tmp/stop")
-    until("the application has ended", lambda: space.pod("engine")["status"]["phase"] != "Running", 120)
+    until("the application has ended", lambda: space.pod("engine")["status"]["phase"] != "Running")
     said = [line for line in space.kubectl("logs", "engine").splitlines() if line.startswith("lost ")]
     equal(space.pod("engine")["status"]["phase"], "Succeeded", "the application:")
     assert results(space) > 0
@@ -264,7 +265,7 @@ def scenario(engine, of):
     install(space)
     ENGINES[engine](space, of.jar)
     try:
-        until("the undisturbed run is over", lambda: results(space) >= 0, 120)
+        until("the undisturbed run is over", lambda: results(space) >= 0, 300)
         killed = kill_executors(space, of.kills, rng)
         shown_of_kills(space, killed)
         restart_often(space, of.restarts, rng)
