@@ -72,7 +72,8 @@ fn ask_all_the_time(address: &str, token: &str, stop: &Receiver<()>) -> Told {
                 200 if listed == MANY && path == "/v1/executors" => told.lists += 1,
                 200 if listed == MANY && answer["event"] == "living" => {
                     let id = head.lines().find_map(|line| line.strip_prefix("id: "));
-                    let incarnation = id.and_then(|id| id.split_once('-')?.0.parse().ok());
+                    let incarnation: Option<u64> =
+                        id.and_then(|id| id.split_once('-')?.0.parse().ok());
                     told.streams.extend(incarnation);
                 }
                 _ => (told.wrong).push(format!("{path}: {status}, {listed} executors: {head}")),
