@@ -42,8 +42,9 @@ pub struct Told {
 /// What the engine remembers.
 #[derive(Default)]
 pub struct Engine {
-    /// The application of the driver that was heard last.
+    /// The application of the driver that was heard last, as the world counts them, and its id.
     application: u32,
+    app_id: String,
     /// The executors whose pods it was told of, and whose end it was not.
     living: BTreeSet<u64>,
 }
@@ -60,17 +61,19 @@ pub async fn follow(handle: Handle, last: Option<String>, told: Rc<RefCell<Told>
     }
 }
 
-/// Reads the list and then the events, until the connection is lost or refused.
+/// Reads whose executors these are, their list, and then the events, until the connection is lost or refused.
 async fn hear_all(routes: &Router, told: &RefCell<Told>) {
-    let list = get(routes, "/v1/executors", None).await;
-    if list.status() != StatusCode::OK {
-        return;
+    for path in ["/v1/status", "/v1/executors"] {
+        let answer = get(routes, path, None).await;
+        if answer.status() != StatusCode::OK {
+            return;
+        }
+        let Ok(answer) = answer.into_body().collect().await else {
+            return;
+        };
+        let answer = serde_json::from_slice(&answer.to_bytes()).unwrap();
+        told.borrow_mut().unheard.push(answer);
     }
-    let Ok(list) = list.into_body().collect().await else {
-        return;
-    };
-    let list = serde_json::from_slice(&list.to_bytes()).unwrap();
-    told.borrow_mut().unheard.push(list);
     let last = told.borrow().last.clone();
     let events = get(routes, "/v1/events", last.as_deref()).await;
     if events.status() != StatusCode::OK {
@@ -153,6 +156,13 @@ impl World {
 impl Engine {
     /// Takes a message, and returns the executors of which it says, or has one conclude, that they are gone.
     fn hear(&mut self, message: &Value) -> Vec<u64> {
+        if let Some(app_id) = message["app"].as_str()
+            && app_id != self.app_id
+        {
+            // An edited record makes the next driver that of another application.
+            app_id.clone_into(&mut self.app_id);
+            self.living.clear();
+        }
         let before = self.living.clone();
         let id = message["executor"].as_u64();
         match (
