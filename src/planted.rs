@@ -149,6 +149,8 @@ faults! {
     EarlyEndsUnweighed,
     /// A profile whose executors all end early never backs off (spec A-30).
     CrashLoopIgnored,
+    /// The API tells of executors before they are adopted, as if there were none (spec B-55).
+    ToldBeforeAdoption,
 }
 
 #[cfg(feature = "planted-faults")]

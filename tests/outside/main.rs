@@ -18,6 +18,7 @@ mod drains;
 mod driver;
 mod process;
 
+mod adoption;
 mod asking;
 mod browser;
 mod clean;

@@ -178,7 +178,7 @@ impl Checks {
             .is_some_and(|view| view.ended && view.last_at.is_none_or(|at| at <= created.at))
     }
 
-    fn application_of(&self, driver: usize) -> u32 {
+    pub fn application_of(&self, driver: usize) -> u32 {
         (self.drivers.get(&driver)).map_or(0, |view| view.application)
     }
 

@@ -170,7 +170,8 @@ impl Handler<Scrape> for Meter {
                 this.families.answered("store", took);
                 this.families.measure(&measures, now);
             }
-            if let Some(snapshot) = &this.seen {
+            // Before that, numbers of executors would say that there are none (spec B-55).
+            if let Some(snapshot) = this.seen.as_ref().filter(|seen| seen.adopted) {
                 this.families.show(snapshot, now);
             }
             this.families.text()

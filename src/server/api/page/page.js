@@ -208,10 +208,10 @@ const coming = (p) => p.running + p.pending + p.requested + p.unanswered + p.unc
 // Whether everything is well, and if not what stands in the way: [level, sentence, what to do].
 function verdict() {
 	if (ending !== undefined) return ["warn", `The ${problem ? "driver has ended" : "application ends"}, with exit code ${ending}.`];
+	if (problem?.reason === "not-adopted") return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
 	if (problem?.code) return ["wrong", sentence(problem.message), sentence(problem.hint)];
 	if (problem) return ["wrong", "The driver does not answer.", "Does it run, and is the way to it open (kubectl port-forward)?"];
 	if (!status) return ["", "The driver is asked …"];
-	if (!status.adopted) return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
 	const { degraded, held } = status;
 	if (degraded) {
 		return ["wrong", `The driver suspects its own connection: ${degraded.why}.`,
