@@ -149,6 +149,8 @@ faults! {
     EarlyEndsUnweighed,
     /// A profile whose executors all end early never backs off (spec A-30).
     CrashLoopIgnored,
+    /// A container that waits to be started again does not explain the silence of its executor (spec B-14).
+    RestartIsSilence,
 }
 
 #[cfg(feature = "planted-faults")]
