@@ -151,6 +151,8 @@ faults! {
     CrashLoopIgnored,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,
+    /// A container that waits to be started again does not explain the silence of its executor (spec B-14).
+    RestartIsSilence,
 }
 
 #[cfg(feature = "planted-faults")]

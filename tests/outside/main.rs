@@ -48,3 +48,4 @@ mod succession;
 mod talking;
 mod through_pods;
 mod tls;
+mod told_once;

@@ -14,7 +14,7 @@ use super::local_run::{Local, nothing_is_left};
 use super::process::{Program, boatswain, processes_with, until};
 
 /// The processes of an executor: the agent and its child.
-fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
+pub fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     let (mark, driver) = (local.mark(), local.driver.pid());
     let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
     until("the agent has its child", || {
@@ -27,7 +27,7 @@ fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     })
 }
 
-fn registered(local: &mut Local, executors: &[u64]) {
+pub fn registered(local: &mut Local, executors: &[u64]) {
     local
         .driver
         .until(&format!("{executors:?} have registered"), |log| {

@@ -22,8 +22,7 @@ use crate::actors::snapshot_store::messages::{
     Decided, MeasureNow, Measures, Round, RoundMade, Subscribe, Subscriber,
 };
 use crate::clock::Clock;
-use crate::model::executor::Class;
-use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
+use crate::model::{AppId, Batch, Ending, Entry, Incarnation, ProfileName, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
@@ -89,9 +88,10 @@ impl Meter {
                     self.families
                         .registered(&entry.profile, now.since(entry.since));
                 }
-                let ran_before = earlier.is_some_and(|e| e.class() == Class::Running);
-                if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
-                    && !ran_before
+                let running_since =
+                    |entry: &Entry| entry.bound().and_then(|bound| bound.running_since);
+                if let Some(since) = running_since(entry)
+                    && earlier.and_then(|e| running_since(e)).is_none()
                 {
                     self.families
                         .started(&entry.profile, since.since(entry.since));

@@ -16,6 +16,7 @@ const ROW = 18; // the height of a lane
 const REASONS = {
 	Exited: "Look at its output.",
 	OomKilled: "Raise the profile’s memory_limit, or have the program use less.",
+	ProbeFailed: "Look at its output before the end, or give the probe more time.",
 	StartFailed: "Fix image, command, volume or pull secret, as the reason says.",
 	Mislabelled: "Find out what changes labels, and exclude these pods.",
 	Evicted: "Set memory to what it really uses; check the node’s disk.",
