@@ -214,8 +214,8 @@ function verdict() {
 	if (!status.adopted) return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
 	const { degraded, held } = status;
 	if (degraded) {
-		return ["wrong", `The driver suspects its own connection: ${degraded.why}.`,
-			"It gives up no executor meanwhile. Check the network between driver, API server and executors."];
+		return ["wrong", `No executor is given up for its silence: ${degraded.why}.`,
+			"The driver suspects itself. Check the network between driver, API server and executors, and the driver’s log."];
 	}
 	if (held) {
 		const by = held.by ? `by ${held.by}` : "because it was silent for too long";
