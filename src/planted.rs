@@ -117,6 +117,8 @@ faults! {
     BudgetUnlimited,
     /// However many executors fall silent at once, each is given up by itself (spec B-13).
     MassLossUndoubted,
+    /// Executors whose tokens cannot be verified are given up because they do not register (spec B-13).
+    KeysUndoubted,
     /// Ends that are no failures, such as disruptions, count as failures (spec L-30).
     DisruptionsCounted,
     /// An executor may be pending for ever (spec ).

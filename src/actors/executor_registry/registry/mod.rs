@@ -36,7 +36,7 @@ use std::time::Duration;
 
 pub use account::{About, Account, Reach};
 pub use admission::Proof;
-pub use doubt::WhyDoubt;
+pub use doubt::{NoKeys, WhyDoubt};
 pub use step::SessionStep;
 
 use super::rate::Rate;
@@ -406,6 +406,11 @@ impl Registry {
 
     pub fn call(&mut self, answered: bool, now: Tick) {
         self.doubt.call(answered, now);
+    }
+
+    /// Executors' tokens cannot be verified for this reason, or can be again (spec B-13).
+    pub fn tokens(&mut self, no_keys: Option<NoKeys>) {
+        self.doubt.tokens(no_keys);
     }
 }
 

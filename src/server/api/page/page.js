@@ -215,8 +215,8 @@ function verdict() {
 	if (!status) return ["", "The driver is asked …"];
 	const { degraded, held } = status;
 	if (degraded) {
-		return ["wrong", `The driver suspects its own connection: ${degraded.why}.`,
-			"It gives up no executor meanwhile. Check the network between driver, API server and executors."];
+		return ["wrong", `No executor is given up for its silence: ${degraded.why}.`,
+			"The driver suspects itself. Check the network between driver, API server and executors, and the driver’s log."];
 	}
 	if (held) {
 		const by = held.by ? `by ${held.by}` : "because it was silent for too long";
