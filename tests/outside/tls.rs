@@ -1,6 +1,5 @@
 //! Tests HTTPS of API and sessions from outside, with certificates from files and with the driver's own CA.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -56,8 +55,8 @@ impl Authority {
 
     /// Writes a certificate with this serial number, and its key, each file as a whole.
     fn issue(&self, serial: u8) {
-        let names = BTreeSet::from(["127.0.0.1".to_owned(), host_for_pods().to_owned()]);
-        let mut params = CertificateParams::new(names).unwrap();
+        let names = ["127.0.0.1", host_for_pods()].map(str::to_owned);
+        let mut params = CertificateParams::new(names.to_vec()).unwrap();
         params.serial_number = Some(SerialNumber::from_slice(&[serial]));
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
