@@ -1,23 +1,16 @@
 //! The cluster of a test: an API server process of its own, a namespace of a real cluster, or for some tests a whole one.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::api::{Api, Pod};
-use super::process::{PATIENCE, Program, boatswain, until};
+use super::api::Api;
+use super::process::{Program, boatswain, until};
 use super::real::{self, Real, Which};
 use super::untested;
-
-/// A cluster without writes for this long counts as quiet. This is longer than the delay of the application record,
-/// and long enough for several polls.
-const QUIET: Duration = Duration::from_millis(6_500);
 
 /// Names the kubeconfig of a cluster to use instead of the tests' own.
 const GIVEN: &str = "BOATSWAIN_TEST_KUBECONFIG";
@@ -60,6 +53,16 @@ impl Cluster {
             return Self::with(&SIMULATED);
         };
         Self::in_namespace(PathBuf::from(kubeconfig), Server::Given)
+    }
+
+    /// The same, where nothing starts pods that have this setting besides.
+    pub fn without_node() -> (Self, &'static str) {
+        let elsewhere = "profiles.default.node_selector={ elsewhere = \"yes\" }";
+        if is_given() || real::is_given() {
+            return (Self::any(), elsewhere);
+        }
+        // Its simulated node starts whatever there is.
+        (Self::with(&["--node", "none"]), elsewhere)
     }
 
     /// The same, with a log of what is written.
@@ -392,36 +395,11 @@ impl Cluster {
         self.writes().iter().filter_map(path).collect()
     }
 
-    /// The uids of the executors' pods, if exactly this many run and there is no other pod.
-    fn running(&self, count: usize) -> Option<BTreeSet<String>> {
-        let pods = self.api.try_pods().ok()?;
-        let runs = |pod: &Pod| pod.phase == "Running" && !pod.deleting;
-        (pods.len() == count && pods.iter().all(runs))
-            .then(|| pods.into_iter().map(|pod| pod.uid).collect())
-    }
-
-    /// Waits until there are exactly this many pods, all of them running.
-    pub fn converges(&self, count: usize) -> BTreeSet<String> {
-        until(&format!("{count} pods run"), || self.running(count))
-    }
-
-    /// Waits until there are exactly this many pods, all of them running, and there are no more writes. Returns the
-    /// pods' uids.
-    pub fn settles(&self, count: usize) -> BTreeSet<String> {
-        let began = Instant::now();
-        loop {
-            let uids = self.converges(count);
-            if self.stays_unwritten() && self.running(count).is_some_and(|now| now == uids) {
-                return uids;
-            }
-            assert!(began.elapsed() < PATIENCE, "it is written on and on");
-        }
-    }
-
-    fn stays_unwritten(&self) -> bool {
+    /// Something that stays the same as long as nothing is written but Leases, which are renewed all the time.
+    pub fn state(&self) -> String {
         // A real cluster's own controllers write as well, and a log may be out of reach; the objects' versions show writes
         // too.
-        let state = || match &self.server {
+        match &self.server {
             Server::Embedded { program, .. } => {
                 let log = program.as_ref().unwrap().log().0;
                 let writes = log.iter().filter(|l| l["module"] == "apiserver.write");
@@ -433,10 +411,7 @@ impl Cluster {
                 let writes = writes.iter().filter(|line| !is_of_lease(line)).count();
                 format!("{writes} {:?}", self.api.versions())
             }
-        };
-        let before = state();
-        thread::sleep(QUIET);
-        state() == before
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod api;
 mod cluster;
+mod convergence;
 mod drains;
 mod driver;
 mod process;

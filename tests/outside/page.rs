@@ -149,12 +149,11 @@ fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
 // spec: O-44
 #[test]
 fn the_page_says_what_is_waited_for_and_follows_the_executors_as_they_start() {
-    let cluster = Cluster::any();
+    let (cluster, elsewhere) = Cluster::without_node();
     let Some(browser) = Browser::start(cluster.directory.path()) else {
         return;
     };
-    let nowhere = "profiles.default.node_selector={ elsewhere = \"yes\" }";
-    let asked = asked_with(&cluster, 2, &[nowhere]);
+    let asked = asked_with(&cluster, 2, &[elsewhere]);
     until("both pods are there", || {
         (cluster.api.pods().len() == 2).then_some(())
     });
