@@ -163,3 +163,21 @@ fn alone_executors_register_by_tokens_of_a_new_signing_key_and_none_loses_its_se
     let disabled = log.executors("executor disabled: its connection is lost");
     assert!(!disabled.contains(&1), "{disabled:?}");
 }
+
+/// Stops a pod's processes without ending them, so that nothing of them is heard.
+pub fn freeze_pod(place: &Place, pod: &str) {
+    signal_pod(place, pod, Signal::STOP);
+}
+
+pub fn wake_pod(place: &Place, pod: &str) {
+    signal_pod(place, pod, Signal::CONT);
+}
+
+/// Sends a signal to the driver in a pod.
+fn signal_pod(_: &Place, pod: &str, signal: Signal) {
+    let of_pod = processes_with(&format!("BOATSWAIN__DRIVER__POD_NAME={pod}"));
+    assert!(!of_pod.is_empty());
+    for (pid, _) in of_pod {
+        kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+    }
+}
