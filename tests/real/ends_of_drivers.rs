@@ -29,7 +29,7 @@ fn what_a_driver_leaves_that_cannot_end_by_itself_is_collected_with_its_controll
         let pod = driver.name();
         // Nobody is left who could delete anything: the driver is killed together with its controller.
         let path = format!("/{group}/namespaces/{}/{resource}/boatswain", place.name());
-        let background = json!({"propagationPolicy": "Orphan"});
+        let background = json!({"propagationPolicy": "Background"});
         place.api.call("DELETE", &path, Some(&background)).unwrap();
         place.told(&["delete", "pod", &pod, "--force", "--grace-period=0"]);
         place.nothing_is_left();

@@ -20,7 +20,7 @@ mod process;
 
 mod accounts;
 mod admission;
-// mod ends;
+mod ends;
 mod ends_of_drivers;
 mod evictions;
 mod registration;
