@@ -23,7 +23,8 @@ pub fn token(place: &Place, account: &str, audience: &str, pod: Option<&str>) ->
         "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
         place.name()
     );
-    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
     let answer = place.api.call("POST", &path, Some(&request)).unwrap();
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
@@ -137,7 +138,11 @@ fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_ke
     let audience = AUDIENCE.replace("NAMESPACE", place.name());
     let of = |account: &str| token(&place, account, &audience, None);
     let (code, answer) = asking.targets("PUT", &of("caller"), Some(3));
-    assert_eq!((code, &answer["targets"]["default"]), (200, &json!(3)), "{answer}");
+    assert_eq!(
+        (code, &answer["targets"]["default"]),
+        (200, &json!(3)),
+        "{answer}"
+    );
     place.run(3);
     assert_eq!(asking.targets("GET", &of("reader"), None).0, 200);
     assert_eq!(asking.targets("PUT", &of("reader"), Some(1)).0, 403);
@@ -155,8 +160,18 @@ fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_ke
     let server = format!("https://t-driver.{}.svc:7117", place.name());
     let token_file = "/var/run/secrets/boatswain/token";
     let shown = place.told(&[
-        "exec", "caller", "--", "boatswain", "scale", "default=2", "--server", &server,
-        "--token-file", token_file, "--ca-file", "/ca/ca.crt",
+        "exec",
+        "caller",
+        "--",
+        "boatswain",
+        "scale",
+        "default=2",
+        "--server",
+        &server,
+        "--token-file",
+        token_file,
+        "--ca-file",
+        "/ca/ca.crt",
     ]);
     assert!(shown.contains("default"), "{shown}");
     place.run(2);

@@ -29,7 +29,14 @@ impl OfCluster {
     fn apply(place: &Place, objects: &[Value]) -> Self {
         place.apply(objects);
         let name = |object: &Value| {
-            let of = |pointer: &str| object.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+            let of = |pointer: &str| {
+                object
+                    .pointer(pointer)
+                    .unwrap()
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            };
             format!("{}/{}", of("/kind"), of("/metadata/name"))
         };
         Self(objects.iter().map(name).collect())
@@ -60,7 +67,11 @@ fn driver_and_executors_run_where_pod_security_is_restricted() {
         (&json!("rooted"), &json!("Blocked"))
     );
     let said = refused["error"].as_str().unwrap();
-    assert!(said.contains("violates PodSecurity \\\"restricted") || said.contains("violates PodSecurity \"restricted"), "{said}");
+    assert!(
+        said.contains("violates PodSecurity \\\"restricted")
+            || said.contains("violates PodSecurity \"restricted"),
+        "{said}"
+    );
     place.run(2);
 }
 
@@ -79,13 +90,23 @@ fn a_quota_holds_executors_back_and_describe_shows_it_until_there_is_room() {
     let refused = driver.says(REFUSED);
     assert_eq!(refused["reason"], "Quota");
     let said = refused["error"].as_str().unwrap();
-    assert!(said.starts_with("quota team is used up: pods=1 more would be beyond pods=3"), "{said}");
+    assert!(
+        said.starts_with("quota team is used up: pods=1 more would be beyond pods=3"),
+        "{said}"
+    );
     let pod = driver.name();
     until("kubectl describe shows the event", || {
         let shown = place.told(&["describe", "pod", &pod]);
         (shown.contains("quota team is used up") && shown.contains("Warning")).then_some(())
     });
-    place.told(&["patch", "resourcequota", "team", "--type=merge", "-p", r#"{"spec":{"hard":{"pods":"9"}}}"#]);
+    place.told(&[
+        "patch",
+        "resourcequota",
+        "team",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"hard":{"pods":"9"}}}"#,
+    ]);
     place.run(4);
     assert_eq!(driver.log().count("executor ended"), 0);
 }
@@ -104,9 +125,15 @@ fn a_profile_beyond_a_limit_range_waits_and_the_others_run_whatever_their_names(
         let driver = place.drive(&(config(2) + &big), &[]);
         place.run(2);
         let refused = driver.says(REFUSED);
-        assert_eq!((&refused["profile"], &refused["reason"]), (&json!(name), &json!("Blocked")));
+        assert_eq!(
+            (&refused["profile"], &refused["reason"]),
+            (&json!(name), &json!("Blocked"))
+        );
         let said = refused["error"].as_str().unwrap();
-        assert!(said.contains("maximum memory usage per Container is 256Mi"), "{said}");
+        assert!(
+            said.contains("maximum memory usage per Container is 256Mi"),
+            "{said}"
+        );
         assert_eq!(driver.pods().len(), 1, "the driver has gone on");
     }
 }
@@ -139,23 +166,32 @@ fn a_validating_policy_that_refuses_one_profile_is_told_and_leaves_the_others() 
     let driver = place.drive(&(config(2) + &nameless), &[]);
     place.run(2);
     let refused = driver.says(REFUSED);
-    assert_eq!((&refused["profile"], &refused["reason"]), (&json!("zz"), &json!("Blocked")));
+    assert_eq!(
+        (&refused["profile"], &refused["reason"]),
+        (&json!("zz"), &json!("Blocked"))
+    );
     let said = refused["error"].as_str().unwrap();
     assert!(said.contains("each team has a name"), "{said}");
 }
 
 /// Waits until the API server knows a policy, which it does a moment after it has accepted it.
 fn refuses(place: &Place, label: &str, value: &str) {
-    let pod = |n: usize| json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": format!("trial-{n}"), "labels": {label: value}},
-        "spec": {"containers": [{"name": "c", "image": IMAGE}]},
-    });
+    let pod = |n: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("trial-{n}"), "labels": {label: value}},
+            "spec": {"containers": [{"name": "c", "image": IMAGE}]},
+        })
+    };
     let mut tries = 0;
     until("the policy is in force", || {
         tries += 1;
         let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", place.name());
-        place.api.call("POST", &path, Some(&pod(tries))).is_err().then_some(())
+        place
+            .api
+            .call("POST", &path, Some(&pod(tries)))
+            .is_err()
+            .then_some(())
     });
 }
 
@@ -199,11 +235,24 @@ fn executors_that_a_mutating_policy_has_given_a_sidecar_are_kept_alive_and_repla
     let first = place.run(2);
     let pod = place.pod(&first[0]).unwrap();
     assert_eq!(pod["metadata"]["annotations"]["mesh"], "in");
-    place.told(&["exec", &first[0], "-c", "executor", "--", "sh", "-c", "kill -TERM -1; true"]);
+    place.told(&[
+        "exec",
+        &first[0],
+        "-c",
+        "executor",
+        "--",
+        "sh",
+        "-c",
+        "kill -TERM -1; true",
+    ]);
     let end = driver.end_of(1);
     assert_eq!(end["reason"], "Exited", "{end}");
     until("it is replaced", || {
-        place.run(2).iter().any(|name| !first.contains(name)).then_some(())
+        place
+            .run(2)
+            .iter()
+            .any(|name| !first.contains(name))
+            .then_some(())
     });
     place.told(&["delete", "job", "boatswain"]);
     place.nothing_is_left();

@@ -26,7 +26,13 @@ const fn case(
     end: (&'static str, Option<i32>, bool),
     words: &'static str,
 ) -> Case {
-    Case { name, profile, template, end, words }
+    Case {
+        name,
+        profile,
+        template,
+        end,
+        words,
+    }
 }
 
 const CASES: [Case; 10] = [
@@ -105,7 +111,10 @@ const CASES: [Case; 10] = [
 fn profile(place: &Place, case: &Case) -> String {
     let image = format!("image = \"{IMAGE}\"\n");
     let command = format!("command = [\"/bin/sh\", \"-c\", \"{WORKER}\"]\n");
-    let mut text = format!("[profiles.{}]\nexecutors = 1\ntermination_grace = \"2s\"\nmemory = \"16Mi\"\nmemory_limit = \"32Mi\"\n", case.name);
+    let mut text = format!(
+        "[profiles.{}]\nexecutors = 1\ntermination_grace = \"2s\"\nmemory = \"16Mi\"\nmemory_limit = \"32Mi\"\n",
+        case.name
+    );
     for (key, default) in [("image = ", image), ("command = ", command)] {
         if !case.profile.contains(key) {
             text += &default;
@@ -119,13 +128,18 @@ fn profile(place: &Place, case: &Case) -> String {
         } else {
             format!("{own} \"containers\": [{{\"name\": \"executor\"}}]")
         };
-        fs::write(&file, format!("{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"spec\": {{{containers}}}}}")).unwrap();
+        fs::write(
+            &file,
+            format!("{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"spec\": {{{containers}}}}}"),
+        )
+        .unwrap();
         text += &format!("template = \"{}\"\n", file.display());
     }
     text + case.profile + "\n"
 }
 
-const PATIENT: &str = "[allocation]\npending_timeout = \"25s\"\nstuck_after = \"8s\"\n[failures]\nmax = 100000\n";
+const PATIENT: &str =
+    "[allocation]\npending_timeout = \"25s\"\nstuck_after = \"8s\"\n[failures]\nmax = 100000\n";
 
 fn start(place: &Place, cases: &[&Case]) -> Program {
     let profiles: String = cases.iter().map(|case| profile(place, case)).collect();
@@ -137,7 +151,9 @@ fn first_end(driver: &Program, profile: &str) -> Value {
     until(&format!("an executor of {profile} ends"), || {
         let log = driver.log();
         let ends = log.lines("executor ended");
-        ends.iter().find(|line| line["profile"] == profile).map(|line| (**line).clone())
+        ends.iter()
+            .find(|line| line["profile"] == profile)
+            .map(|line| (**line).clone())
     })
 }
 
@@ -147,7 +163,9 @@ fn differs(case: &Case, end: &Value) -> Option<String> {
     let is_same = end["reason"] == reason
         && end["failure"] == failure
         && end["exit_code"].as_i64() == code.map(i64::from)
-        && end["why"].as_str().is_some_and(|why| why.contains(case.words));
+        && end["why"]
+            .as_str()
+            .is_some_and(|why| why.contains(case.words));
     (!is_same).then(|| format!("{}: {:?} {:?}, but: {end}", case.name, case.end, case.words))
 }
 
@@ -157,7 +175,8 @@ fn the_ends_that_a_real_kubelet_reports_have_their_reasons() {
     let place = Place::new("ends");
     let cases: Vec<&Case> = CASES.iter().collect();
     let driver = start(&place, &cases);
-    let wrong: Vec<String> = cases.iter()
+    let wrong: Vec<String> = cases
+        .iter()
         .filter_map(|case| differs(case, &first_end(&driver, case.name)))
         .collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -185,14 +204,19 @@ fn a_native_sidecar_that_cannot_start_ends_its_executor_and_one_that_runs_does_n
     let running = until("the good one runs", || {
         let pods = place.executors();
         let good = |pod: &&Value| {
-            pod["metadata"]["labels"]["boatswain.dev/profile"] == "good" && pod["status"]["phase"] == "Running"
+            pod["metadata"]["labels"]["boatswain.dev/profile"] == "good"
+                && pod["status"]["phase"] == "Running"
         };
-        pods.iter().find(good).map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        pods.iter()
+            .find(good)
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
     });
     kill_container(&place, &running);
     let end = first_end(&driver, "good");
     assert_eq!(differs(&good, &end), None);
-    until("its pod is gone", || place.pod(&running).is_none().then_some(()));
+    until("its pod is gone", || {
+        place.pod(&running).is_none().then_some(())
+    });
     assert_eq!(differs(&broken, &first_end(&driver, "broken")), None);
 }
 
@@ -226,8 +250,16 @@ fn a_pod_that_is_resized_while_it_runs_goes_on_as_the_same_executor() {
     let driver = place.drive_from_outside(&config(1));
     place.run(1);
     let before = place.pod("t-exec-1").unwrap();
-    let resize = r#"{"spec":{"containers":[{"name":"executor","resources":{"requests":{"cpu":"20m"}}}]}}"#;
-    place.told(&["patch", "pod", "t-exec-1", "--subresource=resize", "-p", resize]);
+    let resize =
+        r#"{"spec":{"containers":[{"name":"executor","resources":{"requests":{"cpu":"20m"}}}]}}"#;
+    place.told(&[
+        "patch",
+        "pod",
+        "t-exec-1",
+        "--subresource=resize",
+        "-p",
+        resize,
+    ]);
     until("it is resized", || {
         let pod = place.pod("t-exec-1")?;
         let status = &pod["status"]["containerStatuses"][0];
@@ -235,7 +267,13 @@ fn a_pod_that_is_resized_while_it_runs_goes_on_as_the_same_executor() {
     });
     let after = place.pod("t-exec-1").unwrap();
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(after["status"]["containerStatuses"][0]["restartCount"], json!(0));
+    assert_eq!(
+        after["status"]["containerStatuses"][0]["restartCount"],
+        json!(0)
+    );
     let log = driver.log();
-    assert_eq!((log.count("executor ended"), log.count("executor requested")), (0, 1));
+    assert_eq!(
+        (log.count("executor ended"), log.count("executor requested")),
+        (0, 1)
+    );
 }

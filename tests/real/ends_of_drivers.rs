@@ -46,7 +46,9 @@ fn a_deleted_controller_ends_the_application_of_each_kind() {
         let pod = driver.name();
         place.told(&["delete", kind, "boatswain", "--wait=false"]);
         place.nothing_is_left();
-        until("the driver's pod is gone", || place.pod(&pod).is_none().then_some(()));
+        until("the driver's pod is gone", || {
+            place.pod(&pod).is_none().then_some(())
+        });
     }
 }
 
@@ -54,7 +56,9 @@ fn a_deleted_controller_ends_the_application_of_each_kind() {
 fn failure(place: &Place) -> Option<(Value, String)> {
     let job = place.get("apis/batch/v1", "jobs", "boatswain")?;
     let conditions = job["status"]["conditions"].as_array()?;
-    let failed = conditions.iter().find(|c| c["type"] == "Failed" && c["status"] == "True")?;
+    let failed = conditions
+        .iter()
+        .find(|c| c["type"] == "Failed" && c["status"] == "True")?;
     let message = failed["message"].as_str()?.to_owned();
     Some((failed["reason"].clone(), message))
 }
@@ -71,11 +75,16 @@ fn a_job_fails_at_once_with_the_exit_code_of_an_application_that_failed_too_ofte
     assert_eq!(driver.pods().len(), 1, "no second pod was started");
     let record = place.api.config_map("t-app").unwrap();
     assert!(record["data"].to_string().contains("11"), "{record}");
-    let shown = place.told(&["describe", "pod", driver.pods()[0]["metadata"]["name"].as_str().unwrap()]);
+    let shown = place.told(&[
+        "describe",
+        "pod",
+        driver.pods()[0]["metadata"]["name"].as_str().unwrap(),
+    ]);
     assert!(shown.contains("Exit Code:    11"), "{shown}");
 }
 
-const API: &str = "[api]\nlisten = \"127.0.0.1:7117\"\ntoken_file = \"/etc/boatswain-secrets/tokens\"\n";
+const API: &str =
+    "[api]\nlisten = \"127.0.0.1:7117\"\ntoken_file = \"/etc/boatswain-secrets/tokens\"\n";
 
 // spec: O-10, O-11, O-43, O-86
 #[test]
@@ -86,7 +95,15 @@ fn an_application_that_ends_itself_completes_its_job_or_fails_it_with_its_own_co
         place.run(2);
         let mut stop = boatswain();
         stop.env("KUBECONFIG", &place.kubeconfig);
-        stop.args(["stop", "--exit-code", code, "--app", "t", "--namespace", place.name()]);
+        stop.args([
+            "stop",
+            "--exit-code",
+            code,
+            "--app",
+            "t",
+            "--namespace",
+            place.name(),
+        ]);
         let output = stop.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if code == "0" {
@@ -99,7 +116,9 @@ fn an_application_that_ends_itself_completes_its_job_or_fails_it_with_its_own_co
             assert_eq!(reason, "PodFailurePolicy");
             assert!(message.contains("exit code 42"), "{message}");
         }
-        until("no executor is left", || place.executors().is_empty().then_some(()));
+        until("no executor is left", || {
+            place.executors().is_empty().then_some(())
+        });
     }
 }
 
@@ -109,17 +128,35 @@ fn a_suspended_job_lets_its_executors_go_and_a_resumed_one_has_as_many_again() {
     let place = Place::new("suspend");
     let driver = place.drive(&config(2), &[]);
     let first = place.run(2);
-    place.told(&["patch", "job", "boatswain", "-p", r#"{"spec":{"suspend":true}}"#]);
+    place.told(&[
+        "patch",
+        "job",
+        "boatswain",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
     until("no executor and no driver is left", || {
         (place.executors().is_empty() && driver.pods().is_empty()).then_some(())
     });
     assert!(place.api.config_map("t-app").is_some());
-    place.told(&["patch", "job", "boatswain", "-p", r#"{"spec":{"suspend":false}}"#]);
+    place.told(&[
+        "patch",
+        "job",
+        "boatswain",
+        "-p",
+        r#"{"spec":{"suspend":false}}"#,
+    ]);
     let second = place.run(2);
-    assert!(first.iter().all(|pod| !second.contains(pod)), "{first:?} {second:?}");
+    assert!(
+        first.iter().all(|pod| !second.contains(pod)),
+        "{first:?} {second:?}"
+    );
     let log = driver.log();
     for line in log.lines("executor ended") {
-        assert_eq!((&line["reason"], &line["failure"]), (&json!("Lost"), &json!(false)));
+        assert_eq!(
+            (&line["reason"], &line["failure"]),
+            (&json!("Lost"), &json!(false))
+        );
     }
 }
 
@@ -137,7 +174,10 @@ fn a_standby_takes_over_when_the_lease_of_a_lost_driver_is_over() {
     let is_active = |pod: &Value| pod["metadata"]["labels"]["boatswain.dev/active"] == "true";
     let active = until("one is active and one stands by", || {
         let pods = driver.pods();
-        let ready = pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count();
+        let ready = pods
+            .iter()
+            .filter(|pod| pod["status"]["phase"] == "Running")
+            .count();
         let active = pods.iter().find(|pod| is_active(pod))?;
         (ready == 2).then(|| active["metadata"]["name"].as_str().unwrap().to_owned())
     });
@@ -146,11 +186,16 @@ fn a_standby_takes_over_when_the_lease_of_a_lost_driver_is_over() {
     let node = place.pod(&active).unwrap()["spec"]["nodeName"].clone();
     super::registration::freeze_pod(&place, &active);
     let began = Instant::now();
-    until("another one holds the lease", || (holder() != first).then_some(()));
+    until("another one holds the lease", || {
+        (holder() != first).then_some(())
+    });
     let took = began.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?} {node}");
     until("the other one is active", || {
-        let other = driver.pods().into_iter().find(|pod| is_active(pod) && pod["metadata"]["name"] != *active)?;
+        let other = driver
+            .pods()
+            .into_iter()
+            .find(|pod| is_active(pod) && pod["metadata"]["name"] != *active)?;
         let log = driver.log_of(other["metadata"]["name"].as_str()?);
         (log.lines("executors adopted").first()?["found"] == 2).then_some(())
     });
@@ -159,7 +204,10 @@ fn a_standby_takes_over_when_the_lease_of_a_lost_driver_is_over() {
     until("the earlier one has ended with 75", || {
         let pod = place.pod(&active)?;
         let state = &pod["status"]["containerStatuses"][0];
-        let ends = [&state["state"]["terminated"]["exitCode"], &state["lastState"]["terminated"]["exitCode"]];
+        let ends = [
+            &state["state"]["terminated"]["exitCode"],
+            &state["lastState"]["terminated"]["exitCode"],
+        ];
         ends.contains(&&json!(75)).then_some(())
     });
     assert_eq!(place.run(2), before);

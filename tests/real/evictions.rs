@@ -34,7 +34,13 @@ fn an_evicted_executor_ends_as_disrupted_which_is_no_failure_and_is_replaced() {
         (&json!("Disrupted"), &json!(false)),
         "{end}"
     );
-    assert!(end["why"].as_str().unwrap().contains("EvictionByEvictionAPI"), "{end}");
+    assert!(
+        end["why"]
+            .as_str()
+            .unwrap()
+            .contains("EvictionByEvictionAPI"),
+        "{end}"
+    );
     until("another one runs", || {
         place.run(2).contains(&"t-exec-3".to_owned()).then_some(())
     });
@@ -55,7 +61,10 @@ fn an_evicted_executor_ends_as_disrupted_which_is_no_failure_and_is_replaced() {
 #[test]
 fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
     let place = Place::new("drain");
-    let own = format!("executors = 4\nmin_available = 3\nlabels = {{ test = \"{}\" }}", place.name());
+    let own = format!(
+        "executors = 4\nmin_available = 3\nlabels = {{ test = \"{}\" }}",
+        place.name()
+    );
     let budget = config(4).replace("executors = 4", &own);
     let driver = place.drive(&budget, &[]);
     place.run(4);
@@ -70,8 +79,17 @@ fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
     let node = place.pod("t-exec-2").unwrap()["spec"]["nodeName"].clone();
     let node = node.as_str().unwrap();
     let mut drain = Command::new("kubectl")
-        .args(["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=80s"])
-        .arg(format!("--pod-selector=boatswain.dev/app-id=t,test={}", place.name()))
+        .args([
+            "drain",
+            node,
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            "--timeout=80s",
+        ])
+        .arg(format!(
+            "--pod-selector=boatswain.dev/app-id=t,test={}",
+            place.name()
+        ))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -91,6 +109,13 @@ fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
     assert!(fewest >= 3, "{fewest} were ready");
     place.run(4);
     let log = driver.log();
-    let reasons: Vec<_> = log.lines("executor ended").iter().map(|line| line["reason"].clone()).collect();
-    assert!(reasons.iter().all(|reason| reason == "Disrupted"), "{reasons:?}");
+    let reasons: Vec<_> = log
+        .lines("executor ended")
+        .iter()
+        .map(|line| line["reason"].clone())
+        .collect();
+    assert!(
+        reasons.iter().all(|reason| reason == "Disrupted"),
+        "{reasons:?}"
+    );
 }

@@ -94,8 +94,7 @@ fn a_session_takes_each_renewed_token_of_its_pod_and_no_other() {
     assert_eq!(registered["type"], "registered", "{registered}");
     let renewed = of("t-exec-1", "boatswain.dev/t");
     assert_ne!(first, renewed);
-    let beat =
-        json!({"type": "heartbeat", "session": registered["session"], "busy_slots": 0});
+    let beat = json!({"type": "heartbeat", "session": registered["session"], "busy_slots": 0});
     let (code, answer) = send(&asking, &renewed, &beat);
     // The agent may have opened its session again meanwhile.
     let accepted = [json!("ack"), json!("superseded")];

@@ -55,7 +55,9 @@ fn used(place: &Place) -> BTreeSet<Right> {
 fn ask(place: &Place, arguments: &[&str]) -> Output {
     let mut command = boatswain();
     command.env("KUBECONFIG", &place.kubeconfig);
-    command.args(arguments).args(["--app", "t", "--namespace", place.name()]);
+    command
+        .args(arguments)
+        .args(["--app", "t", "--namespace", place.name()]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     output
@@ -75,14 +77,19 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     let api = if more.contains("[api]") { "" } else { API };
     // The first part of the additions is of the profile.
     let (profile, more) = more.split_once("---\n").unwrap_or(("", more));
-    let config = config(2).replace("executors = 2\n", &format!("executors = 2\n{profile}")) + more + api;
+    let config =
+        config(2).replace("executors = 2\n", &format!("executors = 2\n{profile}")) + more + api;
     let objects = place.manifests(&config, &["--kind", kind, "--generate-secrets"]);
     place.apply(&objects);
     let driver = InPod::new(&place);
     let first = place.run(2);
     place.told(&["delete", "pod", &first[0], "--wait=false"]);
     until("it is replaced", || {
-        place.run(2).iter().any(|pod| !first.contains(pod)).then_some(())
+        place
+            .run(2)
+            .iter()
+            .any(|pod| !first.contains(pod))
+            .then_some(())
     });
     ask(&place, &["scale", "default=3"]);
     place.run(3);
@@ -101,7 +108,10 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     place.told(&["delete", kind, "boatswain"]);
     place.nothing_is_left();
     let (printed, used) = (printed(&objects), used(&place));
-    assert_eq!(used.difference(&printed).collect::<Vec<_>>(), [&Right::default(); 0]);
+    assert_eq!(
+        used.difference(&printed).collect::<Vec<_>>(),
+        [&Right::default(); 0]
+    );
     let mut unused: Vec<_> = printed.difference(&used).collect();
     // Those of every driver, which need a misfortune to be used: shown by one of the tests.
     unused.retain(|(_, resource, _)| name == "rights-job" || resource != "events");
@@ -119,7 +129,10 @@ fn a_job_uses_each_right_of_its_role_and_no_other() {
             until("an Event tells of the quota", || {
                 let counts = "jsonpath={.items[?(@.source.component==\"boatswain\")].count}";
                 let counts = place.told(&["get", "events", "-o", counts]);
-                counts.split_whitespace().any(|n| n == count.to_string()).then_some(())
+                counts
+                    .split_whitespace()
+                    .any(|n| n == count.to_string())
+                    .then_some(())
             });
             place.told(&["delete", "quota", "none"]);
             place.run(1 + count);
@@ -199,7 +212,11 @@ impl Volumes {
                 },
             }));
         }
-        let made = Self { class, directory, count };
+        let made = Self {
+            class,
+            directory,
+            count,
+        };
         Place::new("volumes").apply(&volumes);
         made
     }

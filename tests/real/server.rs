@@ -10,7 +10,11 @@ use super::process::{Log, Program, until};
 
 fn says(program: &Program, message: &str) -> Value {
     until(&format!("the driver says {message:?}"), || {
-        program.log().lines(message).first().map(|line| (*line).clone())
+        program
+            .log()
+            .lines(message)
+            .first()
+            .map(|line| (*line).clone())
     })
 }
 
@@ -25,21 +29,40 @@ fn the_first_list_is_streamed_and_watches_ask_for_bookmarks_and_get_them() {
         .map(|event| event["requestURI"].as_str().unwrap().to_owned())
         .filter(|uri| uri.contains("/pods") && uri.contains("watch="))
         .collect();
-    let streamed = watched.iter().filter(|uri| uri.contains("sendInitialEvents=true"));
+    let streamed = watched
+        .iter()
+        .filter(|uri| uri.contains("sendInitialEvents=true"));
     assert_eq!(streamed.count(), 1, "{watched:?}");
-    assert!(watched.iter().all(|uri| uri.contains("allowWatchBookmarks=true")), "{watched:?}");
+    assert!(
+        watched
+            .iter()
+            .all(|uri| uri.contains("allowWatchBookmarks=true")),
+        "{watched:?}"
+    );
     let listed = |event: &&Value| {
-        event["verb"] == "list" && event["objectRef"]["resource"] == "pods"
-            && !event["requestURI"].as_str().unwrap().contains("resourceVersion")
+        event["verb"] == "list"
+            && event["objectRef"]["resource"] == "pods"
+            && !event["requestURI"]
+                .as_str()
+                .unwrap()
+                .contains("resourceVersion")
     };
-    assert_eq!(place.audited("boatswain").iter().filter(listed).count(), 0, "no quorum list in pages");
+    assert_eq!(
+        place.audited("boatswain").iter().filter(listed).count(),
+        0,
+        "no quorum list in pages"
+    );
     // A real server sends one each minute.
     let address = driver.pod()["status"]["podIP"].as_str().unwrap().to_owned();
     until("a bookmark has come", || {
         let mut curl = Command::new("curl");
-        let output = curl.args(["--silent", &format!("http://{address}:9090/metrics")]).output();
+        let output = curl
+            .args(["--silent", &format!("http://{address}:9090/metrics")])
+            .output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
-        let line = text.lines().find(|line| line.starts_with("boatswain_watch_bookmark_age_seconds"))?;
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("boatswain_watch_bookmark_age_seconds"))?;
         let age: f64 = line.rsplit_once(' ')?.1.parse().ok()?;
         (0.0..60.0).contains(&age).then_some(())
     });
@@ -52,7 +75,8 @@ fn compact() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let status: Value = serde_json::from_str(&etcdctl(&["endpoint", "status", "-w", "json"])).unwrap();
+    let status: Value =
+        serde_json::from_str(&etcdctl(&["endpoint", "status", "-w", "json"])).unwrap();
     let revision = status[0]["Status"]["header"]["revision"].to_string();
     etcdctl(&["compact", &revision]);
 }
@@ -64,7 +88,9 @@ fn alone_after_a_restart_of_the_api_server_with_a_compacted_history_each_end_is_
     let driver = place.drive_from_outside(&config(2));
     place.run(2);
     for n in 0..50 {
-        place.api.create_config_map(&format!("noise-{n}"), &json!({}));
+        place
+            .api
+            .create_config_map(&format!("noise-{n}"), &json!({}));
     }
     cluster(&["stop", "apiserver"]);
     compact();
@@ -131,7 +157,10 @@ fn a_driver_that_priority_and_fairness_holds_back_gets_all_its_executors_and_end
     place.run(100);
     let of = |code: u64| {
         let events = place.audited("boatswain");
-        events.iter().filter(|event| event["responseStatus"]["code"] == code).count()
+        events
+            .iter()
+            .filter(|event| event["responseStatus"]["code"] == code)
+            .count()
     };
     place.told(&["delete", "flowschema,prioritylevelconfiguration", name]);
     assert!(of(429) > 0, "nothing was held back");

@@ -68,7 +68,11 @@ async fn answer(acceptor: TlsAcceptor, stream: TcpStream, state: Arc<State>) -> 
     let mut request = Vec::new();
     let review = loop {
         let mut chunk = [0; 16_384];
-        let count = stream.read(&mut chunk).await.ok().filter(|count| *count > 0)?;
+        let count = stream
+            .read(&mut chunk)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
         request.extend_from_slice(&chunk[..count]);
         let text = String::from_utf8_lossy(&request).into_owned();
         let Some((_, body)) = text.split_once("\r\n\r\n") else {
