@@ -47,3 +47,4 @@ mod succession;
 mod talking;
 mod through_pods;
 mod tls;
+mod unreadable_keys;
