@@ -340,6 +340,15 @@ impl Cluster {
         }
     }
 
+    /// Starts the API server, which was killed, at the same address: the embedded one empty, a real one with what it had.
+    /// While a new real one makes its namespaces, a start of a driver fails for lack of its own.
+    pub fn start(&mut self) {
+        match &mut self.server {
+            Server::Real(_, real) => real.start(),
+            _ => self.empty(),
+        }
+    }
+
     /// Kills the API server and starts an empty one at the same address.
     pub fn empty(&mut self) {
         match &mut self.server {
