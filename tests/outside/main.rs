@@ -25,6 +25,7 @@ mod real;
 mod untested;
 mod users;
 
+mod adoption;
 mod asking;
 mod browser;
 mod clean;
@@ -54,3 +55,4 @@ mod succession;
 mod talking;
 mod through_pods;
 mod tls;
+mod told_once;

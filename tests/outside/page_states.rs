@@ -80,7 +80,7 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
     browser.picture("quota");
 
     cluster.freeze();
-    browser.until_text("#sentence", "The driver suspects its own connection: ");
+    browser.until_text("#sentence", "No executor is given up for its silence: ");
     browser.picture("frozen");
     cluster.thaw();
     browser.until_text("#sentence", "200 of 240 executors run; ");

@@ -15,7 +15,7 @@ use super::process::{Program, boatswain, processes_with, until};
 use super::real::host_for_pods;
 
 /// The processes of an executor: the agent and its child.
-fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
+pub fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
     until("the agent has its child", || {
         let of_executor = local.processes_of(executor);
@@ -25,7 +25,7 @@ fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     })
 }
 
-fn registered(local: &mut Local, executors: &[u64]) {
+pub fn registered(local: &mut Local, executors: &[u64]) {
     local
         .driver
         .until(&format!("{executors:?} have registered"), |log| {
