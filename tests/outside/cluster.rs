@@ -1,6 +1,7 @@
 //! The cluster of a test: an API server process of its own, a namespace of a real cluster, or for some tests a whole one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -226,10 +227,25 @@ impl Cluster {
                 )
             })
             .collect();
+        let shared = self.shared();
+        let shared = format!("{{name=\"shared\", mount_path={shared:?}, host_path={shared:?}}}");
         vec![
             format!("profiles.default.image={IMAGE}"),
-            format!("profiles.default.volumes=[{}]", volumes.join(", ")),
+            format!(
+                "profiles.default.volumes=[{}, {shared}]",
+                volumes.join(", ")
+            ),
         ]
+    }
+
+    /// A folder in which executors may write, whoever they are.
+    pub fn shared(&self) -> PathBuf {
+        let folder = self.directory.path().join("shared");
+        if !folder.exists() {
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        folder
     }
 
     /// A container and a pod's volumes with the same image and files.
