@@ -271,7 +271,7 @@ fn before_the_takeover_the_driver_is_live_but_not_ready() {
     assert!(readiness.starts_with("HTTP/1.1 503 "), "{readiness}");
     let refused = asked.ask(&["status"]);
     assert_eq!(refused.status.code(), Some(1));
-    cluster.empty();
+    cluster.start();
     until("it runs", || {
         (asked.ask(&["status"]).status.success()).then_some(())
     });

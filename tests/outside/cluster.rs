@@ -1,6 +1,7 @@
 //! The cluster of a test: an API server process of its own, a namespace of a real cluster, or for some tests a whole one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -226,10 +227,25 @@ impl Cluster {
                 )
             })
             .collect();
+        let shared = self.shared();
+        let shared = format!("{{name=\"shared\", mount_path={shared:?}, host_path={shared:?}}}");
         vec![
             format!("profiles.default.image={IMAGE}"),
-            format!("profiles.default.volumes=[{}]", volumes.join(", ")),
+            format!(
+                "profiles.default.volumes=[{}, {shared}]",
+                volumes.join(", ")
+            ),
         ]
+    }
+
+    /// A folder in which executors may write, whoever they are.
+    pub fn shared(&self) -> PathBuf {
+        let folder = self.directory.path().join("shared");
+        if !folder.exists() {
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        folder
     }
 
     /// A container and a pod's volumes with the same image and files.
@@ -337,6 +353,15 @@ impl Cluster {
             Server::Real(_, real) => real.kill(),
             Server::Embedded { program, .. } => program.as_mut().unwrap().kill(),
             Server::Given => unreachable!("others use it"),
+        }
+    }
+
+    /// Starts the API server, which was killed, at the same address: the embedded one empty, a real one with what it had.
+    /// While a new real one makes its namespaces, a start of a driver fails for lack of its own.
+    pub fn start(&mut self) {
+        match &mut self.server {
+            Server::Real(_, real) => real.start(),
+            _ => self.empty(),
         }
     }
 

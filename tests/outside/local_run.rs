@@ -2,6 +2,7 @@
 //! on this machine; or else the same application with containers on a real node.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -19,11 +20,23 @@ pub struct Local {
 }
 
 /// The cluster of a [`Local`] that is to have none embedded. The test's thread is in its network from here on.
-pub struct Ground(Option<Cluster>);
+pub struct Ground {
+    cluster: Option<Cluster>,
+    directory: TempDir,
+}
 
 impl Ground {
     pub fn new() -> Self {
-        Self(real::is_given().then(|| Cluster::with_nodes().unwrap()))
+        Self {
+            cluster: real::is_given().then(|| Cluster::with_nodes().unwrap()),
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A folder in which executors may write.
+    pub fn shared(&self) -> PathBuf {
+        let own = || self.directory.path().to_owned();
+        self.cluster.as_ref().map_or_else(own, Cluster::shared)
     }
 }
 
@@ -48,12 +61,12 @@ impl Local {
     /// A driver whose executors are containers on a real node, if there is one, and otherwise processes of its embedded
     /// cluster.
     pub fn start_on(ground: Ground, sets: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let Ground { cluster, directory } = ground;
         let config = concat!(env!("CARGO_MANIFEST_DIR"), "/config/local.toml");
         let mut command = boatswain();
         command.args(["run", "--config", config, "--set", "log.format=json"]);
         let mut all = Vec::new();
-        match &ground.0 {
+        match &cluster {
             None => {
                 let state = directory.path().join("state");
                 all.push(format!("embedded.state_dir={}", state.display()));
@@ -68,7 +81,7 @@ impl Local {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         Self {
             driver: Driver::run(&mut command, &all, &directory.path().join("driver.log")),
-            cluster: ground.0,
+            cluster,
             _directory: directory,
         }
     }

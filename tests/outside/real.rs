@@ -201,6 +201,11 @@ impl Real {
         self.skip();
         self.run(&["start", "apiserver"]);
         self.killed = false;
+        // They would try again after half a minute.
+        for program in ["scheduler", "kwok"] {
+            self.run(&["kill", program]);
+            self.run(&["start", program]);
+        }
         let api = self.api();
         until("the API server is ready", || {
             api.try_pods().is_ok().then_some(())

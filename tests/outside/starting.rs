@@ -96,7 +96,7 @@ fn the_driver_waits_for_a_cluster_that_starts_late() {
     cluster.kill();
     let mut driver = Driver::start(&cluster, 3, &[]);
     driver.says("the cluster is out of reach, trying again");
-    cluster.empty();
+    cluster.start();
     cluster.converges(3);
 }
 

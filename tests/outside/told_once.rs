@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::asking::Asked;
 use super::cluster::Cluster;
 use super::driver::Driver;
-use super::local_run::{Local, nothing_is_left};
+use super::local_run::{Ground, Local, nothing_is_left};
 use super::talking::{agent_and_child, ask_for_decommissioning, registered};
 
 /// A program that notes each SIGTERM in a file of its own, and needs a second after the first one to save its work.
@@ -31,8 +31,9 @@ fn times_told(directory: &Path, executor: u64) -> usize {
 // spec: O-60, O-11, B-30
 #[test]
 fn a_program_is_told_to_end_once_though_agent_and_node_both_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut local = Local::start(&[&noting(directory.path())]);
+    let ground = Ground::new();
+    let directory = ground.shared();
+    let mut local = Local::start_on(ground, &[&noting(&directory)]);
     registered(&mut local, &[1, 2, 3, 4]);
     for executor in 1..=4 {
         agent_and_child(&mut local, executor);
@@ -46,7 +47,7 @@ fn a_program_is_told_to_end_once_though_agent_and_node_both_are() {
     local.driver.signal(Signal::TERM);
     assert_eq!(local.driver.exit(), Some(0));
     nothing_is_left(&mark);
-    let told = [1, 2, 3, 4, 5].map(|executor| times_told(directory.path(), executor));
+    let told = [1, 2, 3, 4, 5].map(|executor| times_told(&directory, executor));
     assert_eq!(told, [1; 5]);
 }
 
@@ -65,16 +66,10 @@ fn probed(directory: &Path) -> String {
 // spec: O-60, L-20
 #[test]
 fn a_program_that_its_node_terminates_because_of_a_probe_has_failed() {
-    let directory = tempfile::tempdir().unwrap();
-    let template = directory.path().join("executor.yaml");
-    let probe =
-        "spec: {containers: [{name: executor, livenessProbe: {exec: {command: [\"true\"]}}}]}";
-    std::fs::write(&template, probe).unwrap();
-    let template = format!(
-        "profiles.default.template={:?}",
-        template.display().to_string()
-    );
-    let mut local = Local::start(&[&noting(directory.path()), &template]);
+    let ground = Ground::new();
+    let directory = ground.shared();
+    let template = probed(&directory);
+    let mut local = Local::start_on(ground, &[&noting(&directory), &template]);
     registered(&mut local, &[1, 2, 3, 4]);
     // As the kubelet does: only the first process of the container is told.
     let (agent, _) = agent_and_child(&mut local, 2);
@@ -85,15 +80,13 @@ fn a_program_that_its_node_terminates_because_of_a_probe_has_failed() {
         [&json!("ProbeFailed"), &json!(0), &json!(true)],
         "{end}"
     );
-    assert_eq!(times_told(directory.path(), 2), 1);
+    assert_eq!(times_told(&directory, 2), 1);
 }
 
 // spec: L-20
 #[test]
 fn without_an_agent_the_nodes_events_tell_of_a_probe_where_they_may_be_read() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     let template = probed(cluster.directory.path());
     let mut asked = Asked::of(&cluster, |api| {
         let sets = [api, &[&template, "api.evidence=true"]].concat();
@@ -112,7 +105,7 @@ fn without_an_agent_the_nodes_events_tell_of_a_probe_where_they_may_be_read() {
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "killing"},
         "involvedObject": {
-            "kind": "Pod", "namespace": "default", "name": killed.name, "uid": killed.uid,
+            "kind": "Pod", "namespace": cluster.api.namespace, "name": killed.name, "uid": killed.uid,
             "fieldPath": "spec.containers{executor}",
         },
         "type": "Normal", "reason": "Killing", "message": "Container executor failed liveness probe",

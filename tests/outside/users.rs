@@ -18,6 +18,8 @@ pub struct User {
     pub name: String,
     pub kubeconfig: PathBuf,
     role: Value,
+    /// How many rules of ClusterRoles there are besides.
+    more_rules: usize,
     /// What the embedded cluster reads; it ends before.
     _directory: tempfile::TempDir,
 }
@@ -72,6 +74,7 @@ pub fn limited(name: &str, rules: &[Value], of_cluster: Vec<Value>) -> Option<(C
             name: name.to_owned(),
             kubeconfig: cluster.kubeconfig_of(&token),
             role,
+            more_rules: 0,
             _directory: directory,
         }
     };
@@ -82,6 +85,12 @@ fn bind(object: &mut Value, subject: &Value) {
     if object["kind"] == "ClusterRoleBinding" {
         object["subjects"] = json!([subject]);
     }
+}
+
+/// Whether this is no rule that everyone has.
+fn is_given(rule: &&Value) -> bool {
+    let groups = rule["apiGroups"].to_string();
+    !groups.contains("authorization.k8s.io") && !groups.contains("authentication.k8s.io")
 }
 
 /// On a real cluster the user is a service account.
@@ -103,6 +112,10 @@ fn account(
         &format!("{of_namespace}/rolebindings"),
         &binding(name, namespace, &subject),
     );
+    let rules = of_cluster
+        .iter()
+        .filter_map(|object| object["rules"].as_array());
+    let more_rules = rules.flatten().filter(is_given).count();
     for mut object in of_cluster {
         bind(&mut object, &subject);
         // Other tests have such objects too.
@@ -122,6 +135,7 @@ fn account(
         name: format!("system:serviceaccount:{namespace}:{name}"),
         kubeconfig: cluster.kubeconfig_of(&token),
         role,
+        more_rules,
         _directory: directory,
     };
     user.has_its_rules(namespace);
@@ -170,16 +184,11 @@ impl User {
         let wanted = self.role["rules"].as_array().unwrap();
         let review = json!({"spec": {"namespace": namespace}});
         let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-        // What everyone has.
-        let is_own = |rule: &&Value| {
-            let groups = rule["apiGroups"].to_string();
-            !groups.contains("authorization.k8s.io") && !groups.contains("authentication.k8s.io")
-        };
         until("the API server knows the user's rules", || {
             let answer = api.call("POST", path, Some(&review)).ok()?;
             let rules = answer["status"]["resourceRules"].as_array()?;
-            (rules.iter().filter(is_own).count() == wanted.iter().filter(is_own).count())
-                .then_some(())
+            let expected = wanted.iter().filter(is_given).count() + self.more_rules;
+            (rules.iter().filter(is_given).count() == expected).then_some(())
         });
     }
 }
