@@ -76,9 +76,11 @@ pub(super) fn wire(
     contexts.record.run(edges::record_keeper(&basis, &links));
     let registry = backend::executor_registry(&basis, &links, accounts);
     contexts.registry.run(registry);
-    contexts.history.run(backend::event_history(&basis, &links));
+    let history = backend::event_history(&basis, &links);
     contexts.commands.run(backend::commands(&basis, &links));
     let status = backend::driver_backend(&basis, &links, readiness);
+    let adoption = api::Adoption::told_by([history.adopted(), status.adopted()]);
+    contexts.history.run(history);
     contexts.backend.run(status);
     contexts.autoscaler.run(backend::autoscaler(&basis, &links));
     if let Some(roller) = backend::roller(&basis, &links) {
@@ -119,6 +121,7 @@ pub(super) fn wire(
             autoscaler: links.autoscaler,
             profiles: links.profiles,
             meter: links.meter,
+            adoption,
             callers,
             evidence,
         },
