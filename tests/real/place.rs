@@ -181,11 +181,22 @@ impl Place {
     }
 }
 
+impl Place {
+    /// What is there, and what drivers and executors said last.
+    fn show(&self) {
+        let pods = self.kubectl(&["get", "pods", "-o", "wide"]);
+        eprintln!("{}", String::from_utf8_lossy(&pods.stdout));
+        for (label, lines) in [("app.kubernetes.io/name=boatswain", "25"), ("boatswain.dev/role", "3")] {
+            let logs = self.kubectl(&["logs", "--prefix", "--selector", label, "--tail", lines]);
+            eprintln!("{}", String::from_utf8_lossy(&logs.stdout));
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let shown = self.kubectl(&["get", "pods,events", "-o", "wide"]);
-            eprintln!("{}", String::from_utf8_lossy(&shown.stdout));
+            self.show();
         }
         let _ = self.api.delete_namespace();
     }
