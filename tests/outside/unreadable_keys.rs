@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::asking::Asked;
-use super::cluster::{Cluster, kubeconfig_with};
+use super::cluster::Cluster;
 use super::driver::Driver;
 use super::listeners::{get, token};
 use super::process::{boatswain, until};
@@ -36,7 +36,7 @@ fn of_user(kind: &str, role: &str) -> Value {
 }
 
 impl Limited {
-    /// `None` if the environment names a cluster.
+    /// `None` on a real cluster.
     fn start(node: &str) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
@@ -50,17 +50,17 @@ impl Limited {
         fs::write(at("users"), "of-the-driver,driver,1\n").unwrap();
         fs::set_permissions(at("users"), fs::Permissions::from_mode(0o600)).unwrap();
         let (users, roles) = (at("users"), at("roles"));
-        let cluster = Cluster::own_with(&[
+        let arguments = [
             "--node",
             node,
             "--token-auth-file",
             users.to_str().unwrap(),
             "--rbac",
             roles.to_str().unwrap(),
-        ])?;
-        let kubeconfig = at("kubeconfig");
-        let (original, token) = (&cluster.kubeconfig, cluster.token());
-        kubeconfig_with(original, &token, "of-the-driver", &kubeconfig);
+        ];
+        let reason = "it lets every service account read the keys for tokens";
+        let cluster = Cluster::embedded(&arguments, reason)?;
+        let kubeconfig = cluster.kubeconfig_of("of-the-driver");
         Some(Self {
             cluster,
             kubeconfig,

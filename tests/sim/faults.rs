@@ -88,9 +88,8 @@ impl World {
             Fault::RotateKeys => self.issuer.rotate(),
             Fault::WithholdKeys { code, time } => {
                 self.issuer.withhold(Some(code));
-                if let Some(time) = time {
-                    self.undo_after(time, Fault::PublishKeys);
-                }
+                time.into_iter()
+                    .for_each(|time| self.undo_after(time, Fault::PublishKeys));
             }
             Fault::PublishKeys => self.issuer.withhold(None),
             Fault::ExpireToken { late } => self.expire_token(late),
