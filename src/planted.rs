@@ -117,6 +117,8 @@ faults! {
     BudgetUnlimited,
     /// However many executors fall silent at once, each is given up by itself (spec B-13).
     MassLossUndoubted,
+    /// Executors whose tokens cannot be verified are given up because they do not register (spec B-13).
+    KeysUndoubted,
     /// Ends that are no failures, such as disruptions, count as failures (spec L-30).
     DisruptionsCounted,
     /// An executor may be pending for ever (spec ).
@@ -149,6 +151,10 @@ faults! {
     EarlyEndsUnweighed,
     /// A profile whose executors all end early never backs off (spec A-30).
     CrashLoopIgnored,
+    /// The API tells of executors before they are adopted, as if there were none (spec B-55).
+    ToldBeforeAdoption,
+    /// A container that waits to be started again does not explain the silence of its executor (spec B-14).
+    RestartIsSilence,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -188,8 +188,17 @@ class Driver:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        began = time.monotonic()
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                # It starts, and does not know its executors yet.
+                again = error.headers.get("Retry-After")
+                if not again or time.monotonic() - began > PATIENCE:
+                    raise
+                time.sleep(float(again))
 
     def want(self, executors):
         self.ask("PUT", "/v1/targets", {"targets": {"default": executors}})

@@ -40,6 +40,7 @@ impl Choice for LossClass {
     const ALL: &'static [(&'static str, Self)] = &[
         ("Exited", Self::Exited),
         ("OomKilled", Self::OomKilled),
+        ("ProbeFailed", Self::ProbeFailed),
         ("StartFailed", Self::StartFailed),
         ("Rejected", Self::Rejected),
         ("Evicted", Self::Evicted),

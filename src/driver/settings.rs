@@ -152,6 +152,7 @@ pub(super) fn lifecycle_settings(
     allocation: &config::Allocation,
     lifecycle: &config::Lifecycle,
     adoption_grace: Option<Duration>,
+    reads_events: bool,
 ) -> pending_actions::Settings {
     pending_actions::Settings {
         keep: keep_policy(lifecycle),
@@ -161,6 +162,7 @@ pub(super) fn lifecycle_settings(
         backoff: LIFECYCLE_RETRY,
         adoption_grace,
         left_to_sets: super::provisioners::left_to_sets(allocation.strategy),
+        reads_events,
     }
 }
 

@@ -97,6 +97,8 @@ impl PodReader {
         let deletion = deletion(&meta);
         let Containers {
             executor,
+            probed,
+            init,
             failed_sidecar,
             restarts,
         } = self.containers(&spec, &status, deletion.is_some());
@@ -119,6 +121,8 @@ impl PodReader {
             disruption: disruption(&status),
             conditions: conditions(&status),
             executor,
+            probed,
+            init: init.map(Arc::new),
             failed_sidecar: failed_sidecar.map(Arc::new),
             draining: annotations
                 .and_then(|pairs| pairs.get(DRAINING))

@@ -348,9 +348,17 @@ fn kind_of_forbidden(status: &StatusBody) -> Kind {
         Kind::NamespaceTerminating
     } else if MissingRight::in_message(message).is_some() {
         Kind::Rights
+    } else if lacks_the_default_account(message) {
+        Kind::Server
     } else {
         Kind::Admission
     }
+}
+
+/// Whether the account is missing that the cluster makes for each namespace, a moment after it.
+fn lacks_the_default_account(message: &str) -> bool {
+    message.contains("error looking up service account")
+        && message.contains("serviceaccount \"default\" not found")
 }
 
 fn kind_of_not_found(status: &StatusBody) -> Kind {

@@ -106,6 +106,8 @@ pub(super) struct SpecWire<'a> {
     #[serde(borrow)]
     pub(super) containers: Option<Vec<DeclaredWire<'a>>>,
     #[serde(borrow)]
+    pub(super) init_containers: Option<Vec<DeclaredWire<'a>>>,
+    #[serde(borrow)]
     pub(super) volumes: Option<Vec<VolumeWire<'a>>>,
 }
 
@@ -135,6 +137,8 @@ pub(super) struct DeclaredWire<'a> {
     pub(super) restart_policy: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) restart_policy_rules: Option<Vec<RestartRuleWire<'a>>>,
+    pub(super) liveness_probe: Option<IgnoredAny>,
+    pub(super) startup_probe: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -193,6 +197,11 @@ pub(super) struct ContainerWire<'a> {
     pub(super) name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) state: Option<ContainerStateWire<'a>>,
+    /// Of a container that was created.
+    #[serde(borrow, rename = "containerID")]
+    pub(super) container_id: Option<Text<'a>>,
+    /// Whether it runs, and its startup probe, if any, has succeeded.
+    pub(super) started: Option<bool>,
     pub(super) restart_count: Option<i64>,
     #[serde(borrow)]
     pub(super) last_state: Option<ContainerStateWire<'a>>,

@@ -1,5 +1,6 @@
 //! The part of a pod that the driver keeps (spec E-14), its identity, and its state (spec E-11 to E-13).
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,12 @@ use super::version::ResourceVersion;
 
 /// Texts from the cluster are cut to this many bytes. So an executor needs at most about 1 KiB (spec E-14).
 pub const MAX_TEXT_BYTES: usize = 256;
+
+/// The reason of a container whose status its kubelet has lost, or that never ran when its pod ended.
+pub const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+
+/// The reason, with code 255, of a container that its runtime has lost.
+pub const RUNTIME_UNKNOWN: &str = "Unknown";
 
 const UNREADABLE: &str = "unreadable";
 
@@ -50,8 +57,12 @@ pub struct Pod {
     pub conditions: Option<Arc<[Arc<str>]>>,
     /// The container with the executor's name, otherwise the first one.
     pub executor: ContainerState,
+    /// Whether the kubelet kills that container when a liveness or startup probe fails.
+    pub probed: bool,
+    /// The init container for which it waits (spec A-51).
+    pub init: Option<Arc<InitContainer>>,
     /// Another container that ended with a code other than 0; only with `check_all_containers` (spec E-12).
-    pub failed_sidecar: Option<Arc<Termination>>,
+    pub failed_sidecar: Option<Arc<FailedSidecar>>,
     /// Set if this driver or an earlier one has drained it (spec L-12).
     pub draining: Option<Arc<Draining>>,
     /// The annotation `boatswain.dev/deletion-cost`; 0 if it is missing or not a number.
@@ -62,6 +73,33 @@ pub struct Pod {
     pub owner: Option<PodUid>,
     /// The restarts of its container, if a set made it (spec A-80); `None`: no restarts.
     pub restarts: Option<Arc<Restarts>>,
+}
+
+/// An init container that is not done, or a native sidecar that has not started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitContainer {
+    pub name: Arc<str>,
+    /// Whether it is a native sidecar, which runs beside the executor afterwards.
+    pub sidecar: bool,
+    pub restarts: u32,
+}
+
+impl fmt::Display for InitContainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.sidecar {
+            "sidecar"
+        } else {
+            "init container"
+        };
+        write!(f, "{kind} {}", self.name)
+    }
+}
+
+/// A container beside the executor's that ended with a code other than 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedSidecar {
+    pub name: Arc<str>,
+    pub end: Termination,
 }
 
 /// The restarts of the executor container in the same pod (spec A-80).
@@ -241,6 +279,8 @@ pub enum PendingStage {
     Unscheduled,
     Scheduled,
     Starting,
+    /// It ran, and the kubelet starts its container again in the same pod (spec E-12).
+    Restarting,
 }
 
 impl Pod {
@@ -253,6 +293,11 @@ impl Pod {
     pub fn why_pending(&self) -> Option<String> {
         let PodState::Pending(stage) = self.state() else {
             return None;
+        };
+        let init = (self.init.as_ref()).map_or_else(String::new, |init| format!(": {init}"));
+        let restarts = match (stage, self.restart_count()) {
+            (PendingStage::Restarting, restarts @ 1..) => format!(", restarted {restarts} times"),
+            _ => String::new(),
         };
         Some(match (stage, &self.scheduling, &self.executor) {
             (PendingStage::Unscheduled, Scheduling::Gated, _) => {
@@ -269,9 +314,32 @@ impl Pod {
                     reason: Some(reason),
                     ..
                 },
-            ) => reason.to_string(),
-            (PendingStage::Scheduled | PendingStage::Starting, ..) => "starting".to_owned(),
+            ) => format!("{reason}{init}{restarts}"),
+            (PendingStage::Restarting, ..) => format!("restarting{restarts}"),
+            (PendingStage::Scheduled | PendingStage::Starting, ..) => format!("starting{init}"),
         })
+    }
+
+    /// A kubelet forgets what a container waited for when its pod ends. An earlier state of the pod tells why the
+    /// container never ran.
+    pub fn keeping_its_wait(self: &Arc<Self>, earlier: &Self) -> Arc<Self> {
+        let never_ran = ContainerState::Waiting {
+            reason: None,
+            message: None,
+        };
+        let waited = matches!(
+            earlier.executor,
+            ContainerState::Waiting {
+                reason: Some(_),
+                ..
+            }
+        );
+        if self.executor != never_ran || !waited {
+            return Arc::clone(self);
+        }
+        let mut pod = Self::clone(self);
+        pod.executor = earlier.executor.clone();
+        Arc::new(pod)
     }
 
     /// A pod without any data, to be filled in.
@@ -297,6 +365,8 @@ impl Pod {
             disruption: None,
             conditions: None,
             executor: ContainerState::Absent,
+            probed: false,
+            init: None,
             failed_sidecar: None,
             draining: None,
             deletion_cost: 0,
@@ -316,7 +386,9 @@ impl Pod {
                 ContainerState::Terminated(end) if end.exit_code == Some(0) => PodState::Succeeded,
                 ContainerState::Terminated(_) => PodState::Failed,
                 _ if self.deletion.is_some() => PodState::Terminating,
-                _ => PodState::Running,
+                // A pod that was never Running is Pending while any of its containers waits.
+                ContainerState::Waiting { .. } => PodState::Pending(PendingStage::Restarting),
+                ContainerState::Running { .. } | ContainerState::Absent => PodState::Running,
             },
             _ if self.deletion.is_some() => PodState::Terminating,
             Phase::Pending => PodState::Pending(self.pending_stage()),
@@ -329,15 +401,20 @@ impl Pod {
         self.termination().and_then(|end| end.exit_code)
     }
 
-    /// The end of the container that decides the pod's state. A failed sidecar decides unless the executor container
-    /// has failed too.
+    /// The end of the container that decides the pod's state.
     pub fn termination(&self) -> Option<&Termination> {
-        match (&self.executor, &self.failed_sidecar) {
-            (ContainerState::Terminated(end), Some(_)) if end.exit_code != Some(0) => Some(end),
-            (_, Some(sidecar)) => Some(sidecar),
+        match (&self.executor, self.deciding_sidecar()) {
+            (_, Some(sidecar)) => Some(&sidecar.end),
             (ContainerState::Terminated(end), None) => Some(end),
             _ => None,
         }
+    }
+
+    /// A failed sidecar decides unless the executor container has failed too.
+    pub fn deciding_sidecar(&self) -> Option<&FailedSidecar> {
+        let executor_failed =
+            matches!(&self.executor, ContainerState::Terminated(end) if end.exit_code != Some(0));
+        (self.failed_sidecar.as_deref()).filter(|_| !executor_failed)
     }
 
     fn pending_stage(&self) -> PendingStage {

@@ -12,6 +12,8 @@ pub enum LossClass {
     Exited,
     /// The kernel killed it because memory was exhausted.
     OomKilled,
+    /// Its node killed it because a liveness or startup probe failed.
+    ProbeFailed,
     /// It never ran, because of its image, configuration or a volume.
     StartFailed,
     /// The node refused it.
@@ -59,9 +61,10 @@ pub enum LossClass {
 }
 
 impl LossClass {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Exited,
         Self::OomKilled,
+        Self::ProbeFailed,
         Self::StartFailed,
         Self::Rejected,
         Self::Evicted,
@@ -90,7 +93,8 @@ impl LossClass {
     pub fn by_application(self) -> bool {
         use LossClass::*;
         match self {
-            Exited | OomKilled | StartFailed | RegistrationTimeout | TemplateRefused => true,
+            Exited | OomKilled | ProbeFailed | StartFailed | RegistrationTimeout
+            | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
             | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
             | Unreachable | Abandoned | PendingTimeout | NotCreated | Missing | Lost | Stuck => {
@@ -104,8 +108,8 @@ impl LossClass {
         use LossClass::*;
         match self {
             Exited => exit_code != Some(0),
-            OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
-            | RegistrationTimeout | TemplateRefused => true,
+            OomKilled | ProbeFailed | StartFailed | Mislabelled | HeartbeatTimeout
+            | Disconnected | RegistrationTimeout | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
             | Decommissioned | ScaledDown | Unreachable | Abandoned | PendingTimeout
             | NotCreated | Missing | Lost | Stuck => false,

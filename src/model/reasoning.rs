@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::clock::Tick;
 use super::executor::{Entry, HowGone, State, Why};
 use super::exit_code;
-use super::pod::{ContainerState, Pod, Termination};
+use super::pod::{ContainerState, Pod, RUNTIME_UNKNOWN, STATUS_UNKNOWN, Termination};
 use super::reason::{Evidence, LossClass, LossReason};
 use crate::planted::{self, Planted};
-use boatswain_agent::{AGENT, NO_DRIVER};
+use boatswain_agent::{AGENT, NO_DRIVER, UNORDERED};
 
 /// `status.reason` of a pod whose node does not report.
 const NODE_LOST: &str = "NodeLost";
@@ -17,6 +17,9 @@ const NODE_LOST: &str = "NodeLost";
 /// Reasons of DisruptionTarget for pods that are deleted because their node is gone or silent. If such a pod remains
 /// for long, no kubelet is there to remove it.
 const LEFT_BY_ITS_NODE: [&str; 2] = ["DeletionByTaintManager", "DeletionByPodGC"];
+
+const PERHAPS_PROBE: &str =
+    "; if a liveness or startup probe failed, only the Events of its pod say so";
 
 /// Reasons of pods that their kubelet did not admit; others begin with `OutOf`.
 const REJECTED: [&str; 15] = [
@@ -92,7 +95,7 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
 /// Whether an executor ended early: by itself within `stable_after` of its start, or before it ever ran (spec A-30).
 pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Duration) -> bool {
     match class {
-        LossClass::Exited | LossClass::OomKilled => {
+        LossClass::Exited | LossClass::OomKilled | LossClass::ProbeFailed => {
             ran_for(entry, now).is_none_or(|ran| ran < stable_after)
         }
         LossClass::StartFailed | LossClass::Mislabelled => true,
@@ -190,7 +193,11 @@ fn by_memory(pod: &Pod) -> Option<(LossClass, String)> {
     killed.then(|| {
         (
             LossClass::OomKilled,
-            format!("killed for want of memory, {}", exit_text(end)),
+            format!(
+                "{}killed for want of memory, {}",
+                which(pod),
+                exit_text(end)
+            ),
         )
     })
 }
@@ -203,12 +210,22 @@ fn by_deletion(pod: &Pod) -> Option<(LossClass, String)> {
         .and_then(|end| end.finished)
         .zip(deletion.requested())
         .is_some_and(|(finished, requested)| finished < requested);
-    (!ended_before).then(|| {
-        (
-            LossClass::Deleted,
-            "its pod was deleted by someone else".to_owned(),
-        )
-    })
+    (!ended_before).then(|| (LossClass::Deleted, deleted(Some(pod))))
+}
+
+/// What a pod that never ran waited for is why somebody may have deleted it.
+fn deleted(pod: Option<&Pod>) -> String {
+    let by_someone = "its pod was deleted by someone else";
+    match pod.map(|pod| &pod.executor) {
+        Some(ContainerState::Waiting {
+            reason: Some(reason),
+            message,
+        }) => {
+            let waited = with_detail(reason, message.as_deref());
+            format!("{by_someone} while it waited to run: {waited}")
+        }
+        _ => by_someone.to_owned(),
+    }
 }
 
 fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
@@ -216,12 +233,40 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
         return Some(match end.reason.as_deref() {
             Some(reason @ ("StartError" | "ContainerCannotRun" | "CreateContainerError")) => (
                 LossClass::StartFailed,
-                with_detail(reason, end.message.as_deref()),
+                format!(
+                    "{}{}",
+                    which(pod),
+                    with_detail(reason, end.message.as_deref())
+                ),
+            ),
+            Some(reason) if is_lost(end) => (
+                LossClass::Disrupted,
+                format!(
+                    "its node lost its container, exit code unknown: {}",
+                    with_detail(reason, end.message.as_deref())
+                ),
+            ),
+            _ if ended_by_probe(pod, end) => (
+                LossClass::ProbeFailed,
+                format!(
+                    "its node terminated it, as it does when a liveness or startup probe fails: {}",
+                    exit_text(end)
+                ),
             ),
             _ if ended_by_agent(end) && !planted::is(Planted::AbandonedIsExit) => {
-                (LossClass::Abandoned, exited(end))
+                (LossClass::Abandoned, exited(pod, end))
             }
-            _ => (LossClass::Exited, exited(end)),
+            // Such as DeadlineExceeded.
+            _ if pod.reason.is_some() => {
+                let reason = pod.reason.as_deref().unwrap_or_default();
+                let detail = with_detail(reason, pod.message.as_deref());
+                (LossClass::Exited, format!("{detail}: {}", exited(pod, end)))
+            }
+            _ if may_be_a_probes(pod) => (
+                LossClass::Exited,
+                format!("{}{PERHAPS_PROBE}", exited(pod, end)),
+            ),
+            _ => (LossClass::Exited, exited(pod, end)),
         });
     }
     if !pod.state().is_finished() {
@@ -250,10 +295,9 @@ fn by_absence(entry: &Entry) -> (LossClass, String) {
                 (LossClass::Lost, "it ended while no driver ran".to_owned())
             }
             HowGone::NotCreated(why) => (LossClass::NotCreated, why.to_string()),
-            HowGone::Deleted | HowGone::DeleteFoundNothing | HowGone::Kept => (
-                LossClass::Deleted,
-                "its pod was deleted by someone else".to_owned(),
-            ),
+            HowGone::Deleted | HowGone::DeleteFoundNothing | HowGone::Kept => {
+                (LossClass::Deleted, deleted(entry.pod().map(Arc::as_ref)))
+            }
             HowGone::Missing | HowGone::NoLongerListed | HowGone::RelabelledAfterEnd => (
                 LossClass::Missing,
                 "its pod is not there any more, and nobody saw it go".to_owned(),
@@ -272,9 +316,67 @@ fn ended_by_agent(end: &Termination) -> bool {
     end.exit_code == Some(i32::from(NO_DRIVER)) && message.starts_with(AGENT)
 }
 
-fn exited(end: &Termination) -> String {
+/// Kubelet or runtime has lost the container, as after the crash of a node. The program did not cause that.
+fn is_lost(end: &Termination) -> bool {
+    end.exit_code.is_none()
+        && matches!(
+            end.reason.as_deref(),
+            Some(STATUS_UNKNOWN | RUNTIME_UNKNOWN)
+        )
+}
+
+/// Only the agent's message shows a probe's kill in the pod: the code is whatever the program makes of SIGTERM. Whoever
+/// else sends it leaves a trace in the pod, which counts before.
+fn ended_by_probe(pod: &Pod, end: &Termination) -> bool {
+    let message = end.message.as_deref().unwrap_or_default();
+    pod.probed
+        && pod.reason.is_none()
+        && pod.deciding_sidecar().is_none()
+        && message.starts_with(UNORDERED)
+}
+
+/// Whether its program may have been killed by a probe, and nothing in the pod shows it.
+pub fn may_be_a_probes(pod: &Pod) -> bool {
+    pod.probed
+        && pod.reason.is_none()
+        && pod.deciding_sidecar().is_none()
+        && matches!(pod.exit_code(), Some(0 | 137 | 143))
+}
+
+/// The reason of an end that may be a probe's, when the kubelet's Events say that it is.
+pub fn by_probe(reason: &LossReason, words: &str) -> LossReason {
+    let class = LossClass::ProbeFailed;
+    let told = not_by_probe(reason);
+    LossReason {
+        class,
+        by_application: class.by_application(),
+        failure: class.is_failure(told.exit_code),
+        message: format!("{words}: it {}", told.message),
+        ..told
+    }
+}
+
+/// The same when they say nothing of a probe.
+pub fn not_by_probe(reason: &LossReason) -> LossReason {
+    let mut told = reason.clone();
+    if let Some(plain) = told.message.strip_suffix(PERHAPS_PROBE) {
+        told.message = plain.to_owned();
+    }
+    told
+}
+
+/// Names the container if it is not the executor's.
+fn which(pod: &Pod) -> String {
+    (pod.deciding_sidecar()).map_or_else(String::new, |sidecar| {
+        format!("container {} ", sidecar.name)
+    })
+}
+
+fn exited(pod: &Pod, end: &Termination) -> String {
     let meaning = end
         .exit_code
+        // Whether a probed container ended by itself is not known.
+        .filter(|code| *code != 0 || !may_be_a_probes(pod))
         .and_then(exit_code::meaning)
         .map(|m| format!(" ({m})"))
         .unwrap_or_default();
@@ -283,7 +385,8 @@ fn exited(end: &Termination) -> String {
         .as_deref()
         .map(|m| format!(": {m}"))
         .unwrap_or_default();
-    format!("ended with {}{meaning}{detail}", exit_text(end))
+    let which = which(pod);
+    format!("{which}ended with {}{meaning}{detail}", exit_text(end))
 }
 
 fn exit_text(end: &Termination) -> String {

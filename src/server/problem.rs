@@ -2,7 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 
 /// Why a request was refused, in machine-readable and human-readable form.
@@ -10,6 +10,9 @@ use serde::Serialize;
 pub struct Problem {
     #[serde(skip)]
     status: StatusCode,
+    /// The request was not carried out, and is worth repeating after so many seconds.
+    #[serde(skip)]
+    again: Option<u8>,
     /// A machine-readable code.
     pub code: &'static str,
     pub message: String,
@@ -24,6 +27,7 @@ impl Problem {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
+            again: None,
             code,
             message: message.into(),
             field: None,
@@ -130,6 +134,27 @@ impl Problem {
         .hint("it may be ending; see its log")
     }
 
+    /// The driver is still starting.
+    pub fn starting() -> Self {
+        Self {
+            again: Some(SOON),
+            ..Self::unavailable().hint("it is still starting; see its log")
+        }
+    }
+
+    /// The driver has taken over, and does not know yet which executors live (spec B-55).
+    pub fn not_adopted() -> Self {
+        let message = "the driver has not adopted its executors yet";
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-adopted", message);
+        Self {
+            again: Some(SOON),
+            ..problem.hint(
+                "it still lists what its predecessor left: ask again; if that lasts, its log says why the API server \
+                 does not answer",
+            )
+        }
+    }
+
     /// The body exceeds the limit, or was truncated.
     pub fn too_large() -> Self {
         let message = "the body is too long or incomplete";
@@ -147,6 +172,9 @@ impl Problem {
     }
 }
 
+/// A start takes a second, unless the API server is away.
+const SOON: u8 = 1;
+
 /// No more connections are accepted.
 pub const NO_PLACE: &str = "the limit of open connections is reached";
 
@@ -159,6 +187,10 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             let value = http::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, value);
+        }
+        if let Some(seconds) = self.again {
+            let value = http::HeaderValue::from(u16::from(seconds));
+            response.headers_mut().insert(RETRY_AFTER, value);
         }
         response
     }

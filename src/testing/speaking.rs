@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use tokio::sync::watch;
 
 use crate::actors::autoscaler::{self, Autoscaler, scaler};
 use crate::actors::commands::messages::{ForgetTargets, KeepHeld, Stop};
@@ -97,6 +98,8 @@ pub(crate) struct Backend {
     pub(crate) registry: Addr<ExecutorRegistry>,
     pub(crate) commands: Addr<Commands>,
     pub(crate) autoscaler: Addr<Autoscaler>,
+    /// Whether history and status have seen the adoption.
+    pub(crate) adopted: [watch::Receiver<bool>; 2],
 }
 
 /// Commands over a store, with the usual times.
@@ -153,18 +156,18 @@ pub(crate) fn backend(
         timing,
     })
     .start();
-    history_context.run(EventHistory::new(event_history::Wiring {
+    let events = EventHistory::new(event_history::Wiring {
         incarnation: Incarnation(1),
         past: Vec::new(),
         sessions: registry.clone().recipient(),
         store: store.clone(),
         clock,
         timing,
-    }));
+    });
     let wiring = commands(&store, &history, clock, targets);
     let bounds = wiring.profiles.clone();
     let commands = Commands::new(wiring).start();
-    status_context.run(DriverBackend::new(driver_backend::Wiring {
+    let backend = DriverBackend::new(driver_backend::Wiring {
         app: AppId::from("app"),
         incarnation: Incarnation(1),
         readiness: readiness::Settings {
@@ -179,7 +182,10 @@ pub(crate) fn backend(
         store: store.clone(),
         clock,
         timing,
-    }));
+    });
+    let adopted = [events.adopted(), backend.adopted()];
+    history_context.run(events);
+    status_context.run(backend);
     let autoscaler = Autoscaler::new(autoscaler::Wiring {
         prefer: None,
         settings: scaling,
@@ -196,5 +202,6 @@ pub(crate) fn backend(
         registry,
         commands,
         autoscaler,
+        adopted,
     }
 }

@@ -1,10 +1,13 @@
 //! The Helm chart against `boatswain manifests`: for the same configuration both print the same objects.
 //!
-//! The chart is rendered by Helm's own template language, Go's with the functions of Sprig. The tests are skipped where
-//! Go or these libraries are missing (Debian: golang-go, golang-github-masterminds-sprig-dev,
-//! golang-github-ghodss-yaml-dev).
+//! The chart is rendered by Helm's own template language, Go's with the functions of Sprig. Where Go or these
+//! libraries are missing (Debian: golang-go, golang-github-masterminds-sprig-dev, golang-github-ghodss-yaml-dev) nothing
+//! is tested, which is said, and fails in CI.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../support/untested.rs"]
+mod untested;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,17 +26,23 @@ struct Renderer {
     program: PathBuf,
 }
 
-static RENDERER: LazyLock<Option<Renderer>> = LazyLock::new(Renderer::build);
+static RENDERER: LazyLock<Renderer> = LazyLock::new(Renderer::build);
 
 impl Renderer {
-    /// `None` where Go is missing, which is told past the test harness.
-    fn build() -> Option<Self> {
+    /// `None` where Go or its libraries are missing, which is said.
+    fn get() -> Option<&'static Self> {
         let sprig = Path::new(LIBRARIES).join("src/github.com/Masterminds/sprig");
-        let has_go = Command::new("go").arg("version").output().is_ok();
-        if !has_go || !sprig.is_dir() {
-            let _ = writeln!(std::io::stderr(), "skipped: the chart needs Go and Sprig");
+        if !untested::has("go") {
             return None;
         }
+        if !sprig.is_dir() {
+            untested::for_lack_of("Go's library Sprig");
+            return None;
+        }
+        Some(&RENDERER)
+    }
+
+    fn build() -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let program = directory.join("render-chart");
         let mut build = Command::new("go");
@@ -43,7 +52,7 @@ impl Renderer {
         build.env("GOCACHE", directory.join("go-cache"));
         let built = build.output().unwrap();
         assert!(built.status.success(), "{built:?}");
-        Some(Self { program })
+        Self { program }
     }
 
     fn render(&self, values: &Value) -> Output {
@@ -185,7 +194,7 @@ fn normalized(object: &Value) -> Value {
 // spec: O-51
 #[test]
 fn the_chart_and_the_command_print_the_same_objects() {
-    let Some(renderer) = &*RENDERER else {
+    let Some(renderer) = Renderer::get() else {
         return;
     };
     for (kind, config) in configurations() {
@@ -203,7 +212,7 @@ fn the_chart_and_the_command_print_the_same_objects() {
 // spec: O-51
 #[test]
 fn the_charts_own_values_run_and_have_each_option_of_its_schema() {
-    let Some(renderer) = &*RENDERER else {
+    let Some(renderer) = Renderer::get() else {
         return;
     };
     let objects = renderer.objects(&json!({}));
@@ -242,7 +251,7 @@ fn assert_same_keys(schema: &Value, values: &Value, place: &str) {
 // spec: O-51
 #[test]
 fn options_of_the_chart_add_a_budget_a_policy_and_a_monitor() {
-    let Some(renderer) = &*RENDERER else {
+    let Some(renderer) = Renderer::get() else {
         return;
     };
     let mut config = with("ha", json!({"lease": true}));

@@ -148,6 +148,15 @@ impl Api {
         self.try_set_pod_status(name, status).unwrap();
     }
 
+    /// Says of a pod what a node says whose kernel has killed the container.
+    pub fn kill_for_memory(&self, name: &str) {
+        let status = json!({"phase": "Failed", "containerStatuses": [{
+            "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+        }]});
+        self.set_pod_status(name, &status);
+    }
+
     /// A ConfigMap's data, if it exists.
     pub fn config_map(&self, name: &str) -> Option<Value> {
         match self.call("GET", &self.at("configmaps", name), None) {
@@ -158,8 +167,13 @@ impl Api {
     }
 
     pub fn create(&self, resource: &str, object: &Value) {
+        self.made(resource, object);
+    }
+
+    /// Creates an object; what the API server made of it.
+    pub fn made(&self, resource: &str, object: &Value) -> Value {
         self.call("POST", &self.collection(resource), Some(object))
-            .unwrap();
+            .unwrap()
     }
 
     pub fn create_config_map(&self, name: &str, data: &Value) {
@@ -185,8 +199,18 @@ impl Api {
     }
 
     pub fn delete_config_map(&self, name: &str) {
-        self.call("DELETE", &self.at("configmaps", name), None)
+        self.delete("configmaps", name);
+    }
+
+    /// Deletes an object and nothing that it owns.
+    pub fn delete_orphaning(&self, resource: &str, name: &str) {
+        let options = json!({"propagationPolicy": "Orphan"});
+        self.call("DELETE", &self.at(resource, name), Some(&options))
             .unwrap();
+    }
+
+    pub fn delete(&self, resource: &str, name: &str) {
+        self.call("DELETE", &self.at(resource, name), None).unwrap();
     }
 
     pub fn create_namespace(&self) {
@@ -210,8 +234,12 @@ impl Api {
             let list = self.call("GET", &self.collection(kind), None).unwrap();
             for item in list["items"].as_array().unwrap() {
                 let meta = &item["metadata"];
+                let name = meta["name"].as_str().unwrap();
+                if name == "kube-root-ca.crt" {
+                    continue;
+                }
                 versions.insert(
-                    format!("{kind}/{}", meta["name"].as_str().unwrap()),
+                    format!("{kind}/{name}"),
                     meta["resourceVersion"].as_str().unwrap().to_owned(),
                 );
             }

@@ -97,10 +97,10 @@ fn the_client_shows_the_status_and_sets_targets() {
 }
 
 /// An Event about a pod.
-pub fn event(name: &str, kind: &str, uid: &str, message: &str) -> Value {
+pub fn event(namespace: &str, name: &str, kind: &str, uid: &str, message: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name},
-        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "t-exec-1", "uid": uid},
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "t-exec-1", "uid": uid},
         "type": kind, "reason": "FailedMount", "message": message, "count": 3,
         "lastTimestamp": "2026-01-01T00:00:00Z",
     })
@@ -109,7 +109,7 @@ pub fn event(name: &str, kind: &str, uid: &str, message: &str) -> Value {
 // spec: O-78
 #[test]
 fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() {
-    let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
+    let Some(cluster) = Cluster::with_nodes() else {
         return;
     };
     let script =
@@ -122,9 +122,8 @@ fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() 
         ("b", "Normal", &pod.uid, "all is well"),
         ("c", "Warning", "another", "not this one"),
     ] {
-        let event = event(name, kind, uid, message);
-        let path = "/api/v1/namespaces/default/events";
-        cluster.api.call("POST", path, Some(&event)).unwrap();
+        let event = event(&cluster.api.namespace, name, kind, uid, message);
+        cluster.api.create("events", &event);
     }
     let warnings = json!([{
         "time": "2026-01-01T00:00:00Z", "reason": "FailedMount", "message": "no volume", "count": 3,
@@ -272,7 +271,7 @@ fn before_the_takeover_the_driver_is_live_but_not_ready() {
     assert!(readiness.starts_with("HTTP/1.1 503 "), "{readiness}");
     let refused = asked.ask(&["status"]);
     assert_eq!(refused.status.code(), Some(1));
-    cluster.empty();
+    cluster.start();
     until("it runs", || {
         (asked.ask(&["status"]).status.success()).then_some(())
     });

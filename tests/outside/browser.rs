@@ -5,7 +5,6 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::process::until;
 use super::talking::free_address;
+use super::untested;
 
 /// Set to a directory, the tests of the page leave pictures of what they saw there.
 const PICTURES: &str = "BOATSWAIN_WRITE_PICTURES";
@@ -25,8 +25,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// `None` where Chromium and its driver (Debian's `chromium` and `chromium-driver`) are not installed; the test is
-    /// then skipped with a message.
+    /// `None` where Chromium and its driver (Debian's `chromium` and `chromium-driver`) are not installed, which
+    /// is said, and fails in CI.
     pub fn start(directory: &Path) -> Option<Self> {
         let address = free_address();
         let port = address.rsplit(':').next().unwrap();
@@ -38,11 +38,8 @@ impl Browser {
             .stderr(log)
             .spawn();
         let Ok(driver) = started else {
-            let test = thread::current();
-            let _ = writeln!(
-                io::stderr(),
-                "skipped: {}: it needs chromium and chromedriver (apt-get install chromium chromium-driver)",
-                test.name().unwrap_or("a test")
+            untested::for_lack_of(
+                "chromium and chromedriver (apt-get install chromium chromium-driver)",
             );
             return None;
         };

@@ -1,16 +1,16 @@
 //! Tests `boatswain clean` on what killed drivers leave behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, kubeconfig_with};
+use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::process::{boatswain, until};
 use super::talking::free_address;
+use super::users::limited;
 
 const CONFIG: &str = r#"
 [app]
@@ -291,51 +291,14 @@ fn documented_rules() -> Vec<Value> {
     role["rules"].as_array().unwrap().clone()
 }
 
-/// A cluster that enforces RBAC, and the kubeconfig of an operator with these rules.
-fn limited(directory: &Path, rules: &[Value]) -> Option<(Cluster, PathBuf)> {
-    let at = |name: &str| directory.join(name);
-    let group = "rbac.authorization.k8s.io";
-    let role = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "Role",
-        "metadata": {"name": "clean", "namespace": "default"}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",
-        "metadata": {"name": "clean", "namespace": "default"},
-        "roleRef": {"apiGroup": group, "kind": "Role", "name": "clean"},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": "operator"}],
-    });
-    fs::write(at("roles"), format!("{role}\n---\n{binding}\n")).unwrap();
-    fs::write(at("users"), "of-the-operator,operator,1\n").unwrap();
-    fs::set_permissions(at("users"), fs::Permissions::from_mode(0o600)).unwrap();
-    let (users, roles) = (at("users"), at("roles"));
-    let cluster = Cluster::own_with(&[
-        "--node",
-        "simulated",
-        "--token-auth-file",
-        users.to_str().unwrap(),
-        "--rbac",
-        roles.to_str().unwrap(),
-    ])?;
-    let kubeconfig = at("kubeconfig");
-    kubeconfig_with(
-        &cluster.kubeconfig,
-        &cluster.token(),
-        "of-the-operator",
-        &kubeconfig,
-    );
-    Some((cluster, kubeconfig))
-}
-
 // spec: O-33
 #[test]
 fn the_documented_rights_are_enough() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some((cluster, operator)) = limited(directory.path(), &documented_rules()) else {
+    let Some((cluster, operator)) = limited("operator", &documented_rules(), Vec::new()) else {
         return;
     };
     killed(&cluster, &format!("{CLAIMS}{LEASE}"));
-    let deleted = clean_as(&cluster, &operator, &["--yes"]);
+    let deleted = clean_as(&cluster, &operator.kubeconfig, &["--yes"]);
     assert_eq!(deleted.status.code(), Some(0), "{deleted:?}");
     becomes(&cluster, &[]);
 }
@@ -343,28 +306,28 @@ fn the_documented_rights_are_enough() {
 // spec: O-33
 #[test]
 fn what_may_not_be_seen_or_deleted_is_named_and_the_record_stays() {
-    let directory = tempfile::tempdir().unwrap();
     let mut rules = documented_rules();
     for rule in &mut rules {
         let resources = rule["resources"].as_array_mut().unwrap();
         resources.retain(|resource| !matches!(resource.as_str(), Some("services" | "secrets")));
     }
     rules.push(json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list"]}));
-    let Some((cluster, operator)) = limited(directory.path(), &rules) else {
+    let Some((cluster, operator)) = limited("operator", &rules, Vec::new()) else {
         return;
     };
     killed(&cluster, SESSIONS);
-    let deleted = clean_as(&cluster, &operator, &["--yes"]);
+    let deleted = clean_as(&cluster, &operator.kubeconfig, &["--yes"]);
     let (_, stderr) = said(&deleted);
     assert_eq!(deleted.status.code(), Some(77), "{stderr}");
     for part in [
         "not looked for: secrets: ",
-        "may not list secrets in namespace default",
+        "may not list secrets in namespace NAMESPACE",
         "left: Service t-driver: ",
-        "may not delete services in namespace default",
+        "may not delete services in namespace NAMESPACE",
         "left: ConfigMap t-app: ",
     ] {
-        assert!(stderr.contains(part), "{part} in {stderr}");
+        let part = part.replace("NAMESPACE", &cluster.api.namespace);
+        assert!(stderr.contains(&part), "{part} in {stderr}");
     }
     becomes(
         &cluster,

@@ -10,9 +10,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::local_run::{Local, nothing_is_left};
+use super::local_run::{Ground, Local, nothing_is_left};
 use super::process::{boatswain, until};
-use super::talking::free_address;
+use super::real::host_for_pods;
+use super::talking::free_address_for_pods;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -32,7 +33,7 @@ struct Path {
 impl Path {
     /// A path to this address. Its threads end with the test's process.
     fn to(target: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind((host_for_pods(), 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Mutex::new((State::Open, Vec::new())));
         let all = Arc::clone(&shared);
@@ -94,7 +95,8 @@ struct World {
 
 impl World {
     fn start(executors: usize, more: &[&str]) -> Self {
-        let (address, directory) = (free_address(), tempfile::tempdir().unwrap());
+        let ground = Ground::new();
+        let (address, directory) = (free_address_for_pods(), tempfile::tempdir().unwrap());
         let path = Path::to(address.clone());
         let sets = [
             "api.listen=127.0.0.1:0".to_owned(),
@@ -103,6 +105,7 @@ impl World {
                 directory.path().join("token").display()
             ),
             format!("backend.listen={address}"),
+            "backend.plain_http=true".to_owned(),
             format!("backend.url=http://{}", path.address),
             "backend.heartbeat_interval=300ms".to_owned(),
             "backend.heartbeat_timeout=1s".to_owned(),
@@ -112,7 +115,8 @@ impl World {
             format!("profiles.default.executors={executors}"),
         ];
         let sets = sets.iter().map(String::as_str);
-        let mut local = Local::start(&sets.chain(more.iter().copied()).collect::<Vec<_>>());
+        let sets: Vec<&str> = sets.chain(more.iter().copied()).collect();
+        let mut local = Local::start_on(ground, &sets);
         let served = local.driver.says("the API is listening");
         let server = format!("http://{}", served["address"].as_str().unwrap());
         let world = Self {

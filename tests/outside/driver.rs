@@ -88,6 +88,9 @@ impl Driver {
         command
             .arg("--set")
             .arg(format!("profiles.default.executors={executors}"));
+        for set in cluster.sets() {
+            command.arg("--set").arg(set);
+        }
         Self::run(&mut command, sets, &cluster.file("driver"))
     }
 

@@ -8,23 +8,18 @@ use super::process::{boatswain, until};
 const MANY: usize = 20;
 
 /// A cluster with a control socket.
-pub struct Controlled {
-    pub cluster: Cluster,
+struct Controlled {
+    cluster: Cluster,
     socket: tempfile::TempDir,
 }
 
 impl Controlled {
-    /// `None` if the environment names a cluster.
     fn start() -> Option<Self> {
-        Self::start_with(&[])
-    }
-
-    /// The same with further arguments.
-    pub fn start_with(arguments: &[&str]) -> Option<Self> {
         let socket = tempfile::tempdir().unwrap();
         let path = socket.path().join("ctl");
-        let controlled = ["--node", "simulated", "--control", path.to_str().unwrap()];
-        let cluster = Cluster::own_with(&[&controlled, arguments].concat())?;
+        let arguments = ["--node", "simulated", "--control", path.to_str().unwrap()];
+        let reason = "it tests `boatswain dev-cluster ctl`, which a real cluster has not";
+        let cluster = Cluster::embedded(&arguments, reason)?;
         Some(Self { cluster, socket })
     }
 
@@ -38,7 +33,7 @@ impl Controlled {
         (output.status.success(), String::from_utf8(said).unwrap())
     }
 
-    pub fn ctl(&self, fault: &[&str]) -> String {
+    fn ctl(&self, fault: &[&str]) -> String {
         let (obeys, said) = self.asked(fault);
         assert!(obeys, "{fault:?}: {said}");
         said.trim_end().to_owned()
@@ -160,19 +155,16 @@ fn an_out_of_memory_kill_is_reported_and_the_executor_replaced() {
 // spec: L-1, L-30, O-30
 #[test]
 fn a_failure_that_was_reported_just_before_a_kill_counts_for_the_successor() {
-    let Some(controlled) = Controlled::start() else {
-        return;
-    };
-    let cluster = &controlled.cluster;
+    let cluster = Cluster::any();
     let sets = ["failures.max=1"];
-    let mut first = Driver::start(cluster, 3, &sets);
+    let mut first = Driver::start(&cluster, 3, &sets);
     cluster.converges(3);
-    controlled.ctl(&["out-of-memory", "t-exec-2"]);
+    cluster.api.kill_for_memory("t-exec-2");
     assert_eq!(first.end_of(2)["failure"], true);
     first.kill();
-    let mut second = Driver::start(cluster, 3, &sets);
+    let mut second = Driver::start(&cluster, 3, &sets);
     second.says("executors adopted");
-    controlled.ctl(&["out-of-memory", "t-exec-3"]);
+    cluster.api.kill_for_memory("t-exec-3");
     second.end_of(3);
     assert_eq!(second.exit(), Some(11), "that was the second failure");
     assert_eq!(second.log().end_of(2), None, "it was reported before");

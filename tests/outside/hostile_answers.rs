@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::api::Grace;
-use super::cluster::{Cluster, kubeconfig_with};
+use super::cluster::Cluster;
 use super::driver::Driver;
-use super::process::until;
+use super::process::{Program, until};
 
 #[derive(Clone, Copy, Debug)]
 enum Odd {
@@ -97,17 +97,17 @@ struct Rule {
 struct Proxy {
     kubeconfig: PathBuf,
     odd: Arc<AtomicUsize>,
+    /// What leads to a real API server without TLS.
+    _plain: Option<Program>,
 }
 
 impl Proxy {
     fn start(cluster: &Cluster, rule: Rule) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let kubeconfig = cluster.file("kubeconfig");
-        let upstream = cluster.address();
+        let (upstream, plain) = cluster.plain();
         // The proxy serves the driver without TLS.
-        let (from, to) = (format!("https://{upstream}"), format!("http://{address}"));
-        kubeconfig_with(&cluster.kubeconfig, &from, &to, &kubeconfig);
+        let kubeconfig = cluster.kubeconfig_at(&format!("http://{address}"));
         let odd = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&odd);
         thread::spawn(move || {
@@ -117,7 +117,11 @@ impl Proxy {
                 thread::spawn(move || serve(client, &upstream, rule, &count));
             }
         });
-        Self { kubeconfig, odd }
+        Self {
+            kubeconfig,
+            odd,
+            _plain: plain,
+        }
     }
 
     /// Number of requests answered in a malformed way.
@@ -186,7 +190,7 @@ fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
 #[test]
 fn lists_with_malformed_answers_are_retried() {
     for odd in ALL {
-        let Some(cluster) = Cluster::own() else {
+        let Some(cluster) = Cluster::logged() else {
             return;
         };
         let (mut driver, proxy) = behind(&cluster, odd.answers("GET", "/pods?"));
@@ -199,7 +203,7 @@ fn lists_with_malformed_answers_are_retried() {
 #[test]
 fn creates_with_malformed_answers_are_not_repeated() {
     for odd in ALL {
-        let Some(cluster) = Cluster::own() else {
+        let Some(cluster) = Cluster::logged() else {
             return;
         };
         let (mut driver, proxy) = behind(
@@ -225,7 +229,7 @@ fn creates_with_malformed_answers_are_not_repeated() {
 #[test]
 fn polls_replace_a_watch_with_malformed_answers() {
     for odd in ALL {
-        let Some(cluster) = Cluster::own() else {
+        let Some(cluster) = Cluster::logged() else {
             return;
         };
         let (mut driver, proxy) = behind(
@@ -248,7 +252,7 @@ fn polls_replace_a_watch_with_malformed_answers() {
 #[test]
 fn malformed_answers_at_the_start_are_retried() {
     for odd in ALL {
-        let Some(cluster) = Cluster::own() else {
+        let Some(cluster) = Cluster::logged() else {
             return;
         };
         let (mut driver, proxy) = behind(&cluster, odd.answers("GET", "/configmaps/t-app"));

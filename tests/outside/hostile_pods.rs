@@ -139,9 +139,7 @@ fn executor_names_that_are_taken_are_skipped() {
 // spec: E-14, S-15
 #[test]
 fn unknown_pod_statuses_end_no_executor() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
     cluster.converges(10);
     let odd = [

@@ -1,36 +1,87 @@
 //! Tests `boatswain run --config config/local.toml`: a driver with an embedded cluster whose executors are processes
-//! on this machine.
+//! on this machine; or else the same application with containers on a real node.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, processes_with, until};
+use super::{real, untested};
 
 pub struct Local {
     pub driver: Driver,
+    /// Where the pods are of a driver without an embedded cluster; dropped after it.
+    cluster: Option<Cluster>,
     _directory: TempDir,
+}
+
+/// The cluster of a [`Local`] that is to have none embedded. The test's thread is in its network from here on.
+pub struct Ground {
+    cluster: Option<Cluster>,
+    directory: TempDir,
+}
+
+impl Ground {
+    pub fn new() -> Self {
+        Self {
+            cluster: real::is_given().then(|| Cluster::with_nodes().unwrap()),
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A folder in which executors may write.
+    pub fn shared(&self) -> PathBuf {
+        let own = || self.directory.path().to_owned();
+        self.cluster.as_ref().map_or_else(own, Cluster::shared)
+    }
 }
 
 impl Local {
     pub fn start(sets: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let state = directory.path().join("state");
+        Self::start_on(Ground::new(), sets)
+    }
+
+    /// A driver with its embedded cluster, for what cannot be had without.
+    pub fn embedded(sets: &[&str], reason: &str) -> Option<Self> {
+        if real::is_given() {
+            untested::on_a_real_cluster(reason);
+            return None;
+        }
+        Some(Self::start(sets))
+    }
+
+    pub fn is_embedded(&self) -> bool {
+        self.cluster.is_none()
+    }
+
+    /// A driver whose executors are containers on a real node, if there is one, and otherwise processes of its embedded
+    /// cluster.
+    pub fn start_on(ground: Ground, sets: &[&str]) -> Self {
+        let Ground { cluster, directory } = ground;
         let config = concat!(env!("CARGO_MANIFEST_DIR"), "/config/local.toml");
         let mut command = boatswain();
-        command.args([
-            "run",
-            "--config",
-            config,
-            "--set",
-            "log.format=json",
-            "--set",
-        ]);
-        command.arg(format!("embedded.state_dir={}", state.display()));
+        command.args(["run", "--config", config, "--set", "log.format=json"]);
+        let mut all = Vec::new();
+        match &cluster {
+            None => {
+                let state = directory.path().join("state");
+                all.push(format!("embedded.state_dir={}", state.display()));
+                all.extend(sets.iter().map(|&set| set.to_owned()));
+            }
+            Some(cluster) => {
+                all.extend(of_cluster(cluster));
+                all.push(format!("backend.plain_http={}", are_plain(sets)));
+                all.extend(sets.iter().map(|set| for_pods(set)));
+            }
+        }
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         Self {
-            driver: Driver::run(&mut command, sets, &directory.path().join("driver.log")),
+            driver: Driver::run(&mut command, &all, &directory.path().join("driver.log")),
+            cluster,
             _directory: directory,
         }
     }
@@ -51,16 +102,57 @@ impl Local {
         format!("BOATSWAIN_APP_ID={}", taken["app"].as_str().unwrap())
     }
 
-    /// The process that the driver has started for this executor.
+    /// The processes of this executor, with their parents.
+    pub fn processes_of(&mut self, executor: u64) -> Vec<(u32, u32)> {
+        let of_application = processes_with(&self.mark());
+        let mut found = processes_with(&format!("BOATSWAIN_EXECUTOR_ID={executor}"));
+        found.retain(|process| of_application.contains(process));
+        found
+    }
+
+    /// The process that the node has started for this executor.
     pub fn process_of(&mut self, executor: u64) -> Pid {
-        let (mark, driver) = (self.mark(), self.driver.pid());
-        let of_application: BTreeSet<_> = processes_with(&mark).into_iter().collect();
-        let of_executor = processes_with(&format!("BOATSWAIN_EXECUTOR_ID={executor}"));
-        let mut children = of_executor
-            .into_iter()
-            .filter(|found| of_application.contains(found));
-        let (pid, _) = children.find(|(_, parent)| *parent == driver).unwrap();
+        let all = self.processes_of(executor);
+        let pid = first_of(&all).expect("the executor runs");
         Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+    }
+}
+
+/// The process whose parent is none of these.
+pub fn first_of(processes: &[(u32, u32)]) -> Option<u32> {
+    let is_among = |pid: u32| processes.iter().any(|(other, _)| *other == pid);
+    let first = processes.iter().find(|(_, parent)| !is_among(*parent));
+    first.map(|(pid, _)| *pid)
+}
+
+/// What `config/local.toml` lacks for a real cluster.
+fn of_cluster(cluster: &Cluster) -> Vec<String> {
+    let mut sets = vec![
+        "cluster.mode=kubernetes".to_owned(),
+        format!("cluster.kubeconfig={}", cluster.kubeconfig.display()),
+        format!("cluster.namespace={}", cluster.api.namespace),
+        for_pods(
+            r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--", "/bin/sh", "-c"]"#,
+        ),
+        for_pods("backend.listen=127.0.0.1:0"),
+    ];
+    sets.extend(cluster.sets());
+    sets
+}
+
+/// Whether these settings have no TLS, so that sessions that others can reach have to be allowed to be plain.
+fn are_plain(sets: &[&str]) -> bool {
+    let tls = ["tls.generate=true", "tls.certificate_file="];
+    !(sets.iter()).any(|set| tls.iter().any(|on| set.starts_with(on)))
+}
+
+/// A setting for executors in containers: only the embedded cluster says where the agent is, and the loopback address is
+/// their own.
+fn for_pods(set: &str) -> String {
+    let set = set.replace("$(BOATSWAIN_AGENT)", env!("CARGO_BIN_EXE_boatswain"));
+    match set.starts_with("backend.listen=") {
+        true => set.replace("127.0.0.1", real::host_for_pods()),
+        false => set,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Tests the binary as a process, with real sockets and real time; each file covers one behaviour.
 //!
-//! Each test has an API server of its own, a `boatswain dev-cluster` process. If `BOATSWAIN_TEST_KUBECONFIG` names a
-//! real cluster, the tests that neither stop nor kill the API server use that cluster instead, each in a namespace of
-//! its own. A node of that cluster has to start each pod at once.
+//! Each test has an API server of its own, a `boatswain dev-cluster` process. `tests/real/outside` runs the same tests on
+//! real clusters (`real`): most of them each in a namespace of its own, those that stop the API server one after the other.
+//! What a real cluster cannot do is passed over, with the reason. If `BOATSWAIN_TEST_KUBECONFIG` names a cluster, the tests
+//! that can use only what it shows of itself do so, each in a namespace of its own; a node of it has to start each pod at
+//! once.
 //!
 //! Tests wait for conditions. The bounds are generous enough for a busy machine and are not performance requirements.
 
@@ -14,10 +16,16 @@
 
 mod api;
 mod cluster;
+mod convergence;
 mod drains;
 mod driver;
 mod process;
+mod real;
+#[path = "../support/untested.rs"]
+mod untested;
+mod users;
 
+mod adoption;
 mod asking;
 mod browser;
 mod clean;
@@ -47,3 +55,5 @@ mod succession;
 mod talking;
 mod through_pods;
 mod tls;
+mod told_once;
+mod unreadable_keys;

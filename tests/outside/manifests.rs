@@ -89,6 +89,14 @@ fn is_typed<T: DeserializeOwned + Serialize>(object: &Value) {
     assert_eq!(&serde_json::to_value(typed).unwrap(), object);
 }
 
+fn plural(kind: &str) -> String {
+    let name = kind.to_lowercase();
+    match name.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{name}s"),
+    }
+}
+
 // spec: O-51, O-74, O-75
 #[test]
 fn each_printed_object_is_accepted_by_strict_validation() {
@@ -98,6 +106,7 @@ fn each_printed_object_is_accepted_by_strict_validation() {
             let name = object["kind"].as_str().unwrap();
             // The embedded cluster does not serve these: no field may be lost in Kubernetes' own types.
             match name {
+                _ if cluster.is_real() => {}
                 "Job" => {
                     is_typed::<Job>(&object);
                     continue;
@@ -115,9 +124,9 @@ fn each_printed_object_is_accepted_by_strict_validation() {
             let version = object["apiVersion"].as_str().unwrap();
             let root = if version == "v1" { "/api" } else { "/apis" };
             let path = format!(
-                "{root}/{version}/namespaces/{}/{}s?fieldValidation=Strict&dryRun=All",
+                "{root}/{version}/namespaces/{}/{}?fieldValidation=Strict&dryRun=All",
                 cluster.api.namespace,
-                name.to_lowercase()
+                plural(name)
             );
             let answer = cluster.api.call("POST", &path, Some(&object));
             assert!(answer.is_ok(), "{name} with {more:?}: {answer:?}");

@@ -97,11 +97,7 @@ fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
     assert!(rows(&browser, "profiles").contains("nothing to do"));
     browser.picture("well");
 
-    let status = json!({"phase": "Failed", "containerStatuses": [{
-        "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-    }]});
-    cluster.api.set_pod_status("t-exec-2", &status);
+    cluster.api.kill_for_memory("t-exec-2");
     browser.until_text("#losses", "OomKilled");
     browser.until_text("#sentence", "All 3 executors run, but 1 failed");
     assert!(browser.text("#todo").contains("memory_limit"));
@@ -153,13 +149,11 @@ fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
 // spec: O-44
 #[test]
 fn the_page_says_what_is_waited_for_and_follows_the_executors_as_they_start() {
-    let Some(cluster) = Cluster::own_with(&["--node", "none"]) else {
-        return;
-    };
+    let (cluster, elsewhere) = Cluster::without_node();
     let Some(browser) = Browser::start(cluster.directory.path()) else {
         return;
     };
-    let asked = asked(&cluster, 2);
+    let asked = asked_with(&cluster, 2, &[elsewhere]);
     until("both pods are there", || {
         (cluster.api.pods().len() == 2).then_some(())
     });
@@ -277,7 +271,8 @@ fn two_are_killed_and_replaced(browser: &Browser) {
 // spec: O-88
 #[test]
 fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_why_one_failed() {
-    let Some(cluster) = Cluster::own() else {
+    let reason = "it tests the embedded cluster's own page";
+    let Some(cluster) = Cluster::embedded(&["--node", "simulated"], reason) else {
         return;
     };
     let Some(browser) = Browser::start(cluster.directory.path()) else {
@@ -303,7 +298,7 @@ fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_wh
     browser.until_text("#nodes", "Ready");
     browser.picture("cluster");
 
-    let warning = asking::event("hostile", "Warning", "any", HOSTILE);
+    let warning = asking::event("default", "hostile", "Warning", "any", HOSTILE);
     cluster.api.create("events", &warning);
     browser.until_text("#warnings", HOSTILE);
 

@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::asking::{self, Asked};
 use super::browser::Browser;
-use super::faults_by_hand::Controlled;
+use super::cluster::Cluster;
 use super::page;
 
 const MANY: usize = 200;
 
 /// A page of a driver that has these settings.
-fn opened(controlled: &Controlled, executors: usize, sets: &[&str]) -> Option<(Browser, Asked)> {
-    let browser = Browser::start(controlled.cluster.directory.path())?;
-    let asked = page::asked_with(&controlled.cluster, executors, sets);
+fn opened(cluster: &Cluster, executors: usize, sets: &[&str]) -> Option<(Browser, Asked)> {
+    let browser = Browser::start(cluster.directory.path())?;
+    let asked = page::asked_with(cluster, executors, sets);
     browser.open(&asked.server);
     page::enter(&browser, "only-looks");
     Some((browser, asked))
@@ -22,21 +22,23 @@ fn opened(controlled: &Controlled, executors: usize, sets: &[&str]) -> Option<(B
 #[test]
 fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in_a_sentence() {
     // Of 200 pods that start in 5 s each, some are seen on their way.
-    let Some(controlled) = Controlled::start_with(&["--start-delay", "5s"]) else {
+    let Some(cluster) = Cluster::own_with(&["--start-delay", "5s"]) else {
         return;
     };
+    cluster.hold_pods();
     // All of the same age that live speak against a crash loop.
     let settings = ["failures.stable_after=5s", "api.evidence=true"];
-    let Some((browser, asked)) = opened(&controlled, MANY, &settings) else {
+    let Some((browser, asked)) = opened(&cluster, MANY, &settings) else {
         return;
     };
     browser.until_text("#sentence", "0 of 200 executors run; ");
     browser.until_text("#profiles", "\t200\t");
     browser.picture("bring-up-of-200");
+    cluster.let_pods_start();
     browser.until_text("#sentence", "All 200 executors run.");
 
     for id in 1..=40 {
-        controlled.ctl(&["out-of-memory", &format!("t-exec-{id}")]);
+        cluster.api.kill_for_memory(&format!("t-exec-{id}"));
     }
     browser.until_text("#losses", "OomKilled\t40\t40");
     browser.until_text("#sentence", "executors run");
@@ -47,10 +49,10 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
     );
     assert!(browser.text("#todo").contains("memory_limit"));
 
-    let pods = controlled.cluster.api.pods();
+    let pods = cluster.api.pods();
     let pod = pods.iter().find(|pod| pod.name == "t-exec-100").unwrap();
-    let warning = asking::event("hostile", "Warning", &pod.uid, page::HOSTILE);
-    controlled.cluster.api.create("events", &warning);
+    let warning = asking::event("default", "hostile", "Warning", &pod.uid, page::HOSTILE);
+    cluster.api.create("events", &warning);
     browser.script("const it = document.getElementById('filter'); it.value = '100'; it.oninput()");
     browser.until_text("#shown", "1 of 1 shown");
     browser.click("#executors button");
@@ -63,7 +65,7 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
         "apiVersion": "v1", "kind": "ResourceQuota",
         "metadata": {"name": "small"}, "spec": {"hard": {"pods": "200"}},
     });
-    controlled.cluster.api.create("resourcequotas", &quota);
+    cluster.api.create("resourcequotas", &quota);
     asked.json(&["scale", "default=240"]);
     browser.until_text(
         "#sentence",
@@ -77,10 +79,10 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
     );
     browser.picture("quota");
 
-    controlled.ctl(&["freeze"]);
-    browser.until_text("#sentence", "The driver suspects its own connection: ");
+    cluster.freeze();
+    browser.until_text("#sentence", "No executor is given up for its silence: ");
     browser.picture("frozen");
-    controlled.ctl(&["thaw"]);
+    cluster.thaw();
     browser.until_text("#sentence", "200 of 240 executors run; ");
     assert_eq!(browser.console(), Vec::<String>::new());
 }
@@ -88,10 +90,8 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
 // spec: O-44, B-32
 #[test]
 fn the_page_shows_a_roll_as_ends_that_are_no_failures() {
-    let Some(controlled) = Controlled::start_with(&[]) else {
-        return;
-    };
-    let Some((browser, _asked)) = opened(&controlled, 8, &["roll.interval=1s"]) else {
+    let cluster = Cluster::any();
+    let Some((browser, _asked)) = opened(&cluster, 8, &["roll.interval=1s"]) else {
         return;
     };
     browser.until_text("#losses", "Decommissioned\t3\t0");

@@ -2,6 +2,10 @@
 //! `BOATSWAIN_TEST_SEED` to it.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Range;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -11,14 +15,13 @@ use rustix::process::Signal;
 
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
-use super::process::boatswain;
 
 const EXECUTORS: usize = 5;
 const ROUNDS: usize = 30;
 const SIGNALS: [(Signal, &str); 2] = [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")];
 
 /// A start with this latency of the API server takes about half a second.
-const LATENCY: &str = "20ms..60ms";
+const LATENCY_MS: Range<u64> = 20..60;
 
 /// The longest time until the signal.
 const LATEST_MS: u64 = 800;
@@ -37,22 +40,37 @@ fn seed() -> u64 {
     seed
 }
 
-/// A cluster that answers slowly, so that a start takes long enough to be interrupted everywhere.
-fn slow_cluster(directory: &std::path::Path) -> Option<Cluster> {
-    let socket = directory.join("ctl");
-    let socket = socket.to_str().unwrap();
-    let cluster = Cluster::own_with(&["--node", "simulated", "--control", socket])?;
-    let mut command = boatswain();
-    command.args([
-        "dev-cluster",
-        "ctl",
-        "--control",
-        socket,
-        "latency",
-        LATENCY,
-    ]);
-    assert!(command.status().unwrap().success());
-    Some(cluster)
+/// A slow path to the cluster, so that a start takes long enough to be interrupted everywhere. Its threads end with the
+/// test's process.
+fn slow_path(cluster: &Cluster) -> PathBuf {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = cluster.address();
+    thread::spawn(move || {
+        for driver in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(&server) else {
+                continue;
+            };
+            for (from, to, is_slow) in [(&driver, &server, true), (&server, &driver, false)] {
+                let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                thread::spawn(move || copy(from, to, is_slow));
+            }
+        }
+    });
+    cluster.kubeconfig_at(&format!("https://{address}"))
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, is_slow: bool) {
+    let mut bytes = [0; 16_384];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if is_slow {
+            thread::sleep(Duration::from_millis(rand::rng().random_range(LATENCY_MS)));
+        }
+        if to.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 fn uids(cluster: &Cluster) -> BTreeSet<String> {
@@ -64,10 +82,9 @@ fn uids(cluster: &Cluster) -> BTreeSet<String> {
 #[test]
 fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
     let mut rng = StdRng::seed_from_u64(seed());
-    let directory = tempfile::tempdir().unwrap();
-    let Some(cluster) = slow_cluster(directory.path()) else {
-        return;
-    };
+    let cluster = Cluster::any();
+    let path = slow_path(&cluster);
+    let start = |on_signal: &str| Driver::start_with(&cluster, &path, EXECUTORS, &[on_signal]);
     for round in 0..ROUNDS {
         let before = uids(&cluster);
         let hands_over = rng.random_bool(0.5);
@@ -80,7 +97,7 @@ fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
             before.len()
         );
         eprintln!("{what}");
-        let mut driver = Driver::start(&cluster, EXECUTORS, &[&on_signal]);
+        let mut driver = start(&on_signal);
         thread::sleep(after);
         driver.signal(signal);
         // Ctrl-C twice: what is left is left, to the next driver.
@@ -106,7 +123,7 @@ fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
         }
         // Half of the successors find all executors.
         if rng.random_bool(0.5) {
-            let mut driver = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=hand-over"]);
+            let mut driver = start("shutdown.on_signal=hand-over");
             // The executors may run before it listens for signals.
             driver.says("application taken over");
             cluster.converges(EXECUTORS);
@@ -114,7 +131,7 @@ fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
             assert_eq!(driver.exit(), Some(75), "{what}");
         }
     }
-    let mut last = Driver::start(&cluster, EXECUTORS, &["shutdown.on_signal=end"]);
+    let mut last = start("shutdown.on_signal=end");
     last.says("application taken over");
     cluster.converges(EXECUTORS);
     last.signal(Signal::TERM);

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use super::cluster::{Cluster, kubeconfig_with};
+use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::process::until;
 
@@ -65,15 +65,11 @@ fn a_cluster_that_does_not_answer_is_given_up_after_the_start_timeout() {
 // spec: C-1, O-2
 #[test]
 fn a_connection_that_is_not_made_is_given_up_after_the_connect_timeout() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     // Connections are accepted, and no TLS handshake is ever answered.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap().to_string();
-    let kubeconfig = cluster.directory.path().join("silent");
-    let there = cluster.address();
-    kubeconfig_with(&cluster.kubeconfig, &there, &server, &kubeconfig);
+    let kubeconfig = cluster.kubeconfig_at(&format!("https://{server}"));
     let sets = [
         "cluster.connect_timeout=300ms",
         "cluster.request_timeout=1h",
@@ -100,23 +96,17 @@ fn the_driver_waits_for_a_cluster_that_starts_late() {
     cluster.kill();
     let mut driver = Driver::start(&cluster, 3, &[]);
     driver.says("the cluster is out of reach, trying again");
-    cluster.empty();
+    cluster.start();
     cluster.converges(3);
 }
 
 // spec: O-2, O-72
 #[test]
 fn a_wrong_token_exits_with_77() {
-    let Some(cluster) = Cluster::own() else {
+    let Some(cluster) = Cluster::logged() else {
         return;
     };
-    let kubeconfig = cluster.directory.path().join("wrong");
-    kubeconfig_with(
-        &cluster.kubeconfig,
-        &cluster.token(),
-        "wrong-token-7d1b",
-        &kubeconfig,
-    );
+    let kubeconfig = cluster.kubeconfig_of("wrong-token-7d1b");
     let mut driver = Driver::start_with(&cluster, &kubeconfig, 3, &[]);
     let (code, said) = refusal(&mut driver);
     assert_eq!(code, Some(77), "{said}");
@@ -131,9 +121,7 @@ fn a_wrong_token_exits_with_77() {
 // spec: O-2
 #[test]
 fn a_namespace_that_is_missing_exits_with_78() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     let (code, said) = refused(&cluster, &["cluster.namespace=nowhere"]);
     assert_eq!(code, Some(78), "{said}");
     says(&said, &["nowhere", "cluster.namespace"]);
@@ -207,9 +195,7 @@ fn a_missing_driver_pod_exits_with_78_and_is_named() {
 // spec: K-2, O-1
 #[test]
 fn the_driver_pod_owns_the_record() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     let pod = json!({
         "metadata": {"name": "driver-0"},
         "spec": {"containers": [{"name": "driver", "image": "boatswain"}]},
@@ -226,9 +212,7 @@ fn the_driver_pod_owns_the_record() {
 // spec: O-2
 #[test]
 fn an_unusable_kubeconfig_exits_with_78() {
-    let Some(cluster) = Cluster::own() else {
-        return;
-    };
+    let cluster = Cluster::any();
     let kubeconfig = cluster.directory.path().join("missing");
     let (code, said) = refusal(&mut Driver::start_with(&cluster, &kubeconfig, 3, &[]));
     assert_eq!(code, Some(78), "{said}");

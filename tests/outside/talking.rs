@@ -10,24 +10,22 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::driver::Driver;
-use super::local_run::{Local, nothing_is_left};
+use super::local_run::{Local, first_of, nothing_is_left};
 use super::process::{Program, boatswain, processes_with, until};
+use super::real::host_for_pods;
 
 /// The processes of an executor: the agent and its child.
-fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
-    let (mark, driver) = (local.mark(), local.driver.pid());
+pub fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
     until("the agent has its child", || {
-        let of_application = processes_with(&mark);
-        let mut of_executor = processes_with(&format!("BOATSWAIN_EXECUTOR_ID={executor}"));
-        of_executor.retain(|found| of_application.contains(found));
-        let (agent, _) = *of_executor.iter().find(|(_, parent)| *parent == driver)?;
+        let of_executor = local.processes_of(executor);
+        let agent = first_of(&of_executor)?;
         let (child, _) = *of_executor.iter().find(|(_, parent)| *parent == agent)?;
         Some((pid(agent), pid(child)))
     })
 }
 
-fn registered(local: &mut Local, executors: &[u64]) {
+pub fn registered(local: &mut Local, executors: &[u64]) {
     local
         .driver
         .until(&format!("{executors:?} have registered"), |log| {
@@ -149,18 +147,28 @@ pub fn free_address() -> String {
     listener.local_addr().unwrap().to_string()
 }
 
+/// The same, at which executors in pods reach it.
+pub fn free_address_for_pods() -> String {
+    free_address().replace("127.0.0.1", host_for_pods())
+}
+
 // spec: O-31, O-50, O-60, I-9
 #[test]
 fn executors_outlive_a_driver_restart_and_register_with_their_pods_tokens() {
-    let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
+    let Some(cluster) = Cluster::with_nodes() else {
         return;
     };
-    let listen = format!("backend.listen={}", free_address());
+    let listen = format!("backend.listen={}", free_address_for_pods());
     let agent = env!("CARGO_BIN_EXE_boatswain");
     let command = format!(
         "profiles.default.command=[{agent:?}, \"agent\", \"--\", \"sh\", \"-c\", \"sleep 1000 & wait\"]"
     );
-    let sets = [&*listen, &*command, "profiles.default.termination_grace=5s"];
+    let sets = [
+        &*listen,
+        &*command,
+        "backend.plain_http=true",
+        "profiles.default.termination_grace=5s",
+    ];
     let all_registered = |driver: &mut Driver| {
         driver.until("both have registered", |log| {
             (log.executors("executor registered") == [1, 2].into()).then_some(())
@@ -345,12 +353,14 @@ fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
 #[test]
 fn on_a_shared_port_the_api_shows_only_the_executor_that_reports_it_as_idle() {
     let directory = tempfile::tempdir().unwrap();
-    let (address, tokens) = (free_address(), directory.path().join("token"));
+    let (address, tokens) = (free_address_for_pods(), directory.path().join("token"));
     let script = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then \
                   echo {\\\"busy_slots\\\": 0} > $BOATSWAIN_STATUS_FILE; fi; sleep 1000 & wait";
     let sets = [
         format!("backend.listen={address}"),
         format!("api.listen={address}"),
+        "api.plain_http=true".to_owned(),
+        "backend.plain_http=true".to_owned(),
         format!("api.token_file={}", tokens.display()),
         "backend.heartbeat_interval=200ms".to_owned(),
         "profiles.default.executors=2".to_owned(),

@@ -14,8 +14,6 @@ use super::api::Grace;
 use super::cluster::Cluster;
 use super::process::{Program, boatswain, until};
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
-
 /// A pod whose process is a driver. It finds its files at the same paths as the pod's mounts say.
 struct InPod {
     cluster: Cluster,
@@ -25,29 +23,29 @@ impl InPod {
     fn start(cluster: Cluster) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = port.local_addr().unwrap().port();
-        let [configuration, secrets] = ["configuration", "secrets"].map(|name| {
+        let [configuration, secrets, own] = ["configuration", "secrets", "own"].map(|name| {
             let directory = cluster.directory.path().join(name);
             fs::create_dir(&directory).unwrap();
             directory
         });
+        let kubeconfig = own.join("kubeconfig");
+        fs::copy(&cluster.kubeconfig, &kubeconfig).unwrap();
         let tokens = secrets.join("tokens");
         fs::write(&tokens, "of-the-secret\n").unwrap();
         fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
-        let text = config(&cluster.kubeconfig, &tokens);
+        let text = config(&cluster, &kubeconfig, &tokens);
         let file = configuration.join("boatswain.toml");
         fs::write(&file, &text).unwrap();
-        let create = |path: &str, object: Value| {
-            cluster.api.call("POST", path, Some(&object)).unwrap();
-        };
-        create(
-            "/api/v1/namespaces/default/configmaps",
-            json!({"metadata": {"name": "etl"}, "data": {"boatswain.toml": text}}),
+        cluster.api.create(
+            "configmaps",
+            &json!({"metadata": {"name": "etl"}, "data": {"boatswain.toml": text}}),
         );
-        create(
-            "/api/v1/namespaces/default/secrets",
-            json!({"metadata": {"name": "etl-secrets"}, "stringData": {"tokens": "of-the-secret\n"}}),
+        cluster.api.create(
+            "secrets",
+            &json!({"metadata": {"name": "etl-secrets"}, "stringData": {"tokens": "of-the-secret\n"}}),
         );
-        create(PODS, pod(&file, [&configuration, &secrets], port));
+        let pod = pod(&cluster, &file, [&configuration, &secrets, &own], port);
+        cluster.api.create_pod(&pod);
         Self { cluster }
     }
 
@@ -55,13 +53,17 @@ impl InPod {
         let mut command = boatswain();
         command.args(arguments).arg("--kubeconfig");
         command.arg(&self.cluster.kubeconfig);
+        if self.cluster.is_real() && !arguments.contains(&"-n") {
+            command.args(["-n", &self.cluster.api.namespace]);
+        }
         command.output().unwrap()
     }
 }
 
 /// With another port than the pod's arguments say.
-fn config(kubeconfig: &Path, tokens: &Path) -> String {
+fn config(cluster: &Cluster, kubeconfig: &Path, tokens: &Path) -> String {
     let (kubeconfig, tokens) = (kubeconfig.display(), tokens.display());
+    let namespace = &cluster.api.namespace;
     format!(
         r#"
 [app]
@@ -69,6 +71,7 @@ name = "t"
 id = "in-a-pod"
 [cluster]
 kubeconfig = "{kubeconfig}"
+namespace = "{namespace}"
 [api]
 listen = "127.0.0.1:1"
 token_file = "{tokens}"
@@ -80,27 +83,46 @@ executors = 1
     )
 }
 
-fn pod(file: &Path, [configuration, secrets]: [&Path; 2], port: u16) -> Value {
+fn pod(cluster: &Cluster, file: &Path, folders: [&Path; 3], port: u16) -> Value {
+    let [configuration, secrets, own] = folders;
     let program = boatswain().get_program().to_owned();
+    let mut args = vec!["--set".to_owned(), format!("api.listen=127.0.0.1:{port}")];
+    for set in cluster.sets() {
+        args.extend(["--set".to_owned(), set]);
+    }
+    let (mut container, mut volumes) = cluster.container();
+    let mut mounts = container["volumeMounts"].take();
+    let mount = |name: &str, path: &Path| json!({"name": name, "mountPath": path});
+    let more = [
+        mount("configuration", configuration),
+        mount("secrets", secrets),
+    ];
+    match mounts.as_array_mut() {
+        Some(mounts) => {
+            mounts.extend(more);
+            mounts.push(mount("own", own));
+            volumes.push(json!({"name": "own", "hostPath": {"path": own}}));
+        }
+        None => mounts = json!(more),
+    }
+    volumes.push(json!({"name": "configuration", "configMap": {"name": "etl"}}));
+    volumes.push(json!({
+        "name": "secrets", "secret": {"secretName": "etl-secrets", "defaultMode": 0o400},
+    }));
+    container["name"] = "boatswain".into();
+    container["command"] = json!([program.to_str().unwrap(), "run", "--config", file]);
+    container["args"] = json!(args);
     let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
+    container["env"] = json!([{"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": name}]);
+    container["volumeMounts"] = mounts;
     json!({
         "metadata": {"name": "driver"},
         "spec": {
             "restartPolicy": "Never",
-            "containers": [{
-                "name": "boatswain", "image": "none",
-                "command": [program.to_str().unwrap(), "run", "--config", file],
-                "args": ["--set", format!("api.listen=127.0.0.1:{port}")],
-                "env": [{"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": name}],
-                "volumeMounts": [
-                    {"name": "configuration", "mountPath": configuration},
-                    {"name": "secrets", "mountPath": secrets},
-                ],
-            }],
-            "volumes": [
-                {"name": "configuration", "configMap": {"name": "etl"}},
-                {"name": "secrets", "secret": {"secretName": "etl-secrets"}},
-            ],
+            // It reads the files of this test.
+            "securityContext": {"runAsUser": 0},
+            "containers": [container],
+            "volumes": volumes,
         },
     })
 }
@@ -108,7 +130,7 @@ fn pod(file: &Path, [configuration, secrets]: [&Path; 2], port: u16) -> Value {
 // spec: O-44, O-86
 #[test]
 fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
-    let Some(cluster) = Cluster::own_with(&[]) else {
+    let Some(cluster) = Cluster::with_nodes() else {
         return;
     };
     let driver = InPod::start(cluster);
@@ -117,7 +139,8 @@ fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
         let status: Value = serde_json::from_slice(&output.stdout).ok()?;
         (status["profiles"]["default"]["running"] == 1).then_some(())
     });
-    let scaled = driver.ask(&["scale", "default=2", "--app", "in-a-pod", "-n", "default"]);
+    let namespace = &driver.cluster.api.namespace;
+    let scaled = driver.ask(&["scale", "default=2", "--app", "in-a-pod", "-n", namespace]);
     assert!(scaled.status.success(), "{scaled:?}");
 
     the_page_is_served_until_ctrl_c(&driver);
@@ -148,6 +171,7 @@ fn the_page_is_served_until_ctrl_c(driver: &InPod) {
     let mut command = boatswain();
     command.args(["status", "--open", "--app", "in-a-pod", "--kubeconfig"]);
     command.arg(&cluster.kubeconfig);
+    command.args(["-n", &cluster.api.namespace]);
     command.env("PATH", cluster.directory.path());
     let mut opened = Program::start("status --open", &mut command, &cluster.file("open"));
     until("it says until when", || {

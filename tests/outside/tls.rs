@@ -25,7 +25,8 @@ use super::cluster::Cluster;
 use super::driver::Driver;
 use super::local_run::{Local, nothing_is_left};
 use super::process::{Program, boatswain, processes_with, until};
-use super::talking::free_address;
+use super::real::host_for_pods;
+use super::talking::{free_address, free_address_for_pods};
 
 /// A CA, and the directory in which certificates are.
 struct Authority {
@@ -54,7 +55,8 @@ impl Authority {
 
     /// Writes a certificate with this serial number, and its key, each file as a whole.
     fn issue(&self, serial: u8) {
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let names = ["127.0.0.1", host_for_pods()].map(str::to_owned);
+        let mut params = CertificateParams::new(names.to_vec()).unwrap();
         params.serial_number = Some(SerialNumber::from_slice(&[serial]));
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -263,13 +265,13 @@ fn another_ca_is_refused_with_what_to_do_before_any_token_is_sent() {
 // spec: O-53, O-62, O-31
 #[test]
 fn executors_trust_the_drivers_own_ca_and_that_of_its_successor() {
-    let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
+    let Some(cluster) = Cluster::with_nodes() else {
         return;
     };
     let tokens = cluster.directory.path().join("api-token");
     let agent = env!("CARGO_BIN_EXE_boatswain");
     let sets = [
-        format!("backend.listen={}", free_address()),
+        format!("backend.listen={}", free_address_for_pods()),
         format!(
             "profiles.default.command=[{agent:?}, \"agent\", \"--\", \"sh\", \"-c\", \"sleep 1000 & wait\"]"
         ),
@@ -290,8 +292,8 @@ fn executors_trust_the_drivers_own_ca_and_that_of_its_successor() {
     let mark = format!("BOATSWAIN_APP_ID={}", app.as_str().unwrap());
     let before = processes_with(&mark);
     let api = first.says("the API is listening")["address"].clone();
-    let path = "/api/v1/namespaces/default/secrets/t-tls";
-    let secret = cluster.api.call("GET", path, None).unwrap();
+    let path = format!("/api/v1/namespaces/{}/secrets/t-tls", cluster.api.namespace);
+    let secret = cluster.api.call("GET", &path, None).unwrap();
     assert_eq!(secret["metadata"]["ownerReferences"][0]["name"], "t-app");
     let kept = BASE64
         .decode(secret["data"]["ca.crt"].as_str().unwrap())

@@ -157,6 +157,11 @@ impl ExpectedState {
         Ok(())
     }
 
+    /// Whether a driver may believe what is not so: a falsified answer, or a history that was replaced.
+    pub fn may_be_misled(&self) -> bool {
+        self.falsified_until.is_some() || self.replaced_until.is_some()
+    }
+
     /// Checks a driver's ledger.
     pub fn check_ledger(&mut self, observation: &Observation<'_>) -> Verdict {
         if !observation.now.adopted {
@@ -365,7 +370,7 @@ fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value>
 }
 
 /// Whether a pod is alive, not terminating, and not labelled as inactive.
-fn is_healthy(pod: &Value) -> bool {
+pub fn is_healthy(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Pending" | "Running")
         && !is_inactive(pod)
         && !is_terminating(pod)

@@ -93,6 +93,7 @@ pub struct Checks {
     pub ended_by: BTreeSet<usize>,
     pub budget: Budget,
     pub deadlines: Deadlines,
+    restarting: restarting::Restarting,
     /// Executors that were bound in some version of the record, and the driver that wrote it last.
     recorded: BTreeMap<ExecutorId, usize>,
     /// Executors whose end some driver reported.
@@ -129,6 +130,7 @@ mod deadlines;
 mod excuses;
 mod ledgers;
 mod reasons;
+mod restarting;
 mod servers;
 mod sets;
 mod writes;
@@ -178,7 +180,7 @@ impl Checks {
             .is_some_and(|view| view.ended && view.last_at.is_none_or(|at| at <= created.at))
     }
 
-    fn application_of(&self, driver: usize) -> u32 {
+    pub fn application_of(&self, driver: usize) -> u32 {
         (self.drivers.get(&driver)).map_or(0, |view| view.application)
     }
 
@@ -343,6 +345,7 @@ impl Checks {
         if self.excuses.history_replaced.is_empty() && !self.is_of_sets() {
             crate::claims::check_none_shared(driver, &now)?;
         }
+        self.restarting.check(driver, &changed)?;
         self.check_scaled_down(driver, before.as_ref(), &now, &changed)?;
         self.check_deletes(driver, &now)?;
         let view = self.drivers.entry(driver).or_default();

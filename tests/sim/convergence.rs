@@ -97,6 +97,8 @@ pub fn time_limit(script: &Script) -> Duration {
         let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
         limit += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         limit += config.backend.decommission_timeout + removed + runs;
+        // Keys that could not be read are asked for again (spec O-54).
+        limit += 2 * (call + Duration::from_secs(10));
     }
     limit += claims::extra_time(config) + kept::extra_time(config);
     limit += sets::extra_time(script);

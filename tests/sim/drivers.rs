@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use crate::engine::{self, Told};
 use crate::trace::trace_line;
 
 pub struct Driver {
@@ -50,6 +51,8 @@ pub struct Driver {
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
     ends: Rc<RefCell<Vec<Ending>>>,
+    /// What it has told an engine.
+    pub told: Rc<RefCell<Told>>,
 }
 
 /// All drivers of a run, including those that have ended.
@@ -122,7 +125,17 @@ impl Driver {
             tasks: Some(tasks),
             exit,
             ends,
+            told: Rc::default(),
         }
+    }
+
+    /// Has an engine follow it, from this place.
+    pub fn followed(self, last: Option<String>) -> Self {
+        if let Some(tasks) = &self.tasks {
+            let (handle, told) = (self.handle.clone(), Rc::clone(&self.told));
+            tasks.spawn_local(engine::follow(handle, last, told));
+        }
+        self
     }
 
     /// Drops all its tasks. Nothing of it runs afterwards, and no answer reaches it.
@@ -144,6 +157,11 @@ impl Driver {
     /// The ends that it reported since the last call.
     pub fn take_ends(&self) -> Vec<Ending> {
         self.ends.take()
+    }
+
+    /// What it has told the engine since the last call.
+    pub fn take_told(&self) -> Vec<serde_json::Value> {
+        self.told.borrow_mut().take()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) {

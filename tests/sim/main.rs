@@ -29,6 +29,7 @@ mod credentials;
 mod drains;
 mod drivers;
 mod early_ends;
+mod engine;
 mod exits;
 mod faults;
 mod kept;

@@ -21,6 +21,7 @@ use crate::budget::Budget;
 use crate::checks::{Checks, Deadlines, Verdict};
 use crate::credentials;
 use crate::drivers::{Driver, Drivers};
+use crate::engine::{self, Engine};
 use crate::faults::UnusableRecord;
 use crate::network::Network;
 use crate::node::Nodes;
@@ -52,6 +53,7 @@ pub struct World {
     pub drivers: Drivers,
     pub checks: Checks,
     pub expected: ExpectedState,
+    pub engine: Engine,
     /// The executors' sessions, if the configuration enables them.
     pub sessions: Option<Sessions>,
     /// The file of the drivers' token, if that expires.
@@ -144,6 +146,7 @@ impl World {
             drivers: Rc::new(RefCell::new(Vec::new())),
             checks,
             expected: ExpectedState::of(&script),
+            engine: Engine::default(),
             token_file: credentials::file(&script),
             sessions: Sessions::of(&script, issuer, clock),
             backup: None,
@@ -283,6 +286,7 @@ impl World {
         self.check_record_is_gone(&state)?;
         self.network.shared().remember(state);
         self.check_ledgers().await?;
+        self.check_what_is_told().await?;
         self.update_sessions().await?;
         match trace::panics().first() {
             Some(panic) => Err(format!("O-12: {panic}")),
@@ -388,7 +392,11 @@ impl World {
             self.script.seed,
             Arc::clone(&self.wake),
         );
-        drivers.push(started);
+        let last = engine::last_place(&drivers);
+        drivers.push(match self.script.is_of_sets() {
+            true => started,
+            false => started.followed(last),
+        });
     }
 
     /// The clock of a driver that starts now.

@@ -157,6 +157,33 @@ def restart_and_drain(jar, directory):
 
 
 @scenario
+def killed_thirty_times(jar, directory):
+    """boatswain is killed and started again all the time while a job runs: Spark loses no executor."""
+    rng = random.Random(20260101)
+    with boatswain(directory, apart=True) as driver:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf={"spark.executor.instances": "4"}) as sc:
+            until("four are registered", lambda: registered(sc) == 4)
+            before = executor_pids(sc)
+            done = threading.Event()
+
+            def restarts():
+                for _ in range(30):
+                    driver.kill()
+                    driver.run()
+                    # The adapter, which has waited for longer and longer, connects at any moment.
+                    time.sleep(rng.random())
+                done.set()
+
+            killer = threading.Thread(target=restarts, daemon=True)
+            killer.start()
+            while not done.is_set():
+                equal(dict(word_count(sc, 16, 0.3).collect()), COUNTS)
+                assert killer.is_alive() or done.is_set(), "boatswain does not start again"
+            equal(executor_pids(sc), before)
+            equal(removed(directory), {})
+
+
+@scenario
 def dynamic(jar, directory):
     """Dynamic allocation to twelve and down to one, whose shuffle data the eleven others have moved to it."""
     conf = {

@@ -25,7 +25,7 @@ use super::Ended;
 use super::identity::{Identity, of_container};
 use super::status::Status;
 use crate::backoff::Backoff;
-use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
+use crate::protocol::{Exiting, FromExecutor, NO_KEYS, Registered, ToExecutor};
 use crate::state::is_away;
 use crate::trust::{self, TrustError};
 
@@ -87,6 +87,8 @@ enum Over {
     Silence,
     #[error("the driver refuses the connection: {0}")]
     Denied(String),
+    #[error("the driver cannot verify the token now: {0}")]
+    Deferred(String),
     #[error("the connection broke")]
     Broken(#[source] Box<tungstenite::Error>),
     #[error("the driver ended the connection: {0}")]
@@ -105,6 +107,7 @@ impl Over {
         match self {
             Self::Token(_) | Self::Untrusted(_) | Self::Denied(_) | Self::Refused(_) => true,
             Self::Unresolved(_)
+            | Self::Deferred(_)
             | Self::Unreachable(_)
             | Self::Silence
             | Self::Broken(_)
@@ -195,6 +198,8 @@ impl Conversation {
         match over {
             Over::Unresolved(_) if !self.resolved => self.last_heard = Instant::now(),
             Over::Unresolved(_) | Over::Token(_) => {}
+            // It is there, and cannot tell yet whose token this is.
+            Over::Deferred(_) => (self.resolved, self.last_heard) = (true, Instant::now()),
             _ => self.resolved = true,
         }
     }
@@ -404,10 +409,21 @@ async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => {
             let body = response.body().as_deref().unwrap_or_default();
-            let words = String::from_utf8_lossy(body).into_owned();
-            Err(Over::Denied(format!("{}: {words}", response.status())))
+            Err(refusal(response.status().as_u16(), body))
         }
         Err(error) => Err(Over::Broken(Box::new(error))),
+    }
+}
+
+/// What the answer to the opening of a session means.
+fn refusal(status: u16, body: &[u8]) -> Over {
+    let words = String::from_utf8_lossy(body);
+    let words = format!("{status}: {words}");
+    let problem = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
+    // Whatever stands between agent and driver answers 503 too when there is no driver, but not with this code.
+    match status == 503 && problem["code"] == NO_KEYS {
+        true => Over::Deferred(words),
+        false => Over::Denied(words),
     }
 }
 

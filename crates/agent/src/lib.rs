@@ -20,6 +20,7 @@ pub mod protocol;
 mod reload;
 mod state;
 mod status;
+mod termination_message;
 pub mod trust;
 
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ use identity::Identity;
 use reload::Files;
 use state::{Action, ChildState};
 use status::{Scratch, Status};
+use termination_message::TerminationMessage;
 
 pub use status::STATUS_FILE;
 
@@ -47,8 +49,9 @@ pub const NO_DRIVER: u8 = 79;
 /// The beginning of the agent's own termination messages.
 pub const AGENT: &str = "boatswain-agent: ";
 
-/// Where the node reads a container's termination message. It exists only in a pod.
-const TERMINATION_LOG: &str = "/dev/termination-log";
+/// The termination message of a child that got SIGTERM while the driver had ordered nothing. If nobody deletes the pod,
+/// that was the kubelet, because a probe failed (spec L-20).
+pub const UNORDERED: &str = "boatswain-agent: SIGTERM without an order of the driver";
 
 /// How long the child has to exit when the agent stops it by itself: the default grace period of
 /// pods.
@@ -103,6 +106,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let conversation = Conversation::new(options.identity, status, options.driver_timeout);
     let talking = tokio::spawn(conversation.run(hear, reported));
     let mut files = Files::of(options.reload_files);
+    let mut termination_message = TerminationMessage::default();
     let mut state = ChildState::new(options.decommission_command, USUAL_GRACE);
     let end = loop {
         // Checked before waiting, because the child may have exited already.
@@ -113,7 +117,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         let actions = tokio::select! {
             biased;
             _ = ended.recv() => continue,
-            signal = signals.next() => vec![Action::Signal(signal)],
+            signal = signals.next() => state.signalled(signal),
             file = files.changed() => {
                 reload(&child, &file, options.reload_command.as_deref());
                 continue;
@@ -124,7 +128,11 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
             }
         };
         for action in actions {
-            carry_out(&child, action);
+            carry_out(&child, action, &mut state);
+        }
+        if state.terminated_unordered() {
+            // At once, because the child may be killed together with the agent.
+            termination_message.write_once(UNORDERED);
         }
     };
     tracing::info!(code = end.code(), "the command has ended");
@@ -139,17 +147,8 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         "{AGENT}no driver for {:?}",
         options.driver_timeout.unwrap_or_default()
     );
-    let log = identity::of_node(Path::new(TERMINATION_LOG));
-    if let Err(error) = write_existing(&log, &message) {
-        tracing::debug!(%error, "no termination message");
-    }
+    termination_message.write(&message);
     Ok(NO_DRIVER)
-}
-
-fn write_existing(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 /// A temporary directory for the status file, if needed. The child also works without one.
@@ -176,7 +175,7 @@ fn reload(child: &Child, file: &Path, command: Option<&str>) {
     }
 }
 
-fn carry_out(child: &Child, action: Action) {
+fn carry_out(child: &Child, action: Action, state: &mut ChildState) {
     match action {
         Action::Signal(signal) => child.signal(signal),
         Action::Run { command, left } => {
@@ -184,7 +183,9 @@ fn carry_out(child: &Child, action: Action) {
             let run = child::run(&command, ("BOATSWAIN_DEADLINE_SECONDS", left.as_ref()));
             if let Err(error) = run {
                 tracing::error!(command, %error, "the decommission command could not be started: sending SIGTERM instead");
-                child.signal(Signal::TERM);
+                for action in state.command_failed() {
+                    carry_out(child, action, state);
+                }
             }
         }
     }

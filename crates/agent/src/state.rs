@@ -1,4 +1,7 @@
-//! Decides how the agent reacts to the driver's orders: pure.
+//! Decides how the agent reacts to the driver's orders and to signals: pure.
+//!
+//! Who deletes a pod makes its kubelet send SIGTERM as well, so whoever the driver orders to stop would be told twice,
+//! and a program may take the second time as "abort".
 
 use std::time::Duration;
 
@@ -25,7 +28,12 @@ pub(super) struct ChildState {
     decommission_command: Option<String>,
     grace: Duration,
     drains: bool,
+    /// Whether the child has got SIGTERM.
     stops: bool,
+    /// Whether that was on an order, so that the kubelet's SIGTERM is still to come and says nothing new.
+    kubelet_follows: bool,
+    /// Whether the child got SIGTERM from outside, before any order.
+    terminated_unordered: bool,
     /// Whether the child was stopped because no driver answered, and nothing else.
     driver_gone: bool,
     /// The deadline by which the child must have exited.
@@ -40,6 +48,8 @@ impl ChildState {
             grace,
             drains: false,
             stops: false,
+            kubelet_follows: false,
+            terminated_unordered: false,
             driver_gone: false,
             by: None,
         }
@@ -63,8 +73,30 @@ impl ChildState {
         }
     }
 
+    /// Reacts to a signal from outside: from the kubelet, or from a person.
+    pub(super) fn signalled(&mut self, signal: Signal) -> Vec<Action> {
+        if signal == Signal::TERM {
+            if std::mem::take(&mut self.kubelet_follows) {
+                return Vec::new();
+            }
+            self.terminated_unordered |= !self.stops && !self.drains;
+            self.stops = true;
+        }
+        vec![Action::Signal(signal)]
+    }
+
+    /// The command for decommissioning could not be started.
+    pub(super) fn command_failed(&mut self) -> Vec<Action> {
+        self.terminate()
+    }
+
     pub(super) fn driver_gone(&self) -> bool {
         self.driver_gone
+    }
+
+    /// Whether something other than an order of the driver terminated the child first.
+    pub(super) fn terminated_unordered(&self) -> bool {
+        self.terminated_unordered
     }
 
     /// Reacts to the passing of the deadline.
@@ -75,10 +107,16 @@ impl ChildState {
 
     fn stop(&mut self, by: Instant) -> Vec<Action> {
         self.by = Some(self.by.map_or(by, |earlier| earlier.min(by)));
-        match std::mem::replace(&mut self.stops, true) {
-            true => Vec::new(),
-            false => vec![Action::Signal(Signal::TERM)],
+        self.terminate()
+    }
+
+    /// The child gets SIGTERM on an order, unless it has got it already.
+    fn terminate(&mut self) -> Vec<Action> {
+        if std::mem::replace(&mut self.stops, true) {
+            return Vec::new();
         }
+        self.kubelet_follows = true;
+        vec![Action::Signal(Signal::TERM)]
     }
 
     fn drain(&mut self, within: Duration, now: Instant) -> Vec<Action> {
@@ -178,6 +216,99 @@ mod tests {
             }
             assert_eq!(state.driver_gone(), gone);
         }
+    }
+
+    /// What happens to the agent.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        Stop,
+        Decommission,
+        FromOutside(Signal),
+        CommandFails,
+    }
+
+    /// The signals that the child gets.
+    fn got(command: Option<&str>, events: &[Event]) -> (Vec<Signal>, ChildState) {
+        let now = Instant::now();
+        let mut state = ChildState::new(command.map(str::to_owned), GRACE);
+        let actions = events.iter().flat_map(|event| match event {
+            Event::Stop => state.heard(Heard::Stop { within: seconds(5) }, now),
+            Event::Decommission => {
+                let within = seconds(60);
+                state.heard(Heard::Decommission { within }, now)
+            }
+            Event::FromOutside(signal) => state.signalled(*signal),
+            Event::CommandFails => state.command_failed(),
+        });
+        let signals = actions.filter_map(|action| match action {
+            Action::Signal(signal) => Some(signal),
+            Action::Run { .. } => None,
+        });
+        (signals.collect(), state)
+    }
+
+    // spec: O-60
+    #[test]
+    fn order_and_kubelet_give_one_sigterm_in_either_order() {
+        use Event::{CommandFails, Decommission, FromOutside, Stop};
+        let kubelet = FromOutside(Signal::TERM);
+        for events in [
+            &[Stop, kubelet][..],
+            &[kubelet, Stop],
+            // The order was lost.
+            &[kubelet],
+            &[Decommission, kubelet],
+            &[kubelet, Decommission],
+            &[Decommission, Stop, kubelet],
+            &[Stop, Stop, kubelet],
+        ] {
+            assert_eq!(got(None, events).0, [Signal::TERM], "{events:?}");
+        }
+        for events in [
+            &[Decommission, Stop, kubelet][..],
+            &[Decommission, kubelet, Stop],
+            // Somebody deletes the pod while it drains.
+            &[Decommission, kubelet],
+            &[kubelet, Decommission],
+            &[Decommission, CommandFails, kubelet],
+            &[Decommission, kubelet, CommandFails],
+        ] {
+            assert_eq!(got(Some("drain"), events).0, [Signal::TERM], "{events:?}");
+        }
+    }
+
+    // spec: O-60
+    #[test]
+    fn a_person_who_insists_is_heard_and_other_signals_always_pass() {
+        use Event::{FromOutside, Stop};
+        let term = FromOutside(Signal::TERM);
+        assert_eq!(got(None, &[term, term]).0, [Signal::TERM; 2]);
+        assert_eq!(got(None, &[Stop, term, term]).0, [Signal::TERM; 2]);
+        // A late order is no third time, and the kubelet came before it.
+        assert_eq!(got(None, &[term, Stop, term]).0, [Signal::TERM; 2]);
+        for other in [Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1] {
+            let (signals, state) = got(None, &[Stop, FromOutside(other), term]);
+            assert_eq!(signals, [Signal::TERM, other]);
+            assert!(!state.terminated_unordered());
+        }
+        assert_eq!(
+            got(None, &[FromOutside(Signal::INT), Stop, term]).0,
+            [Signal::INT, Signal::TERM],
+            "an interrupt need not end it"
+        );
+    }
+
+    // spec: O-60
+    #[test]
+    fn only_a_sigterm_before_any_order_came_without_one() {
+        use Event::{Decommission, FromOutside, Stop};
+        let term = FromOutside(Signal::TERM);
+        let unordered = |events: &[Event]| got(Some("drain"), events).1.terminated_unordered();
+        assert!(unordered(&[term]));
+        assert!(unordered(&[term, Stop]));
+        assert!(!unordered(&[Stop, term, term]));
+        assert!(!unordered(&[Decommission, term]));
+        assert!(!unordered(&[FromOutside(Signal::INT)]));
     }
 
     // spec: O-60, B-30

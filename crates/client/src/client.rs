@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use boatswain_agent::trust::{self, TrustError};
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -17,9 +17,9 @@ use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
 
-/// The timeout of an answer, except for streams.
+/// The timeout of an answer, except for streams, with the repetitions that the driver asks for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest answer, in bytes: 100,000 executors take about 20 MB.
@@ -70,6 +70,8 @@ pub enum ClientError {
         message: String,
         /// How to fix it.
         hint: Option<String>,
+        /// The request was not carried out, and the driver asks to repeat it after this time.
+        again: Option<Duration>,
     },
     /// The answer is not one of a driver of this version.
     #[error("the server at {server} is not a driver of this version: {why}")]
@@ -116,7 +118,7 @@ impl Client {
         &self.server
     }
 
-    /// Makes a request of any kind, and reads its answer.
+    /// Makes a request of any kind, and reads its answer. A driver that starts is asked again.
     ///
     /// # Errors
     ///
@@ -127,8 +129,8 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, ClientError> {
-        self.soon(async {
-            let response = self.send(method, path, body, None).await?;
+        self.soon(async || {
+            let response = self.send(method.clone(), path, body, None).await?;
             self.read(response).await
         })
         .await
@@ -147,23 +149,42 @@ impl Client {
 
     /// Opens a stream of events, resumed after the event with the id `last`.
     pub(crate) async fn stream(&self, last: Option<&str>) -> Result<Body, ClientError> {
-        let stream = self.send(Method::GET, "/v1/events", None, last);
-        let response = self.soon(stream).await?;
-        if response.status().is_success() {
-            return Ok(response.into_body());
-        }
-        match self.read(response).await {
-            Err(error) => Err(error),
-            Ok(_) => Err(self.foreign("it refused the request without a reason")),
-        }
+        self.soon(async || {
+            let response = self.send(Method::GET, "/v1/events", None, last).await?;
+            if response.status().is_success() {
+                return Ok(response.into_body());
+            }
+            match self.read(response).await {
+                Err(error) => Err(error),
+                Ok(_) => Err(self.foreign("it refused the request without a reason")),
+            }
+        })
+        .await
     }
 
+    /// Repeats a request while the driver asks for that. A driver that does not come to an end with its start is a refusal.
     async fn soon<T>(
         &self,
-        answer: impl Future<Output = Result<T, ClientError>>,
+        request: impl AsyncFn() -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let answer = timeout(PATIENCE, answer).await;
-        answer.unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
+        let until = Instant::now() + PATIENCE;
+        let mut refused = None;
+        loop {
+            let Ok(answer) = timeout_at(until, request()).await else {
+                return Err(refused.unwrap_or_else(|| self.unreachable("it takes too long")));
+            };
+            let pause = match &answer {
+                Err(ClientError::Refused { again, .. }) => *again,
+                _ => None,
+            };
+            match pause {
+                Some(pause) if Instant::now() + pause < until => {
+                    refused = answer.err();
+                    sleep(pause).await;
+                }
+                _ => return answer,
+            }
+        }
     }
 
     async fn send(
@@ -206,6 +227,7 @@ impl Client {
 
     async fn read(&self, response: Response<Body>) -> Result<Value, ClientError> {
         let status = response.status();
+        let again = again(&response);
         let body = Limited::new(response.into_body(), ANSWER).collect().await;
         let body = body.map_err(|error| self.foreign(error))?.to_bytes();
         let value: Result<Value, _> = serde_json::from_slice(&body);
@@ -221,6 +243,7 @@ impl Client {
                         None => message,
                     },
                     hint: text("hint"),
+                    again,
                 })
             }
             _ => Err(self.foreign(format!("it answers {status}"))),
@@ -264,6 +287,12 @@ impl Client {
     }
 }
 
+/// After how long the server asks to repeat the request.
+fn again(response: &Response<Body>) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
 /// A path with the values that are given; it has no variable parts.
 pub(crate) fn with_query(path: &str, values: &[(&str, Option<&str>)]) -> String {
     let given = values
@@ -291,7 +320,64 @@ fn innermost(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A server that gives these answers, one to each connection, and its address.
+    fn server(answers: &'static [(&'static str, &'static str)]) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for (head, body) in answers {
+                let (mut connection, _) = listener.accept().unwrap();
+                let _ = connection.read(&mut [0; 4_096]).unwrap();
+                let length = body.len();
+                write!(
+                    connection,
+                    "HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+                )
+                .unwrap();
+            }
+        });
+        format!("http://{address}").parse().unwrap()
+    }
+
+    fn client(answers: &'static [(&'static str, &'static str)]) -> Client {
+        Client::new(server(answers), Token::Text("t".to_owned()), None).unwrap()
+    }
+
+    const STARTING: (&str, &str) = (
+        "503 Service Unavailable\r\nretry-after: 0",
+        r#"{"code": "not-adopted", "message": "not adopted yet", "hint": "ask again"}"#,
+    );
+
+    // spec: B-55
+    #[tokio::test]
+    async fn a_request_is_repeated_as_long_as_the_driver_asks_for_that() {
+        let repeated = client(&[STARTING, STARTING, ("200 OK", r#"{"executors": []}"#)]);
+        let answer = repeated.call(Method::GET, "/v1/executors", None).await;
+        assert!(answer.is_ok(), "{answer:?}");
+        let refused = client(&[("503 Service Unavailable", r#"{"message": "standby"}"#)]);
+        let answer = refused.call(Method::GET, "/v1/executors", None).await;
+        assert!(matches!(
+            answer,
+            Err(ClientError::Refused { again: None, message, .. }) if message == "standby"
+        ));
+    }
+
+    // spec: B-55
+    #[tokio::test]
+    async fn a_driver_that_asks_for_too_much_patience_is_a_refusal_that_says_why() {
+        const LONG: (&str, &str) = (
+            "503 Service Unavailable\r\nretry-after: 60",
+            r#"{"message": "not adopted yet", "hint": "ask again"}"#,
+        );
+        let answer = client(&[LONG]).stream(None).await;
+        let said = answer.err().map(|error| error.to_string());
+        assert_eq!(said.as_deref(), Some("not adopted yet\nask again"));
+    }
 
     // spec: O-43
     #[tokio::test]

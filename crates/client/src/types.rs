@@ -281,6 +281,7 @@ pub struct ProfileDemand {
 pub enum Reason {
     Exited,
     OomKilled,
+    ProbeFailed,
     StartFailed,
     Rejected,
     Evicted,

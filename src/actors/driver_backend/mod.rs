@@ -19,6 +19,8 @@ use actix::{
     ResponseActFuture, WrapFuture,
 };
 
+use tokio::sync::watch;
+
 use crate::actors::commands::messages::GetHeld;
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
@@ -43,6 +45,8 @@ pub struct DriverBackend {
     readiness: Readiness,
     /// The last batch's snapshot; `None` before adoption.
     snapshot: Option<Snapshot>,
+    /// Whether there is one.
+    adopted: watch::Sender<bool>,
     sessions: SessionsChanged,
     /// The profiles whose executors are not requested (spec A-31).
     paused: Paused,
@@ -77,6 +81,7 @@ impl DriverBackend {
             incarnation: wiring.incarnation,
             readiness: Readiness::new(wiring.readiness, wiring.wanted),
             snapshot: None,
+            adopted: watch::Sender::new(false),
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
             counts: CountsHistory::default(),
@@ -87,6 +92,11 @@ impl DriverBackend {
             clock: wiring.clock,
             timing: wiring.timing,
         }
+    }
+
+    /// Becomes true with the first status that tells of executors (spec B-55).
+    pub fn adopted(&self) -> watch::Receiver<bool> {
+        self.adopted.subscribe()
     }
 
     /// Records an event that no snapshot shows.
@@ -191,6 +201,8 @@ impl Handler<Round> for DriverBackend {
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
         if batch.latest().adopted {
             self.snapshot = Some(batch.latest().clone());
+            self.adopted
+                .send_if_modified(|adopted| !std::mem::replace(adopted, true));
             self.note_losses(&batch);
             self.look_whether_ready();
         }

@@ -40,6 +40,8 @@ pub struct EventHistory {
     /// Steps that wait for the batch that shows their executor, after which they are recorded.
     waiting: Vec<(ExecutorId, ProfileName, Step)>,
     growth: watch::Sender<u64>,
+    /// Whether the history has begun, with the adopted executors.
+    adopted: watch::Sender<bool>,
     sessions: Recipient<GetSessions>,
     store: Addr<SnapshotStore>,
     clock: Clock,
@@ -63,11 +65,17 @@ impl EventHistory {
             history: History::new(wiring.incarnation).with_past(&wiring.past),
             waiting: Vec::new(),
             growth: watch::Sender::new(0),
+            adopted: watch::Sender::new(false),
             sessions: wiring.sessions,
             store: wiring.store,
             clock: wiring.clock,
             timing: wiring.timing,
         }
+    }
+
+    /// Becomes true with the first list of executors (spec B-55).
+    pub fn adopted(&self) -> watch::Receiver<bool> {
+        self.adopted.subscribe()
     }
 
     /// Informs the readers that wait for events.
@@ -142,6 +150,8 @@ impl Handler<Round> for EventHistory {
         self.take_steps();
         self.store.do_send(Decided(Subscriber::History));
         self.grown();
+        let adopted = self.history.snapshot().is_some();
+        (self.adopted).send_if_modified(|told| adopted && !std::mem::replace(told, true));
     }
 }
 

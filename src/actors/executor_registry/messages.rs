@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::Message;
 use tokio::sync::mpsc;
 
-use super::registry::{ConnectionId, Proof, SessionStep, Via, WhyDoubt};
+use super::registry::{ConnectionId, NoKeys, Proof, SessionStep, Via, WhyDoubt};
 use super::view::SessionView;
 use crate::model::{ExecutorId, ProfileName, Tick};
 use boatswain_agent::protocol::{FromExecutor, ToExecutor};
@@ -67,6 +67,11 @@ pub struct NotTakenIn {
     /// The reason in one word.
     pub code: &'static str,
 }
+
+/// A token of a pod's service account could not be verified for this reason, or tokens can be again (spec B-13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct TokensVerified(pub Option<NoKeys>);
 
 /// Requests the sessions of all registered executors, or of one executor.
 #[derive(Debug, Clone, Copy, Message)]

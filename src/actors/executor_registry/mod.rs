@@ -39,9 +39,9 @@ use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 use mailboxes::Mailboxes;
 use messages::{
     GetSessions, Lost, NotTakenIn, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged,
-    Timeouts,
+    Timeouts, TokensVerified,
 };
-use registry::{Effect, Reach, Registry, SessionStep};
+use registry::{Effect, Reach, Registry, SessionStep, WhyDoubt};
 use tally::Tally;
 use view::SessionView;
 
@@ -212,10 +212,19 @@ impl ExecutorRegistry {
         answer
     }
 
+    /// Each reason for which the driver can be degraded, and whether it is.
+    fn degraded(&self) -> Vec<(&'static str, bool)> {
+        let now = self.registry.doubt().map(|(why, _)| why.word());
+        (WhyDoubt::WORDS.into_iter())
+            .map(|word| (word, now == Some(word)))
+            .collect()
+    }
+
     fn measures(&self) -> SessionMeasures {
         let mut measures = SessionMeasures {
             heard: self.tally.heard.clone(),
             refused: self.tally.refused.clone(),
+            degraded: self.degraded(),
             ..SessionMeasures::default()
         };
         for (_, account) in self.registry.accounts() {
@@ -394,6 +403,14 @@ impl Handler<CallMade> for ExecutorRegistry {
     fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
         let now = self.clock.now().tick;
         self.registry.call(call.answered, now);
+    }
+}
+
+impl Handler<TokensVerified> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, verified: TokensVerified, _: &mut Self::Context) {
+        self.registry.tokens(verified.0);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod messages;
 pub mod pending_actions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
@@ -32,13 +33,17 @@ use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};
-use crate::model::{Ending, Epoch, ExecutorId, Snapshot, Tick};
+use crate::model::{Ending, Epoch, ExecutorId, PodUid, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use call_queue::{PodCall, Subject};
 use kept::KeptPod;
 use messages::{Instruct, NewPolicy, Report};
+use pending_actions::probes::Answer;
 use pending_actions::{Action, PendingActions};
+
+/// How long the Events of a pod may take. Its end is not reported meanwhile.
+const EVENTS: Duration = Duration::from_secs(2);
 
 pub struct LifecycleManager {
     pending_actions: PendingActions,
@@ -109,7 +114,30 @@ impl LifecycleManager {
             }
             Action::Call(subject, pod_call) => self.call(subject, pod_call, ctx),
             Action::Instruct(instruct) => self.sessions.do_send(instruct),
+            Action::AskForProbe(id, uid) => self.ask_for_probe(id, uid, ctx),
         }
+    }
+
+    /// Reads whether a pod's kubelet killed its executor because a probe failed.
+    fn ask_for_probe(&self, id: ExecutorId, uid: PodUid, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        let asked = async move { tokio::time::timeout(EVENTS, calls.failed_probe(&uid)).await };
+        let told = asked.into_actor(self).map(move |told, this, _| {
+            let answer = match told {
+                Ok(Ok(Some(words))) => Answer::ProbeFailed(words),
+                Ok(Ok(None)) => Answer::NoProbeFailed,
+                Ok(Err(failure)) => {
+                    let error = &failure.message;
+                    tracing::debug!(%id, %error, "its pod's Events cannot be read");
+                    Answer::Unknown
+                }
+                Err(_) => Answer::Unknown,
+            };
+            let now = this.clock.now().tick;
+            this.pending_actions.probe_told(id, answer, now);
+            this.store.do_send(AskRound(Subscriber::Lifecycle));
+        });
+        ctx.spawn(told);
     }
 
     /// Takes over what earlier drivers kept (spec O-77).

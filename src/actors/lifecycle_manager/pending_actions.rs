@@ -23,8 +23,10 @@ use super::call_queue::{CallQueue, PodCall, Subject};
 use super::going;
 use super::kept::{self, KeptPods};
 use super::messages::{Instruct, Order};
+use probes::{Answer, Next, Probes};
 
 mod keeping;
+pub mod probes;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -42,6 +44,8 @@ pub struct Settings {
     pub adoption_grace: Option<Duration>,
     /// How long the deletion of a surplus pod is left to its set; `None`: no sets (spec A-80).
     pub left_to_sets: Option<Duration>,
+    /// Whether it may read Events (spec L-20).
+    pub reads_events: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub enum Action {
     Call(Subject, PodCall),
     /// Instruct an executor that has a session (spec L-12, B-28).
     Instruct(Instruct),
+    /// Read the Events of this pod, and call [`PendingActions::probe_told`].
+    AskForProbe(ExecutorId, PodUid),
 }
 
 #[derive(Debug)]
@@ -64,6 +70,7 @@ pub struct PendingActions {
     kept: KeptPods,
     /// When kept pods were last asked for.
     kept_listed: Option<Tick>,
+    probes: Probes,
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
@@ -88,6 +95,7 @@ impl PendingActions {
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             kept: KeptPods::new(settings.keep),
             kept_listed: None,
+            probes: Probes::new(settings.reads_events),
             reporting: BTreeSet::new(),
             corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
@@ -150,10 +158,11 @@ impl PendingActions {
         let entry = latest.entry(id);
         match entry {
             Some(entry) => {
-                self.report(entry, as_it_ended, actions);
+                self.report(entry, as_it_ended, now, actions);
                 self.report_overdue(entry, now, actions);
             }
             None => {
+                self.probes.left(id);
                 self.reporting.remove(&id);
                 self.corrected.remove(&id);
                 self.instructed.remove(&id);
@@ -178,6 +187,13 @@ impl PendingActions {
             self.queue.set(subject.clone(), None, now);
         }
         self.queue.answered(subject, succeeded, now);
+    }
+
+    /// The Events of an executor's pod were read, or could not be.
+    pub fn probe_told(&mut self, id: ExecutorId, answer: Answer, now: Tick) {
+        if self.probes.told(id, answer) {
+            self.deadlines.insert((now, id));
+        }
     }
 
     /// The end of an outage ends the backoffs of failed calls (spec W-8).
@@ -228,13 +244,14 @@ impl PendingActions {
         &mut self,
         entry: &Arc<Entry>,
         as_it_ended: Option<&Arc<Entry>>,
+        now: Tick,
         actions: &mut Vec<Action>,
     ) {
         if entry.is_reported() {
             self.reporting.remove(&entry.id);
         }
         if entry.has_unreported_end() {
-            if !self.reporting.insert(entry.id) {
+            if self.reporting.contains(&entry.id) {
                 return;
             }
             let mut ending = Ending::of(entry);
@@ -244,14 +261,31 @@ impl PendingActions {
             {
                 ending = before;
             }
-            actions.push(Action::Report(ending));
+            match self.probes.next(ending, now) {
+                Next::Report(ending) => {
+                    self.reporting.insert(entry.id);
+                    actions.push(Action::Report(ending));
+                }
+                Next::Ask(uid, until) => {
+                    self.deadlines.insert((until, entry.id));
+                    actions.push(Action::AskForProbe(entry.id, uid));
+                }
+                Next::Wait(until) => {
+                    self.deadlines.insert((until, entry.id));
+                }
+            }
         } else if let Some(reported) = entry.end.as_ref().filter(|_| entry.has_ended()) {
             let ending = Ending::of(entry);
             let class = ending.reason.class;
             let known = self.corrected.get(&entry.id).copied();
             let known = known.unwrap_or(reported.class);
-            // A lost node is why the cluster deleted the pod.
-            let same = (known, class) == (LossClass::NodeLost, LossClass::Disrupted);
+            let same = matches!(
+                (known, class),
+                // A lost node is why the cluster deleted the pod.
+                (LossClass::NodeLost, LossClass::Disrupted)
+                    // The pod does not show it.
+                    | (LossClass::ProbeFailed, LossClass::Exited)
+            );
             if class != known && !same && !ending.is_vague() {
                 self.corrected.insert(entry.id, class);
                 actions.push(Action::Correct(ending));

@@ -97,6 +97,11 @@ struct OfSession {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfDoubt {
+    why: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfMessage {
     r#type: &'static str,
 }
@@ -147,6 +152,7 @@ pub struct Families {
     bookmark_age: Gauge,
     registrations: Family<OfProfile, Histogram>,
     sessions: Family<OfSession, Gauge>,
+    degraded: Family<OfDoubt, Gauge>,
     messages: Family<OfMessage, Counter>,
     refused: Family<OfRefusal, Counter>,
     depths: Family<OfQueue, Gauge>,
@@ -181,6 +187,7 @@ impl Families {
             bookmark_age: Gauge::default(),
             registrations: Family::new_with_constructor(|| Histogram::new(START_SECONDS)),
             sessions: Family::default(),
+            degraded: Family::default(),
             messages: Family::default(),
             refused: Family::default(),
             depths: Family::default(),
@@ -246,6 +253,10 @@ impl Families {
             self.sessions
                 .get_or_create(&OfSession { state })
                 .set(whole(number));
+        }
+        for (why, is) in &measures.degraded {
+            let why = OfDoubt { why };
+            self.degraded.get_or_create(&why).set(i64::from(*is));
         }
         for (r#type, total) in &measures.heard {
             raise(&self.messages.get_or_create(&OfMessage { r#type }), *total);

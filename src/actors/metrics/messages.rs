@@ -39,4 +39,6 @@ pub struct SessionMeasures {
     pub heard: BTreeMap<&'static str, u64>,
     /// Refused messages by code.
     pub refused: BTreeMap<String, u64>,
+    /// Each reason for which the driver can be degraded, and whether it is (spec B-13).
+    pub degraded: Vec<(&'static str, bool)>,
 }

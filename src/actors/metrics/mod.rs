@@ -22,8 +22,7 @@ use crate::actors::snapshot_store::messages::{
     Decided, MeasureNow, Measures, Round, RoundMade, Subscribe, Subscriber,
 };
 use crate::clock::Clock;
-use crate::model::executor::Class;
-use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
+use crate::model::{AppId, Batch, Ending, Entry, Incarnation, ProfileName, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
@@ -89,9 +88,10 @@ impl Meter {
                     self.families
                         .registered(&entry.profile, now.since(entry.since));
                 }
-                let ran_before = earlier.is_some_and(|e| e.class() == Class::Running);
-                if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
-                    && !ran_before
+                let running_since =
+                    |entry: &Entry| entry.bound().and_then(|bound| bound.running_since);
+                if let Some(since) = running_since(entry)
+                    && earlier.and_then(|e| running_since(e)).is_none()
                 {
                     self.families
                         .started(&entry.profile, since.since(entry.since));
@@ -170,7 +170,8 @@ impl Handler<Scrape> for Meter {
                 this.families.answered("store", took);
                 this.families.measure(&measures, now);
             }
-            if let Some(snapshot) = &this.seen {
+            // Before that, numbers of executors would say that there are none (spec B-55).
+            if let Some(snapshot) = this.seen.as_ref().filter(|seen| seen.adopted) {
                 this.families.show(snapshot, now);
             }
             this.families.text()

@@ -206,6 +206,7 @@ fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {
         disabled: 1,
         heard: [("heartbeat", 40), ("register", 4)].into(),
         refused: [("bad-message".to_owned(), 2)].into(),
+        degraded: vec![("keys", true), ("mass-loss", false)],
         ..SessionMeasures::default()
     };
     families.sessions(&measures);
@@ -217,6 +218,8 @@ fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {
     for (name, expected) in [
         ("sessions{state=\"connected\"}", 3.0),
         ("sessions{state=\"disabled\"}", 1.0),
+        ("degraded{why=\"keys\"}", 1.0),
+        ("degraded{why=\"mass-loss\"}", 0.0),
         ("session_messages_total{type=\"heartbeat\"}", 40.0),
         ("session_messages_refused_total{code=\"bad-message\"}", 2.0),
         ("queue_depth{queue=\"calls-owed\"}", 9.0),

@@ -7,6 +7,7 @@
 mod answers;
 mod pauses;
 mod requests;
+mod restarts;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ use crate::model::{
 use super::claims::Claims;
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Decision, Notice};
+use super::failures::restarts::Restarts;
 use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
@@ -56,6 +58,8 @@ pub struct Allocation {
     server_back: Option<Tick>,
     had_an_executor: bool,
     failures: Failures,
+    /// Containers that the kubelet starts again by their own policies.
+    restarts: Restarts,
     waiting: Waiting,
     made: Made,
     said_enough: bool,
@@ -99,6 +103,7 @@ impl Allocation {
             server_back: None,
             had_an_executor: false,
             failures,
+            restarts: Restarts::default(),
             waiting: Waiting::new(settings.waiting),
             made: inherited.made.clone(),
             said_enough: false,
@@ -212,6 +217,7 @@ impl Allocation {
         }
         for id in changed {
             self.observe(id, latest, now);
+            self.see_restarts(id, latest, wall, &mut decision);
         }
         self.mind_failures(now, &mut decision);
         if self.failures.are_too_many() {
@@ -323,6 +329,7 @@ impl Allocation {
         let Some(entry) = latest.entry(id) else {
             self.repeatable.remove(&id);
             self.failures.left(id, now);
+            self.restarts.left(id);
             self.waiting.left(id);
             self.made.see(id, None);
             self.gangs.left(id);

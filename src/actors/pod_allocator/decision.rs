@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::executor::{How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
-use crate::model::{Epoch, ExecutorId, ProfileName, Tick};
+use crate::model::{Entry, Epoch, ExecutorId, LossReason, ProfileName, Tick};
 
 use super::claims::making::Ensure;
 use super::crash_loop::Kept;
@@ -48,6 +48,8 @@ pub enum Action {
 /// A message for the operator, once when a condition begins and once when it ends (spec A-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
+    /// An executor's program ended for this reason, and its container was started again (spec A-84).
+    Restarted(Box<Entry>, Box<LossReason>),
     /// A profile's executors end early: it backs off.
     BackoffBegan {
         profile: ProfileName,

@@ -66,7 +66,8 @@ pub fn note(notice: &Notice) -> Option<Note> {
             of("Queued", profile.as_str(), text, false)
         }
         Notice::QueueTrouble { why } => of("QueueUnusable", "", why.to_string(), true),
-        Notice::RefusalEnded { .. }
+        Notice::Restarted(..)
+        | Notice::RefusalEnded { .. }
         | Notice::Admitted { .. }
         | Notice::QueueWorks { .. }
         | Notice::Degraded { .. }

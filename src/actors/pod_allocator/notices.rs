@@ -2,10 +2,24 @@
 
 use super::decision::Notice;
 use super::refusal::Kind;
+use crate::model::{Entry, LossReason};
 use crate::telemetry::millis;
+
+/// Logs that a container was started again (spec O-40).
+pub fn log_restart(entry: &Entry, reason: &LossReason) {
+    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
+    let failure = reason.failure;
+    let restarts = entry.pod().map_or(0, |pod| pod.restart_count());
+    tracing::info!(
+        executor, profile, restarts, reason = %class, exit_code, failure, why,
+        "executor ended, and its container was started again"
+    );
+}
 
 pub fn log(notice: &Notice) {
     match notice {
+        Notice::Restarted(entry, reason) => log_restart(entry, reason),
         Notice::BackoffBegan { profile, wait } => tracing::warn!(
             profile = profile.as_str(),
             wait_ms = millis(*wait),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::executor::{Class, Why};
-use crate::model::pod::{ContainerState, Scheduling};
-use crate::model::{Entry, ExecutorId, Pod, Tick};
+use crate::model::pod::{ContainerState, PendingStage, Scheduling};
+use crate::model::{Entry, ExecutorId, Pod, PodState, Tick};
 use crate::planted::{self, Planted};
 
 /// How long an image may be missing if there is no `pending_timeout` (spec A-51).
@@ -18,7 +18,8 @@ const PREPARATION: Duration = Duration::from_secs(600);
 
 const UNPREPARED: &str = "its node has not mounted its volumes or not set up its network";
 
-/// Waiting reasons that do not end by themselves (spec A-51).
+/// Waiting reasons that do not end by themselves (spec A-51). An init container or native sidecar that fails again and
+/// again is as good as one, whatever it shows in between.
 const HOPELESS: [&str; 4] = [
     "InvalidImageName",
     "ErrImageNeverPull",
@@ -106,7 +107,8 @@ impl Waiting {
             self.gated.insert(id);
             return;
         }
-        let begins = match self.gated.remove(&id) {
+        let restarts = bound.pod.state() == PodState::Pending(PendingStage::Restarting);
+        let begins = match self.gated.remove(&id) || restarts {
             true => now,
             false => bound.since,
         };
@@ -114,7 +116,10 @@ impl Waiting {
         let for_what = what(&bound.pod);
         let so_since =
             (before.filter(|wait| wait.for_what == for_what)).map_or(now, |w| w.so_since);
-        let pending = self.settings.pending_timeout.map(|most| since + most);
+        // Kubernetes starts it again, however long its pauses are.
+        let pending = (self.settings.pending_timeout)
+            .filter(|_| !restarts)
+            .map(|most| since + most);
         let until = match for_what {
             What::Hopeless => {
                 let until = so_since + self.settings.stuck_after;
@@ -191,7 +196,9 @@ fn what(pod: &Pod) -> What {
             ""
         }
     };
-    if HOPELESS.contains(&reason) {
+    // A container that the executor's waits for has ended before it was ready.
+    let fails = (pod.init.as_ref()).is_some_and(|init| init.restarts > 0);
+    if fails || HOPELESS.contains(&reason) {
         What::Hopeless
     } else if NO_IMAGE.contains(&reason) {
         What::Image

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::pod_allocator::decision as allocator;
+use crate::actors::pod_allocator::failures::restarts::{Restarts, as_it_ended};
 use crate::actors::pod_allocator::failures::{Failures, Spent};
 use crate::actors::pod_allocator::ids::Ids;
 use crate::kubernetes::{SetKind, SetSeen};
-use crate::model::executor::{How, State, Why};
+use crate::model::executor::{How, Why};
 use crate::model::failures::KeptFailures;
 use crate::model::news::Aim;
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, LossReason, Now, Pod, PodUid, ProfileName, ResourceVersion,
-    Tick,
+    Batch, Ending, Entry, ExecutorId, LossReason, Now, PodUid, ProfileName, ResourceVersion, Tick,
 };
 use boatswain_agent::backoff::Backoff;
 
@@ -145,8 +145,7 @@ pub struct Scaling {
     unused: BTreeMap<ExecutorId, Tick>,
     /// Pods that are marked as the first to be deleted; true while the call is in flight.
     cheap: BTreeMap<ExecutorId, bool>,
-    /// The restarts of each executor's container that were counted.
-    restarts: BTreeMap<ExecutorId, u32>,
+    restarts: Restarts,
     /// Leaving executors whose program has ended.
     exited: BTreeSet<ExecutorId>,
     failures: Failures,
@@ -172,7 +171,7 @@ impl Scaling {
             numbers: BTreeMap::new(),
             unused: BTreeMap::new(),
             cheap: BTreeMap::new(),
-            restarts: BTreeMap::new(),
+            restarts: Restarts::default(),
             exited: BTreeSet::new(),
             failures,
             begun: false,
@@ -284,19 +283,14 @@ impl Scaling {
     fn see(&mut self, id: ExecutorId, latest: &Snapshot, now: Now, actions: &mut Vec<Action>) {
         let Some(entry) = latest.entry(id) else {
             self.failures.left(id, now.tick);
-            self.restarts.remove(&id);
+            self.restarts.left(id);
             self.exited.remove(&id);
             self.cheap.remove(&id);
             return;
         };
         self.failures.see(entry, now.tick);
-        let Some(pod) = entry.pod() else { return };
-        let count = pod.restart_count();
-        // Restarts before were counted by an earlier driver or were another executor's.
-        let before = *self.restarts.entry(id).or_insert(count);
-        // A restored server shows fewer restarts for a while, all of them counted.
-        self.restarts.insert(id, count.max(before));
-        if count <= before {
+        let times = self.restarts.see(entry);
+        if times == 0 {
             return;
         }
         if let Some(mark) = &entry.leaving {
@@ -309,9 +303,9 @@ impl Scaling {
             }
             return;
         }
-        let ended = as_it_ended(entry, pod);
+        let ended = as_it_ended(entry);
         let reason = reason_of(&ended);
-        let spent = (self.failures).restarted(&ended, &reason, count - before, now);
+        let spent = (self.failures).restarted(&ended, &reason, times, now);
         actions.push(Action::Restarted(Box::new(ended), Box::new(reason)));
         actions.extend(spent.map(over));
     }
@@ -324,21 +318,6 @@ impl Scaling {
 
 fn over(Spent(why): Spent) -> Action {
     Action::Spent(why)
-}
-
-/// The entry in the state in which its last program ended.
-fn as_it_ended(entry: &Entry, pod: &Pod) -> Entry {
-    let last = (pod.restarts.as_ref()).and_then(|restarts| restarts.last.clone());
-    let mut ended = entry.clone();
-    if let State::Bound(bound) = &mut ended.state {
-        let mut pod = pod.clone();
-        pod.executor = match last {
-            Some(last) => crate::model::pod::ContainerState::Terminated(last),
-            None => crate::model::pod::ContainerState::Absent,
-        };
-        bound.pod = Arc::new(pod);
-    }
-    ended
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
+use crate::actors::pod_allocator::notices::log_restart;
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -34,7 +35,7 @@ use crate::kubernetes::{Calls, Failure, SetSeen};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::pod::Sighting;
-use crate::model::{Entry, Epoch, ExecutorId, LossReason, PodUid};
+use crate::model::{Epoch, ExecutorId, PodUid};
 
 use decision::{Action, Scaling};
 use messages::EndSets;
@@ -164,7 +165,7 @@ impl SetScaler {
                 }));
             }
             Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
-            Action::Restarted(entry, reason) => say_restarted(&entry, &reason),
+            Action::Restarted(entry, reason) => log_restart(&entry, &reason),
             Action::OutOfIds => {
                 tracing::error!("all executor ids are used up: no more pods can be given one");
             }
@@ -270,18 +271,6 @@ impl SetScaler {
     fn ask(&self) {
         self.store.do_send(AskRound(Subscriber::Allocator));
     }
-}
-
-/// Logs that a container was restarted (spec O-40).
-fn say_restarted(entry: &Entry, reason: &LossReason) {
-    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
-    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
-    let failure = reason.failure;
-    let restarts = entry.pod().map_or(0, |pod| pod.restart_count());
-    tracing::info!(
-        executor, profile, restarts, reason = %class, exit_code, failure, why,
-        "executor ended, and its container was started again"
-    );
 }
 
 impl Actor for SetScaler {

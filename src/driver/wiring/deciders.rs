@@ -31,6 +31,7 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
         &config.allocation,
         &config.lifecycle,
         adoption_grace,
+        config.api.evidence,
     );
     LifecycleManager::new(lifecycle_manager::Wiring {
         pending_actions: pending_actions::PendingActions::new(settings, rng),

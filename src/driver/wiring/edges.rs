@@ -93,7 +93,13 @@ pub(super) fn token_keys(basis: &Basis<'_>, links: &Links) -> Option<Addr<TokenK
     let of_pods = (basis.listener).is_some_and(|listener| listener.key.is_none());
     let of_callers = !basis.config.api.service_accounts.is_empty();
     let audience = listener::audience(&basis.application.record.app_id);
-    let keys = || TokenKeys::new(links.calls.clone(), basis.clock, audience).start();
+    let keys = || {
+        let keys = TokenKeys::new(links.calls.clone(), basis.clock, audience);
+        match of_pods {
+            true => keys.telling(links.registry.clone().recipient()).start(),
+            false => keys.start(),
+        }
+    };
     (of_pods || of_callers).then(keys)
 }
 

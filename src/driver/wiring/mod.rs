@@ -74,11 +74,12 @@ pub(super) fn wire(
     let reachability = sources::reachability(&basis, &links, &poll, reachability_rng);
     contexts.reachability.run(reachability);
     contexts.record.run(edges::record_keeper(&basis, &links));
-    let registry = backend::executor_registry(&basis, &links, accounts);
-    contexts.registry.run(registry);
-    contexts.history.run(backend::event_history(&basis, &links));
+    (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
+    let history = backend::event_history(&basis, &links);
     contexts.commands.run(backend::commands(&basis, &links));
     let status = backend::driver_backend(&basis, &links, readiness);
+    let adoption = api::Adoption::told_by([history.adopted(), status.adopted()]);
+    contexts.history.run(history);
     contexts.backend.run(status);
     contexts.autoscaler.run(backend::autoscaler(&basis, &links));
     if let Some(roller) = backend::roller(&basis, &links) {
@@ -93,8 +94,7 @@ pub(super) fn wire(
     if let Some(context) = contexts.pod_groups {
         context.run(edges::pod_groups(&basis, &links));
     }
-    let budgets = edges::disruption_budgets(&basis, &links);
-    contexts.disruption_budgets.run(budgets);
+    (contexts.disruption_budgets).run(edges::disruption_budgets(&basis, &links));
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
@@ -119,6 +119,7 @@ pub(super) fn wire(
             autoscaler: links.autoscaler,
             profiles: links.profiles,
             meter: links.meter,
+            adoption,
             callers,
             evidence,
         },

@@ -20,6 +20,9 @@ const WARNINGS: usize = 10;
 const MESSAGE: usize = 512;
 /// The longest reason of a warning, in bytes.
 const REASON: usize = 128;
+/// How kubelets say that they kill a container.
+const PROBES: [&str; 2] = ["failed liveness probe", "failed startup probe"];
+
 /// More events than a pod has: the API server merges those that repeat.
 const PAGE: &str = "500";
 
@@ -46,6 +49,8 @@ pub struct Warning {
 #[serde(rename_all = "camelCase")]
 struct EventWire<'a> {
     #[serde(borrow)]
+    involved_object: Option<InvolvedWire<'a>>,
+    #[serde(borrow)]
     metadata: Option<MetaWire<'a>>,
     reason: Option<Cow<'a, str>>,
     message: Option<Cow<'a, str>>,
@@ -59,6 +64,12 @@ struct EventWire<'a> {
 #[serde(rename_all = "camelCase")]
 struct MetaWire<'a> {
     creation_timestamp: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InvolvedWire<'a> {
+    field_path: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +103,30 @@ impl Calls {
         let body = self.answer(&self.clients().reads, call).await;
         let body = body.map_err(|rejection| rejection.failure)?;
         read_warnings(&transport::text(&body)).map_err(|why| garbage(&place, &why))
+    }
+
+    /// Reads whether a kubelet killed a pod's executor container because a liveness or startup probe failed; in its own
+    /// words.
+    ///
+    /// # Errors
+    /// Notably [`Kind::Rights`](crate::kubernetes::Kind::Rights) without the right to list Events.
+    pub async fn failed_probe(&self, pod: &PodUid) -> Result<Option<Arc<str>>, Failure> {
+        let selector = format!("involvedObject.uid={},reason=Killing", pod.as_str());
+        let query = Query::default()
+            .with("fieldSelector", &selector)
+            .with("limit", PAGE);
+        let call = Call {
+            method: Method::GET,
+            path: self.core_path("events", None),
+            query,
+            body: None,
+            limit: OBJECT_LIMIT,
+        };
+        let place = call.place();
+        let body = self.answer(&self.clients().reads, call).await;
+        let body = body.map_err(|rejection| rejection.failure)?;
+        read_probe(&transport::text(&body), &self.at.reader.container)
+            .map_err(|why| garbage(&place, &why))
     }
 
     /// Reads the last lines that a pod's executor container wrote, or those of its previous run; `None` if the pod does
@@ -135,6 +170,23 @@ fn read_warnings(list: &str) -> Result<Vec<Warning>, String> {
     Ok(warnings.split_off(warnings.len().saturating_sub(WARNINGS)))
 }
 
+/// The message of the first Event of this list that says that the container was killed because of a probe.
+fn read_probe(list: &str, container: &str) -> Result<Option<Arc<str>>, String> {
+    let list: ListWire<'_, &RawValue> =
+        serde_json::from_str(list).map_err(|error| error.to_string())?;
+    let items = list.items.unwrap_or_default();
+    let events = (items.iter()).filter_map(|item| serde_json::from_str(item.get()).ok());
+    let path = format!("spec.containers{{{container}}}");
+    Ok(events
+        .filter(|event: &EventWire<'_>| {
+            let involved = event.involved_object.as_ref();
+            involved.and_then(|involved| involved.field_path.as_deref()) == Some(&*path)
+        })
+        .filter_map(|event| event.message)
+        .find(|message| PROBES.iter().any(|said| message.contains(said)))
+        .map(|message| clean(&message, MESSAGE)))
+}
+
 fn warning(event: EventWire<'_>) -> Warning {
     let (counted, observed) = match event.series {
         Some(series) => (series.count, series.last_observed_time),
@@ -166,6 +218,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    // spec: L-20
+    #[test]
+    fn a_probes_kill_is_read_from_the_events_of_the_executors_container() {
+        let event = |container: &str, message: &str| {
+            json!({"reason": "Killing", "message": message,
+                "involvedObject": {"fieldPath": format!("spec.containers{{{container}}}")}})
+        };
+        let of = |items: serde_json::Value| {
+            let list = json!({"kind": "EventList", "items": items}).to_string();
+            read_probe(&list, "executor").unwrap()
+        };
+        let stopping = event("executor", "Stopping container executor");
+        let of_another = event("proxy", "Container proxy failed liveness probe");
+        let said = "Container executor failed liveness probe";
+        assert_eq!(of(json!([stopping, of_another, 7, {}])), None);
+        let told = of(json!([stopping, of_another, event("executor", said)]));
+        assert_eq!(told.as_deref(), Some(said));
+        let startup = "Container executor failed startup probe";
+        assert!(of(json!([event("executor", startup)])).is_some());
+        assert!(read_probe("[]", "executor").is_err());
+    }
 
     // spec: O-78
     #[test]

@@ -55,6 +55,9 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 pub(super) const JSON: &str = "application/json";
+/// What every call accepts. Not everything is offered as JSON: the keys for tokens are `application/jwk-set+json`, and a
+/// real API server answers 406 to who does not accept that, or anything at all.
+const ACCEPTED: &str = "application/json, */*";
 /// RFC 6902.
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 /// RFC 7386.
@@ -118,7 +121,7 @@ impl Call {
         let mut request = Request::builder()
             .method(self.method)
             .uri(format!("{}{}", self.path, self.query.0))
-            .header(ACCEPT, JSON)
+            .header(ACCEPT, ACCEPTED)
             .header(USER_AGENT, AGENT);
         let body = match self.body {
             Some((kind, bytes)) => {

@@ -8,7 +8,10 @@ use crate::kubernetes::wire::{
     ContainerStateWire, ContainerWire, DeclaredWire, RestartRuleWire, SpecWire, StatusWire,
     TerminatedWire,
 };
-use crate::model::pod::{ContainerState, Restarts, Termination, cut};
+use crate::model::pod::{
+    ContainerState, FailedSidecar, InitContainer, RUNTIME_UNKNOWN, Restarts, STATUS_UNKNOWN,
+    Termination, cut,
+};
 
 /// The waiting reason of a container while init containers run.
 const NOT_ITS_TURN: &str = "PodInitializing";
@@ -18,7 +21,9 @@ const ALL_RESTART: &str = "RestartingAllContainers";
 
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
-    pub(super) failed_sidecar: Option<Termination>,
+    pub(super) probed: bool,
+    pub(super) init: Option<InitContainer>,
+    pub(super) failed_sidecar: Option<FailedSidecar>,
     pub(super) restarts: Option<Arc<Restarts>>,
 }
 
@@ -32,13 +37,61 @@ impl PodReader {
     ) -> Containers {
         let statuses = status.container_statuses.as_deref().unwrap_or_default();
         let declared = spec.containers.as_deref().unwrap_or_default();
+        let executor = self.executor_container(declared, statuses);
+        let own = executor.and_then(|at| statuses.get(at));
+        let has_ended = matches!(text(&status.phase), Some("Failed" | "Succeeded"));
+        let restart = Restart {
+            possible: !deleting && !has_ended,
+            declared,
+            of_pod: text(&spec.restart_policy),
+        };
+        let restarts = (own.filter(|container| restart.is_declared(container))).and_then(restarts);
+        let state = own.map(container_state).unwrap_or_default();
+        let (state, init) = match waits_for(&state, spec, status, !restart.possible) {
+            Some((state, init)) => (state, Some(init)),
+            None => (state, None),
+        };
+        let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
+        let others = (statuses.iter().enumerate()).filter(|(at, _)| Some(*at) != executor);
+        let failed_sidecar = others
+            .filter(|_| decides_too)
+            .filter_map(|(_, c)| Some((c, c.state.as_ref()?.terminated.as_ref()?)))
+            .map(|(c, end)| (c, termination(end)))
+            .find(|(c, end)| {
+                end.exit_code.is_some_and(|code| code != 0) && !restart.follows(c, end)
+            })
+            .map(|(c, end)| FailedSidecar { name: name(c), end });
+        Containers {
+            executor: match state {
+                ContainerState::Terminated(end)
+                    if own.is_some_and(|container| restart.follows(container, &end)) =>
+                {
+                    about_to_restart(&end)
+                }
+                state => state,
+            },
+            probed: own
+                .and_then(|own| restart.of(own))
+                .is_some_and(|own| own.liveness_probe.is_some() || own.startup_probe.is_some()),
+            init,
+            failed_sidecar,
+            restarts,
+        }
+    }
+
+    /// The place of the executor container's status: the one with its name, else the first of the spec.
+    fn executor_container(
+        &self,
+        declared: &[DeclaredWire<'_>],
+        statuses: &[ContainerWire<'_>],
+    ) -> Option<usize> {
         let place = |name: &str| statuses.iter().position(|c| text(&c.name) == Some(name));
         // Kubelets sort the statuses by name, so the first container is taken from the spec.
         let first = declared.first().and_then(|c| text(&c.name));
         let has_named = declared
             .iter()
             .any(|c| text(&c.name) == Some(&*self.container));
-        let executor = match place(&self.container) {
+        match place(&self.container) {
             Some(at) => Some(at),
             // The executor container has no status yet; do not take another container's.
             None if has_named => None,
@@ -46,53 +99,6 @@ impl PodReader {
                 Some(name) => place(name),
                 None => (!statuses.is_empty()).then_some(0),
             },
-        };
-        let state = executor
-            .and_then(|at| statuses.get(at))
-            .map(container_state)
-            .unwrap_or_default();
-        let has_ended = matches!(text(&status.phase), Some("Failed" | "Succeeded"));
-        let restart = Restart {
-            possible: !deleting && !has_ended,
-            declared,
-            of_pod: text(&spec.restart_policy),
-        };
-        let restarts = executor
-            .and_then(|at| statuses.get(at))
-            .filter(|container| restart.is_declared(container))
-            .and_then(restarts);
-        let waits = matches!(
-            state,
-            ContainerState::Waiting { .. } | ContainerState::Absent
-        );
-        let state = (waits.then(|| before_it(status)).flatten()).unwrap_or(state);
-        let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
-        let sidecar = decides_too
-            .then(|| {
-                let others = statuses.iter().enumerate();
-                others
-                    .filter(|(at, _)| Some(*at) != executor)
-                    .filter_map(|(_, c)| Some((c, c.state.as_ref()?.terminated.as_ref()?)))
-                    .map(|(c, end)| (c, termination(end)))
-                    .find(|(c, end)| {
-                        end.exit_code.is_some_and(|code| code != 0) && !restart.follows(c, end)
-                    })
-                    .map(|(_, end)| end)
-            })
-            .flatten();
-        Containers {
-            executor: match state {
-                ContainerState::Terminated(end)
-                    if executor
-                        .and_then(|at| statuses.get(at))
-                        .is_some_and(|container| restart.follows(container, &end)) =>
-                {
-                    about_to_restart(&end)
-                }
-                state => state,
-            },
-            failed_sidecar: sidecar,
-            restarts,
         }
     }
 }
@@ -181,6 +187,16 @@ fn restarts(container: &ContainerWire<'_>) -> Option<Arc<Restarts>> {
 
 fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     match &container.state {
+        // A kubelet gives containers that never ran such an end when their pod ends.
+        Some(ContainerStateWire {
+            terminated: Some(end),
+            ..
+        }) if text(&end.reason) == Some(STATUS_UNKNOWN) && never_ran(container) => {
+            ContainerState::Waiting {
+                reason: None,
+                message: None,
+            }
+        }
         Some(ContainerStateWire {
             terminated: Some(end),
             ..
@@ -205,48 +221,108 @@ fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     }
 }
 
-/// An init container that waits or has failed, as the executor's own waiting reason (spec A-51). The executor container
-/// itself would report only [`NOT_ITS_TURN`].
-fn before_it(status: &StatusWire<'_>) -> Option<ContainerState> {
+fn never_ran(container: &ContainerWire<'_>) -> bool {
+    let was_created = text(&container.container_id).is_some_and(|id| !id.is_empty());
+    let ran_before = (container.last_state.as_ref()).is_some_and(|last| last.terminated.is_some());
+    !was_created && !ran_before
+}
+
+/// The init container for which the executor's waits, with the state that the executor's is given: its own would only
+/// say [`NOT_ITS_TURN`] (spec A-51).
+fn waits_for(
+    executor: &ContainerState,
+    spec: &SpecWire<'_>,
+    status: &StatusWire<'_>,
+    is_ending: bool,
+) -> Option<(ContainerState, InitContainer)> {
+    let is_behind = match executor {
+        ContainerState::Absent => true,
+        ContainerState::Waiting { reason, .. } => {
+            (reason.as_deref()).is_none_or(|reason| reason == NOT_ITS_TURN)
+        }
+        ContainerState::Running { .. } | ContainerState::Terminated(_) => return None,
+    };
+    let declared = spec.init_containers.as_deref().unwrap_or_default();
     let statuses = status.init_container_statuses.as_deref()?;
-    let of = |init: &ContainerWire<'_>, reason: Arc<str>, said: String| {
-        let name = clean(text(&init.name).unwrap_or_default(), 63);
+    statuses.iter().find_map(|status| {
+        let declared = declared
+            .iter()
+            .find(|c| text(&c.name) == text(&status.name));
+        let policy = declared.and_then(|c| text(&c.restart_policy));
+        let restarts = status
+            .restart_count
+            .and_then(|count| u32::try_from(count).ok());
+        let init = InitContainer {
+            name: name(status),
+            sidecar: policy == Some("Always"),
+            restarts: restarts.unwrap_or_default(),
+        };
+        let (reason, said) = holds_up(status, &init, is_behind, is_ending)?;
+        let message = Some(cut(&format!("{init}{said}")));
+        let reason = Some(reason);
+        Some((ContainerState::Waiting { reason, message }, init))
+    })
+}
+
+/// Why an init container holds up the executor's, and a description.
+fn holds_up(
+    status: &ContainerWire<'_>,
+    init: &InitContainer,
+    is_behind: bool,
+    is_ending: bool,
+) -> Option<(Arc<str>, String)> {
+    match container_state(status) {
         ContainerState::Waiting {
             reason: Some(reason),
-            message: Some(cut(&format!("init container {name}{said}"))),
+            message,
+        } if *reason != *NOT_ITS_TURN => Some((reason, detail(message.as_deref()))),
+        ContainerState::Running { .. } if is_behind && !is_ending => {
+            let said = match (init.sidecar, status.started) {
+                (true, Some(true)) => return None,
+                (true, _) => " runs, and its startup probe has not succeeded",
+                (false, _) => " has not finished",
+            };
+            Some((Arc::from(NOT_ITS_TURN), said.to_owned()))
         }
-    };
-    statuses
-        .iter()
-        .find_map(|init| match container_state(init) {
-            ContainerState::Waiting {
-                reason: Some(reason),
-                message,
-            } if *reason != *NOT_ITS_TURN => {
-                let said = message.map_or_else(String::new, |message| format!(": {message}"));
-                Some(of(init, reason, said))
-            }
-            ContainerState::Terminated(end) if end.exit_code != Some(0) => {
-                let code = end.exit_code.map_or_else(
-                    || "an unknown exit code".to_owned(),
-                    |code| format!("exit {code}"),
-                );
-                let detail = end
-                    .message
-                    .map_or_else(String::new, |message| format!(": {message}"));
-                let reason = end.reason.unwrap_or_else(|| Arc::from("Error"));
-                Some(of(init, reason, format!(" ended with {code}{detail}")))
-            }
-            _ => None,
-        })
+        // When a pod ends its sidecars do, too.
+        ContainerState::Terminated(end)
+            if (end.exit_code != Some(0) || init.sidecar) && !(init.sidecar && is_ending) =>
+        {
+            let code = end.exit_code.map_or_else(
+                || "an unknown exit code".to_owned(),
+                |code| format!("exit {code}"),
+            );
+            let said = format!(" ended with {code}{}", detail(end.message.as_deref()));
+            Some((end.reason.unwrap_or_else(|| Arc::from("Error")), said))
+        }
+        _ => None,
+    }
+}
+
+fn detail(message: Option<&str>) -> String {
+    message.map_or_else(String::new, |message| format!(": {message}"))
+}
+
+fn name(container: &ContainerWire<'_>) -> Arc<str> {
+    clean(text(&container.name).unwrap_or_default(), 63)
 }
 
 fn termination(end: &TerminatedWire<'_>) -> Termination {
+    let reason = kept(&end.reason);
+    let code = end.exit_code.and_then(|code| i32::try_from(code).ok());
     Termination {
-        exit_code: end.exit_code.and_then(|code| i32::try_from(code).ok()),
-        reason: kept(&end.reason),
+        exit_code: code.filter(|code| !is_made_up(reason.as_deref(), *code)),
+        reason,
         message: kept(&end.message),
         started: time(&end.started_at),
         finished: time(&end.finished_at),
     }
+}
+
+/// Kubelet and runtime make up a code for a container that they have lost (spec E-13).
+fn is_made_up(reason: Option<&str>, code: i32) -> bool {
+    matches!(
+        (reason, code),
+        (Some(STATUS_UNKNOWN), _) | (Some(RUNTIME_UNKNOWN), 255)
+    )
 }

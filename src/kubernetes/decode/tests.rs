@@ -1,6 +1,7 @@
 //! Pods as real clusters report them, and malformed pods.
 
 mod init_containers;
+mod lost_containers;
 mod restarts;
 
 use proptest::prelude::*;

@@ -44,6 +44,13 @@ fn a_403_is_classified_by_its_message() {
         ),
         Kind::NamespaceTerminating
     );
+    // Of a namespace that is a moment old.
+    assert_eq!(
+        kind(
+            "pods \"e\" is forbidden: error looking up service account jobs/default: serviceaccount \"default\" not found"
+        ),
+        Kind::Server
+    );
     for admission in [
         "pods \"e\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
         "pods \"e\" is forbidden: maximum cpu usage per Container is 1, but limit is 2",

@@ -67,7 +67,10 @@ fn the_executor_containers_end_decides_and_a_sidecars_only_if_configured() {
     };
     let with = |executor, failed_sidecar| Pod {
         executor,
-        failed_sidecar: Option::map(failed_sidecar, Arc::new),
+        failed_sidecar: Option::map(failed_sidecar, |end| {
+            let name = Arc::from("proxy");
+            Arc::new(FailedSidecar { name, end })
+        }),
         ..running.clone()
     };
     let up = ContainerState::Running { started: None };
@@ -111,4 +114,35 @@ fn texts_are_cut_so_that_an_executor_stays_small() {
         "{}",
         size_of::<Pod>()
     );
+}
+
+// spec: L-20
+#[test]
+fn what_a_pod_waited_for_is_kept_when_it_ends_without_having_run() {
+    let with = |executor| {
+        Arc::new(Pod {
+            executor,
+            ..pending("a", 1, "u", 1)
+        })
+    };
+    let waiting = |reason: Option<&str>| ContainerState::Waiting {
+        reason: reason.map(Arc::from),
+        message: None,
+    };
+    let waited = with(waiting(Some("ErrImageNeverPull")));
+    let kept = |pod: ContainerState, earlier: &Pod| {
+        let pod = with(pod);
+        pod.keeping_its_wait(earlier).executor.clone()
+    };
+    assert_eq!(kept(waiting(None), &waited), waited.executor);
+    for newer in [
+        waiting(Some("ContainerCreating")),
+        ContainerState::Running { started: None },
+        ContainerState::Terminated(ended(3)),
+        ContainerState::Absent,
+    ] {
+        assert_eq!(kept(newer.clone(), &waited), newer);
+    }
+    let ran = with(ContainerState::Running { started: None });
+    assert_eq!(kept(waiting(None), &ran), waiting(None));
 }

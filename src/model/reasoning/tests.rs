@@ -1,5 +1,6 @@
 //! The order in which sources of evidence decide the reason of an end.
 
+mod containers;
 mod words;
 
 use super::*;

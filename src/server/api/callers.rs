@@ -33,7 +33,7 @@ impl Callers {
         }
         let account = account(&self.keys, token, &self.audience).await;
         let account = account.map_err(|denied| match denied {
-            Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
+            Denied::NoKeys | Denied::NoReview => Problem::unavailable_for(denied.to_string()),
             Denied::NoToken => Problem::unauthorized(),
             Denied::Untrue(why) => Problem::unauthorized_since(
                 format!("the service account's token is not accepted: {why}"),

@@ -28,12 +28,8 @@ pub fn alone() -> Router {
     page::router()
         .route("/healthz", get(async || "ok\n"))
         .route("/openapi.json", get(async || Json(openapi::document())))
-        .fallback(async || not_yet())
-        .method_not_allowed_fallback(async || not_yet())
-}
-
-pub fn not_yet() -> Problem {
-    Problem::unavailable().hint("it is still starting; see its log")
+        .fallback(async || Problem::starting())
+        .method_not_allowed_fallback(async || Problem::starting())
 }
 
 /// The API of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32, O-34).

@@ -4,6 +4,7 @@
 //! All content is JSON under /v1, and all errors are [`Problem`]s. Handlers make no decisions: they
 //! query the actors and return their answers.
 
+mod adoption;
 mod body;
 pub mod callers;
 mod commands;
@@ -44,6 +45,7 @@ use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
 use crate::server::tls::Tls;
+pub use adoption::Adoption;
 use callers::Callers;
 pub use early::standby;
 use evidence::EvidenceReader;
@@ -84,6 +86,7 @@ pub struct Actors {
     pub autoscaler: Addr<Autoscaler>,
     pub profiles: Addr<Profiles>,
     pub meter: Addr<Meter>,
+    pub adoption: Adoption,
     /// `None` if no service account may call.
     pub callers: Option<Callers>,
     /// `None` if explanations have no evidence.

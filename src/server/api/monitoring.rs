@@ -123,7 +123,7 @@ pub fn router(actors: Actors, served: &Served) -> Router {
 /// The routes while the driver is starting.
 fn starting(served: &Served) -> Router {
     let mut routes = Router::new();
-    let not_yet = async || early::not_yet();
+    let not_yet = async || Problem::starting();
     if served.metrics.is_some() {
         routes = routes.route("/metrics", get(not_yet));
     }

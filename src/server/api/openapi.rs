@@ -22,7 +22,10 @@ const REFUSALS: [(u16, &str); 10] = [
         "The request is well-formed, but its content is invalid",
     ),
     (429, "Too many concurrent requests"),
-    (503, "The driver is ending, or has not started completely"),
+    (
+        503,
+        "The driver is ending, or has not adopted its executors yet",
+    ),
 ];
 
 pub fn document() -> Value {
@@ -61,7 +64,13 @@ fn operation(route: &Route) -> Value {
         .filter(|(status, _)| may_answer(route, *status))
     {
         let problem = json!({"application/json": {"schema": named("Problem")}});
-        let answer = json!({"description": meaning, "content": problem});
+        let mut answer = json!({"description": meaning, "content": problem});
+        if *status == 503 {
+            let about =
+                "Seconds after which the request, which was not carried out, is worth repeating";
+            answer["headers"] =
+                json!({"Retry-After": {"description": about, "schema": {"type": "integer"}}});
+        }
         answers.insert(status.to_string(), answer);
     }
     let mut operation = json!({"summary": route.summary, "responses": answers});

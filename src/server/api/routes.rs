@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{Actors, Api, BODY, BODY_TIME, ask, openapi, page};
+use super::{Actors, Api, BODY, BODY_TIME, adoption, ask, openapi, page};
 use crate::actors::commands::messages::Renew;
 use crate::actors::driver_backend::messages::{GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
@@ -26,11 +26,17 @@ use crate::server::problem::{NO_PLACE, Problem};
 use crate::server::serve::{self, Full};
 
 pub fn of(api: Api) -> Router {
-    let (mut open, mut closed) = (Router::new(), Router::new());
+    let (mut open, mut closed, mut adopted) = (Router::new(), Router::new(), Router::new());
     for route in table() {
-        let side = if route.open { &mut open } else { &mut closed };
+        let side = match (route.open, route.early) {
+            (true, _) => &mut open,
+            (false, true) => &mut closed,
+            (false, false) => &mut adopted,
+        };
         *side = std::mem::take(side).route(route.path, route.handler);
     }
+    let adopted = adopted.layer(from_fn_with_state(api.clone(), adoption::awaited));
+    let closed = closed.merge(adopted);
     let closed = closed.layer(from_fn_with_state(api.clone(), admit));
     open.merge(page::router())
         .merge(closed)
@@ -104,9 +110,7 @@ pub async fn readiness(State(actors): State<Actors>) -> Result<&'static str, Pro
             "too few executors are running or registered",
         )
         .hint("`boatswain status` shows how many, and what the others wait for")),
-        (false, _) => {
-            Err(Problem::unavailable().hint("the driver is still reading the cluster's state"))
-        }
+        (false, _) => Err(Problem::not_adopted()),
     }
 }
 

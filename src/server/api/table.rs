@@ -15,6 +15,8 @@ pub struct Route {
     pub handler: MethodRouter<Api>,
     /// Whether the route needs no token.
     pub open: bool,
+    /// Whether the route is answered before the executors are adopted, because it tells nothing of them (spec B-55).
+    pub early: bool,
     pub summary: &'static str,
     /// The schema of the request's body, if it has one.
     pub takes: Option<&'static str>,
@@ -43,6 +45,7 @@ fn looks(path: &'static str, handler: MethodRouter<Api>, schema: &'static str) -
         path,
         handler,
         open: false,
+        early: false,
         summary: "",
         takes: None,
         status: 200,
@@ -74,7 +77,17 @@ impl Route {
     }
 
     fn open(self) -> Self {
-        Self { open: true, ..self }
+        Self {
+            open: true,
+            ..self.early()
+        }
+    }
+
+    fn early(self) -> Self {
+        Self {
+            early: true,
+            ..self
+        }
     }
 
     fn accepted(self) -> Self {
@@ -136,7 +149,9 @@ fn profiles_and_targets() -> Vec<Route> {
         ),
         looks("/v1/history/counts", get(counts), "CountsHistory")
             .is("The executors of each profile by state over the last hour, every 10 s"),
-        looks("/v1/token", get(token), "TokenRight").is("What the token of this request may do"),
+        looks("/v1/token", get(token), "TokenRight")
+            .is("What the token of this request may do")
+            .early(),
         looks("/v1/executors", get(executors), "Executors")
             .is("The executors that live")
             .finds("ip", "Only the executors whose pods have this address")
@@ -208,7 +223,8 @@ fn commands() -> Vec<Route> {
             "Ending",
         )
         .is("Ends the application; the driver exits with its code")
-        .accepted(),
+        .accepted()
+        .early(),
         does(
             Method::POST,
             "/v1/application/hand-over",
@@ -217,7 +233,8 @@ fn commands() -> Vec<Route> {
             "Ending",
         )
         .is("Ends this driver and leaves the executors to its successor")
-        .accepted(),
+        .accepted()
+        .early(),
     ]
 }
 
@@ -239,7 +256,8 @@ fn demand_and_health() -> Vec<Route> {
             .refuses(&[400]),
         looks("/metrics", get(metrics), "")
             .is("The metrics for Prometheus")
-            .text("application/openmetrics-text"),
+            .text("application/openmetrics-text")
+            .early(),
         looks("/healthz", get(health), "")
             .is("Whether the driver answers")
             .text("text/plain")

@@ -25,6 +25,7 @@ use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
 use crate::testing::{Scenario, TIMING, backend, id, running};
 
+mod adoption;
 mod page;
 
 /// A driver's store and backend, with the API's router.
@@ -34,10 +35,15 @@ struct Driver {
 }
 
 fn driver(targets: &[(&str, u32)]) -> Driver {
+    driver_of(Scenario::new(targets), targets)
+}
+
+/// The same, with what this ledger contains.
+fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let meter_context = Context::<Meter>::new();
     let store = SnapshotStore::new(snapshot_store::Wiring {
-        ledger: Scenario::new(targets).ledger,
+        ledger: scenario.ledger,
         clock,
         watch: None,
         meter: Some(meter_context.address().recipient()),
@@ -86,6 +92,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         autoscaler: backend.autoscaler,
         profiles,
         meter,
+        adoption: Adoption::told_by(backend.adopted),
         callers: None,
         evidence: None,
     };

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message,
-    ResponseActFuture, ResponseFuture, WrapFuture as _,
+    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, Recipient,
+    ResponseActFuture, ResponseFuture, SpawnHandle, WrapFuture as _,
 };
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::published::{ASK_AGAIN, Published, Way, trouble_of};
 use super::reviews::{Reviews, Verdict};
 use super::service_account::{Expected, Trusted};
-use crate::actors::executor_registry::registry::Proof;
+use crate::actors::executor_registry::messages::TokensVerified;
+use crate::actors::executor_registry::registry::{NoKeys, Proof};
 use crate::clock::Clock;
 use crate::kubernetes::server_clock::{Change, Comparison};
 use crate::kubernetes::{Calls, Failure, Kind};
-use crate::model::{AppId, Tick};
+use crate::model::AppId;
 use crate::planted::{self, Planted};
 use crate::secret::seal::Key;
 use crate::telemetry::millis;
@@ -31,6 +33,8 @@ pub enum Denied {
     Untrue(&'static str),
     #[error("the cluster's keys for verifying the token are unavailable at the moment")]
     NoKeys,
+    #[error("the API server does not say at the moment whether the token's account still exists")]
+    NoReview,
 }
 
 /// How executors prove their identity.
@@ -69,38 +73,27 @@ impl Access {
 /// without proof (spec O-55).
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// The least interval between the end of a fetch of the keys and the next one. An unknown key may
-/// be a new one, but forged key ids must not cause a request to the cluster each.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
-
 /// The most tokens that wait for a fetch. It exceeds the connections without proof (spec O-55).
 const WAITING: usize = 1_024;
 
 /// Caches the keys that the cluster publishes for service account tokens, and fetches them again
-/// when a token names an unknown one (spec O-54).
+/// when a token names an unknown one, and after a while (spec O-54).
 pub struct TokenKeys {
     calls: Calls,
     clock: Clock,
     expected: Expected,
-    trusted: Option<Arc<Trusted>>,
-    fetch: Fetch,
+    published: Published,
+    /// The tokens that wait for the fetch that is under way.
+    waiting: Vec<oneshot::Sender<Result<Arc<Trusted>, Denied>>>,
+    /// The number of fetches that were begun, and the timer of the next one.
+    fetches: u64,
+    next: Option<SpawnHandle>,
+    /// Who is told that tokens cannot be verified, and what it was told last (spec B-13).
+    told: Option<(Recipient<TokensVerified>, TokensVerified)>,
     clocks: Comparison,
     /// What the API server says of callers' tokens.
     reviews: Reviews,
 }
-
-/// The fetch of the keys.
-enum Fetch {
-    /// The time at which the last one ended.
-    Ended(Option<Tick>),
-    /// The tokens that wait for it.
-    UnderWay(Vec<Waiting>),
-}
-
-type Waiting = oneshot::Sender<Known>;
-
-/// The keys that are known; `None` before the first fetch has succeeded.
-type Known = Option<Arc<Trusted>>;
 
 impl TokenKeys {
     /// Starts without any keys. `audience` is the one that tokens must be for.
@@ -113,11 +106,20 @@ impl TokenKeys {
             },
             calls,
             clock,
-            trusted: None,
-            fetch: Fetch::Ended(None),
+            published: Published::default(),
+            waiting: Vec::new(),
+            fetches: 0,
+            next: None,
+            told: None,
             clocks: Comparison::default(),
             reviews: Reviews::default(),
         }
+    }
+
+    /// Tells this recipient when executors' tokens cannot be verified, and when they can be again.
+    pub fn telling(mut self, recipient: Recipient<TokensVerified>) -> Self {
+        self.told = Some((recipient, TokensVerified(None)));
+        self
     }
 
     /// Logs if this machine's clock differs from the API server's, and when it does so no longer.
@@ -149,32 +151,58 @@ impl TokenKeys {
         }
     }
 
-    /// Whether the keys must be fetched before this token can be verified.
-    fn lacks_key_of(&self, token: &str) -> bool {
-        (self.trusted.as_ref()).is_none_or(|trusted| !trusted.knows_key_of(token))
+    fn tell(&mut self) {
+        let now = TokensVerified(self.published.lacking());
+        if let Some((recipient, told)) = &mut self.told
+            && *told != now
+        {
+            *told = now;
+            recipient.do_send(now);
+        }
+    }
+
+    fn begin_fetch(&mut self, ctx: &mut Context<Self>) {
+        self.fetches += 1;
+        let (number, calls) = (self.fetches, self.calls.clone());
+        let fetching = async move { fetch(&calls).await }.into_actor(self);
+        ctx.spawn(fetching.map(|fetched, keys: &mut Self, ctx| keys.fetched(fetched, ctx)));
+        ctx.run_later(ASK_AGAIN, move |keys, _| {
+            // The tokens that waited were answered "try again" meanwhile.
+            if keys.fetches == number && !keys.waiting.is_empty() {
+                let before = keys.published.trouble();
+                keys.published.overdue();
+                log(before, keys.published.trouble(), "no answer yet");
+                keys.tell();
+            }
+        });
     }
 
     /// Ends a fetch, and answers all tokens that waited for it.
-    fn fetched(&mut self, fetched: Result<Option<Trusted>, Failure>) {
-        match fetched {
-            Ok(Some(trusted)) => self.trusted = Some(Arc::new(trusted)),
-            Ok(None) => {
-                tracing::warn!("the keys that the cluster publishes for tokens could not be parsed")
-            }
-            Err(failure) => {
-                let error = &*failure.message;
-                tracing::warn!(error, "the cluster's keys for tokens could not be fetched");
-            }
-        }
-        let now = self.clock.now();
-        let fetch = std::mem::replace(&mut self.fetch, Fetch::Ended(Some(now.tick)));
-        let Fetch::UnderWay(waiting) = fetch else {
-            return;
+    fn fetched(&mut self, fetched: Result<Option<Trusted>, Failure>, ctx: &mut Context<Self>) {
+        let error = match &fetched {
+            Ok(Some(_)) => String::new(),
+            Ok(None) => NoKeys::Unusable.to_string(),
+            Err(failure) => failure.message.to_string(),
         };
-        for answer in waiting {
+        let fetched = fetched.map_err(|failure| trouble_of(&failure));
+        let fetched = fetched.and_then(|trusted| trusted.ok_or(NoKeys::Unusable));
+        let before = self.published.trouble();
+        let (waiting, now) = (std::mem::take(&mut self.waiting), self.clock.now().tick);
+        let (answer, next) = (self.published).fetched(fetched, !waiting.is_empty(), now);
+        log(before, self.published.trouble(), &error);
+        for waiting in waiting {
             // Fails where the client has waited for long enough.
-            let _ = answer.send(self.trusted.clone());
+            let _ = waiting.send(answer.clone());
         }
+        self.tell();
+        if let Some(earlier) = self.next.take() {
+            ctx.cancel_future(earlier);
+        }
+        self.next = Some(ctx.run_later(next, |keys, ctx| {
+            if keys.published.refresh(keys.clock.now().tick) {
+                keys.begin_fetch(ctx);
+            }
+        }));
     }
 
     /// The keys with which this token can be verified. Only a token whose key is unknown waits for a
@@ -185,27 +213,44 @@ impl TokenKeys {
         ctx: &mut Context<Self>,
     ) -> impl Future<Output = Result<Arc<Trusted>, Denied>> + use<> {
         let (answer, answered) = oneshot::channel();
-        let now = self.clock.now();
-        let lacks_key = self.lacks_key_of(token);
-        match &mut self.fetch {
-            _ if !lacks_key => drop(answer.send(self.trusted.clone())),
-            Fetch::UnderWay(waiting) => {
-                waiting.retain(|waiting| !waiting.is_closed());
-                if waiting.len() < WAITING {
-                    waiting.push(answer);
+        let way = self.published.way(token, self.clock.now().tick);
+        match way {
+            Way::Verify(trusted) => drop(answer.send(Ok(trusted))),
+            Way::Deny(denied) => drop(answer.send(Err(denied))),
+            Way::Wait => {
+                // One that was answered "try again" meanwhile still shows that the keys are lacking.
+                if self.waiting.len() >= WAITING {
+                    self.waiting.retain(|waiting| !waiting.is_closed());
+                }
+                if self.waiting.len() < WAITING {
+                    self.waiting.push(answer);
                 }
             }
-            Fetch::Ended(Some(ended)) if now.tick.since(*ended) < ASK_AGAIN => {
-                drop(answer.send(self.trusted.clone()));
-            }
-            Fetch::Ended(_) => {
-                self.fetch = Fetch::UnderWay(vec![answer]);
-                let calls = self.calls.clone();
-                let fetching = async move { fetch(&calls).await }.into_actor(self);
-                ctx.spawn(fetching.map(|fetched, keys: &mut Self, _| keys.fetched(fetched)));
+            Way::Fetch => {
+                self.waiting.push(answer);
+                self.begin_fetch(ctx);
             }
         }
-        async move { answered.await.ok().flatten().ok_or(Denied::NoKeys) }
+        self.tell();
+        async move { answered.await.unwrap_or(Err(Denied::NoKeys)) }
+    }
+}
+
+/// Logs that the keys cannot be read, once for each cause, and that they can be again.
+fn log(before: Option<NoKeys>, now: Option<NoKeys>, error: &str) {
+    match now {
+        _ if now == before => {}
+        Some(NoKeys::Refused(401 | 403)) => tracing::warn!(
+            error,
+            hint = "the driver needs the ClusterRole system:service-account-issuer-discovery, which service accounts \
+                    have, but not every user of a kubeconfig",
+            "the cluster's keys for tokens cannot be read: tokens that need them cannot be verified"
+        ),
+        Some(_) => tracing::warn!(
+            error,
+            "the cluster's keys for tokens cannot be read: tokens that need them cannot be verified"
+        ),
+        None => tracing::info!("the cluster's keys for tokens can be read again"),
     }
 }
 
@@ -244,14 +289,15 @@ impl Handler<ProveAccount> for TokenKeys {
         let (keys, now) = (self.keys_for(&asked.token, ctx), self.now());
         // Only tokens whose signature is right cause a call.
         let proven = async move {
-            let account = keys.await?.account(&asked.token, &asked.audience, now())?;
+            let account = (keys.await?).account(&asked.token, &asked.audience, now())?;
             Ok((account, asked))
         };
         let reviewed = proven.into_actor(self).then(|proven, this, _| {
             let unreviewed = proven.and_then(|(account, asked)| {
-                match this.reviews.verdict(&asked.token, this.clock.now().tick) {
+                let now = this.clock.now().tick;
+                match this.reviews.verdict(&asked.token, account.age, now) {
                     Verdict::Accepted => Ok((account, None)),
-                    Verdict::Revoked => Err(REVOKED),
+                    Verdict::Denied(denied) => Err(denied),
                     Verdict::Unknown => Ok((account, Some(asked))),
                 }
             });
@@ -269,16 +315,13 @@ impl Handler<ProveAccount> for TokenKeys {
         Box::pin(reviewed.map(|reviewed, this, _| {
             let (account, answer) = reviewed?;
             let now = this.clock.now().tick;
-            match answer {
-                Some((answer, token)) if !this.reviews.learn(&token, &answer, now) => Err(REVOKED),
-                _ => Ok(account),
+            if let Some((answer, token)) = answer {
+                this.reviews.learn(&token, account.age, &answer, now)?;
             }
+            Ok(account.name)
         }))
     }
 }
-
-const REVOKED: Denied =
-    Denied::Untrue("the API server accepts it no more: its account or its pod may be deleted");
 
 /// How long a review may take. Shorter than [`ANSWER`], because without an answer the keys decide.
 const REVIEW: Duration = Duration::from_secs(2);

@@ -3,6 +3,7 @@
 //! [`boatswain_agent::protocol`]; ExecutorRegistry acts on them.
 
 pub mod access;
+mod published;
 mod request;
 mod reviews;
 pub mod service_account;
@@ -29,6 +30,7 @@ use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
 use crate::server::tls::Tls;
 use access::{Access, Denied};
+use boatswain_agent::protocol::NO_KEYS;
 
 /// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -140,12 +142,17 @@ impl Admission {
         };
         proof.map_err(|denied| {
             tracing::debug!(%denied, "an executor's token was refused");
-            let code = "not-let-in";
+            let (code, problem) = match denied {
+                Denied::NoKeys | Denied::NoReview => {
+                    let problem = Problem::unavailable_for(denied.to_string());
+                    (NO_KEYS, problem.coded(NO_KEYS))
+                }
+                Denied::NoToken | Denied::Untrue(_) => {
+                    ("not-let-in", Problem::not_an_executor(denied.to_string()))
+                }
+            };
             self.registry.do_send(NotTakenIn { code });
-            match denied {
-                Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
-                Denied::NoToken | Denied::Untrue(_) => Problem::not_an_executor(denied.to_string()),
-            }
+            problem
         })
     }
 }

@@ -104,11 +104,19 @@ def _conversation(base: _Base, method: str, path: str, body: Any) -> Step:
             problem = _problem(answer)
             # A token may have been replaced between reading and sending it.
             again = answer.status_code == 503 or (answer.status_code == 401 and refused != request["headers"])
+            # A driver that starts says when it is worth asking again.
+            pause = max(pause, _retry_after(answer))
             refused = request["headers"]
         if not again or time.monotonic() + pause > until:
             raise problem
         yield pause
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    """For how many seconds the answer asks to wait."""
+    seconds = answer.headers.get("retry-after", "")
+    return min(float(seconds), LONGEST_PAUSE) if seconds.isdecimal() else 0.0
 
 
 def _problem(answer: httpx.Response) -> BoatswainError:

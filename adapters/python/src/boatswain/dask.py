@@ -30,6 +30,9 @@ from boatswain.local import LocalBoatswain, binary
 CALL_EVERY = 8.0
 # Seconds for one request to the driver, with its repetitions.
 ANSWER = 15.0
+# Seconds after which a driver is asked again for workers that a stream's first message lacks, and the longest between two
+# such questions.
+SECOND_LOOK, LONGEST_LOOK = 1.0, 10.0
 WHO = "dask"
 # The agent leaves a worker alone that is to be decommissioned, until its data has moved and it is killed.
 LEFT_ALONE = ["--decommission-command", "true", "--"]
@@ -220,12 +223,34 @@ class BoatswainCluster(Cluster):
         try:
             async for event in self._driver.events():
                 if event["event"] == "living":
-                    ours = (one for one in event["executors"] if one["profile"] == self._profile)
-                    self._living = {one["executor"] for one in ours if one["state"] not in ("leaving", "ended")}
+                    self._living = await self._confirmed(event)
                 elif event.get("profile") == self._profile and "executor" in event:
                     self._happened(event)
         except BoatswainError as error:
             self._log(f"no events any more: {error}")
+
+    def _ours(self, executors: Iterable[Mapping[str, Any]], *, staying: bool) -> set[int]:
+        ours = (one for one in executors if one["profile"] == self._profile)
+        return {one["executor"] for one in ours if not staying or one["state"] not in ("leaving", "ended")}
+
+    async def _confirmed(self, event: dict[str, Any]) -> set[int]:
+        """The living ones of a stream's first message.
+
+        The driver is asked again before a loss is believed that the message does not explain: one that has just started,
+        or one of an earlier release, may not know its executors yet.
+        """
+        executors = event["executors"]
+        told = self._ours(executors, staying=False) | {end["executor"] for end in event.get("ended", ())}
+        pause = SECOND_LOOK
+        while self._living - self._retired - told:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_LOOK)
+            with contextlib.suppress(BoatswainError):
+                # In this order: what is listed after the adoption is all that lives.
+                if (await self._driver.status())["adopted"]:
+                    executors = (await self._driver.executors())["executors"]
+                    break
+        return self._ours(executors, staying=True)
 
     def _happened(self, event: dict[str, Any]) -> None:
         id, what = event["executor"], event["event"]

@@ -22,7 +22,7 @@ Id = int
 PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable", "queued"]
 
 
-Reason = Literal["Exited", "OomKilled", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "NotCreated", "Missing", "Lost", "Stuck"]
+Reason = Literal["Exited", "OomKilled", "ProbeFailed", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "NotCreated", "Missing", "Lost", "Stuck"]
 
 
 # How many executors of each profile are wanted.

@@ -43,3 +43,25 @@ fn a_driver_that_expects_heartbeats_often_is_tried_as_often() {
     assert_eq!(longest(60_000), Duration::from_secs(10));
     assert_eq!(longest(1), Duration::from_millis(200));
 }
+
+// spec: O-60, O-54
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_cannot_verify_the_token_now_is_not_away() {
+    let mut conversation = conversation();
+    for _ in 0..30 {
+        sleep(Duration::from_secs(10)).await;
+        let before = conversation.last_heard;
+        let over = refusal(503, br#"{"code": "no-keys", "message": "try again"}"#);
+        assert!(matches!(over, Over::Deferred(_)), "{over}");
+        conversation.over(&over);
+        assert!(!conversation.is_away(before));
+    }
+    for (status, body) in [
+        (503, &b"upstream connect error"[..]),
+        (503, br#"{"code": "unavailable"}"#),
+        (401, br#"{"code": "no-keys"}"#),
+    ] {
+        let over = refusal(status, body);
+        assert!(matches!(over, Over::Denied(_)), "{over}");
+    }
+}

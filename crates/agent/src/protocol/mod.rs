@@ -13,3 +13,6 @@ pub use from_executor::{AskToGo, Exiting, FromExecutor, Heartbeat, Register};
 pub use order::{Demand, Order};
 pub use reading::{MESSAGE_LIMIT, Misread, read};
 pub use to_executor::{Notice, Registered, ToExecutor};
+
+/// The code of the answer (503) to a token that the driver cannot verify now: try again, for as long as it takes.
+pub const NO_KEYS: &str = "no-keys";

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::rights::{AUTHENTICATED, User};
+use super::rights::{AUTHENTICATED, SERVICE_ACCOUNTS, User};
 use super::signing::{ISSUER, Keys};
 use crate::api::status::{ApiError, Causes};
 use crate::changes::write::seconds;
@@ -25,8 +25,8 @@ pub fn own_audiences() -> &'static [&'static str] {
 /// The groups of every service account of a namespace.
 pub fn groups(namespace: &str) -> [String; 2] {
     [
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
+        SERVICE_ACCOUNTS.to_owned(),
+        format!("{SERVICE_ACCOUNTS}:{namespace}"),
     ]
 }
 

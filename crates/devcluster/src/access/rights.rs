@@ -14,6 +14,9 @@ pub const MASTERS: &str = "system:masters";
 /// The group of every authenticated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
+/// The group of every service account.
+pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+
 /// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
@@ -76,8 +79,6 @@ fn default_rules(user: &User) -> Vec<Value> {
             "/apis/*",
             "/openapi",
             "/openapi/*",
-            "/.well-known/openid-configuration",
-            "/openid/v1/jwks",
         ]));
         for (group, resources) in [
             (
@@ -88,6 +89,13 @@ fn default_rules(user: &User) -> Vec<Value> {
         ] {
             rules.push(json!({"verbs": ["create"], "apiGroups": [group], "resources": resources}));
         }
+    }
+    // Not every authenticated user: a person or a certificate needs a right of its own.
+    if user.is_of(SERVICE_ACCOUNTS) {
+        rules.push(urls(&[
+            "/.well-known/openid-configuration",
+            "/openid/v1/jwks",
+        ]));
     }
     rules
 }
@@ -409,5 +417,35 @@ mod tests {
                 .allow(&state, &user("root", &[MASTERS]), &wanted)
                 .is_some()
         );
+    }
+
+    #[test]
+    fn service_accounts_may_read_the_keys_for_tokens_and_other_users_only_with_a_right() {
+        let wanted = Attributes {
+            verb: "get".to_owned(),
+            path: Some("/openid/v1/jwks".to_owned()),
+            ..Attributes::default()
+        };
+        let may = |state: &State, groups: &[&str]| {
+            Rights::Roles
+                .allow(state, &user("u", groups), &wanted)
+                .is_some()
+        };
+        let nothing = state(&[]);
+        assert!(may(&nothing, &[SERVICE_ACCOUNTS]));
+        assert!(may(&nothing, &[MASTERS]));
+        assert!(!may(&nothing, &[]));
+        let rule = json!({"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]});
+        let role = json!({"metadata": {"name": "r"}, "rules": [rule]});
+        let subject = json!({"kind": "User", "name": "u"});
+        let granted = state(&[
+            (Resource::ClusterRoles, "", role),
+            (
+                Resource::ClusterRoleBindings,
+                "",
+                binding("ClusterRole", subject),
+            ),
+        ]);
+        assert!(may(&granted, &[]));
     }
 }

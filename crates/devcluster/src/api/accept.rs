@@ -41,7 +41,9 @@ impl Form {
     };
 }
 
-const JSON: &str = "application/json";
+pub const JSON: &str = "application/json";
+/// A JSON Web Key Set (RFC 7517).
+pub const JWK_SET: &str = "application/jwk-set+json";
 const YAML: &str = "application/yaml";
 
 /// One media range of the header.
@@ -160,6 +162,19 @@ pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
         }
     }
     Err(refused(header, false))
+}
+
+/// Refuses a client that accepts neither this media type nor any: the routes that serve one form only compare as text,
+/// so that `application/*` does not include it, and a quality of 0 does not exclude it.
+pub fn only(headers: &HeaderMap, media_type: &str) -> Result<(), ApiError> {
+    let header = header(headers, ACCEPT);
+    let mut accepted = header
+        .split(',')
+        .map(|range| range.split(';').next().unwrap_or_default().trim());
+    if header.is_empty() || accepted.any(|range| range == "*/*" || range == media_type) {
+        return Ok(());
+    }
+    Err(ApiError::not_offered(media_type))
 }
 
 /// Whether the client names exactly this media type.
@@ -299,6 +314,28 @@ mod tests {
             let error = form(accept, "", streams).expect_err(accept);
             assert_eq!((error.code, error.reason), (406, "NotAcceptable"));
         }
+    }
+
+    #[test]
+    fn a_document_of_one_form_is_refused_to_who_does_not_accept_it() {
+        let offered = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().expect("a header"));
+            only(&headers, JWK_SET).is_ok()
+        };
+        for accept in [
+            "",
+            JWK_SET,
+            "*/*",
+            "application/json, */*",
+            "application/json,application/jwk-set+json;q=0.5",
+        ] {
+            assert!(offered(accept), "{accept}");
+        }
+        for accept in [JSON, "application/*", "*", "text/plain, application/json"] {
+            assert!(!offered(accept), "{accept}");
+        }
+        assert!(only(&HeaderMap::new(), JWK_SET).is_ok());
     }
 
     #[test]

@@ -180,7 +180,10 @@ impl Api {
                 Err(ApiError::method_not_allowed())
             }
             Target::Health => Ok(health(&call)),
-            Target::Version => Ok(response(200, version().to_string())),
+            Target::Version => {
+                accept::only(&parts.headers, accept::JSON)?;
+                Ok(response(200, version().to_string()))
+            }
             Target::Document(document) => self.document(parts, &document),
             Target::OldWatch {
                 resource,
@@ -310,8 +313,13 @@ impl Api {
         }
         let value = match document {
             Document::Keys => {
+                accept::only(headers, accept::JWK_SET)?;
                 let keys = self.credentials.keys().published().to_string();
-                return Ok(typed(200, "application/jwk-set+json", keys));
+                return Ok(typed(200, accept::JWK_SET, keys));
+            }
+            Document::KeysConfiguration => {
+                accept::only(headers, accept::JSON)?;
+                return Ok(response(200, signing::configuration(host).to_string()));
             }
             Document::Root => discovery::root(),
             Document::CoreVersions => discovery::core_versions(host),
@@ -327,7 +335,6 @@ impl Api {
                 None => return Ok(missing()),
             },
             Document::Swagger => openapi::swagger(),
-            Document::KeysConfiguration => signing::configuration(host),
         };
         let media_type = accept::document(headers)?;
         Ok(typed(200, media_type, value.to_string()))

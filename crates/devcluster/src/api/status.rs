@@ -138,6 +138,12 @@ impl ApiError {
         Self::plain(406, "NotAcceptable", message)
     }
 
+    /// 406: the path is served in one form only, which the client does not accept.
+    pub fn not_offered(media_type: &str) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {media_type}");
+        Self::about(406, "NotAcceptable", message, json!({}))
+    }
+
     /// 409: an object of that name exists.
     pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));

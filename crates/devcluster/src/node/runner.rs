@@ -5,7 +5,7 @@ mod start;
 use std::path::PathBuf;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tokio::process::Child;
 use tokio::sync::watch;
@@ -329,7 +329,7 @@ impl Runner {
                 Some(by) if by <= Instant::now() => signal_living(&groups, ended, Signal::KILL),
                 Some(_) if !terminated => {
                     terminated = true;
-                    signal_living(&groups, ended, Signal::TERM);
+                    terminate_living(&groups, ended);
                 }
                 _ => {}
             }
@@ -394,6 +394,17 @@ fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
     }
 }
 
+/// Sends SIGTERM to the first process of each container that has not ended. As with a real runtime the others learn of
+/// it from that one, or not at all.
+fn terminate_living(groups: &[Option<u32>], ended: &[Option<Termination>]) {
+    for (group, ended) in groups.iter().zip(ended) {
+        // A group has the id of its first process, which has not been waited for.
+        if let (Some(first), None) = (group.and_then(pid), ended) {
+            let _ = kill_process(first, Signal::TERM);
+        }
+    }
+}
+
 /// Signals the process groups of the containers that have not ended.
 fn signal_living(groups: &[Option<u32>], ended: &[Option<Termination>], with: Signal) {
     for (group, ended) in groups.iter().zip(ended) {
@@ -404,9 +415,12 @@ fn signal_living(groups: &[Option<u32>], ended: &[Option<Termination>], with: Si
 }
 
 fn signal(group: u32, signal: Signal) {
-    let group = i32::try_from(group).ok().and_then(Pid::from_raw);
-    if let Some(group) = group {
+    if let Some(group) = pid(group) {
         // It fails if all processes of the group have ended, which is the purpose.
         let _ = kill_process_group(group, signal);
     }
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw)
 }

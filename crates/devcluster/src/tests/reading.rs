@@ -5,6 +5,7 @@ use super::*;
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const JSON: &str = "application/json";
 
 async fn accept(cluster: &DevCluster, path: &str, form: &str) -> Response {
     let request = Request::get(path).header("accept", form);
@@ -160,6 +161,28 @@ async fn the_discovery_documents_are_served() {
         refusal(post(&cluster, "/version", &json!({})).await),
         refused(405, "MethodNotAllowed")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_of_one_form_are_refused_to_who_does_not_accept_it_as_a_real_server_does() {
+    let cluster = cluster();
+    for (path, form, other) in [
+        ("/openid/v1/jwks", "application/jwk-set+json", JSON),
+        ("/.well-known/openid-configuration", JSON, "text/plain"),
+        ("/version", JSON, "application/yaml"),
+    ] {
+        for accepted in [form, "application/json, */*", "*/*"] {
+            let response = accept(&cluster, path, accepted).await;
+            assert_eq!(response.status(), 200, "{path}: {accepted}");
+            assert_eq!(response.headers()["content-type"], form, "{path}");
+        }
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {form}");
+        let refused = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+            "reason": "NotAcceptable", "details": {}, "code": 406,
+        });
+        assert_eq!(get_as(&cluster, path, other).await, (406, refused));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,11 +26,39 @@ pub(super) struct Patience {
     pub(super) look: Duration,
 }
 
+/// Why the cluster's keys, with which executors' tokens are verified, are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoKeys {
+    /// The API server answers the request for them with this code.
+    Refused(u16),
+    /// There is no answer, or none yet.
+    Unanswered,
+    /// The answer contains no key that can be used.
+    Unusable,
+}
+
+impl fmt::Display for NoKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(code) => {
+                write!(
+                    f,
+                    "the request for the cluster's keys is answered with {code}"
+                )
+            }
+            Self::Unanswered => f.write_str("the request for the cluster's keys is not answered"),
+            Self::Unusable => f.write_str("the cluster publishes no key that can be used"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyDoubt {
     /// The driver was paused for this long.
     StoodStill(Duration),
     NoApiServer,
+    /// Executors that want to register, or to come back, cannot prove who they are.
+    NoKeys(NoKeys),
     /// Too many executors fell silent at the same time.
     MassLoss {
         /// The number of executors that are about to be given up.
@@ -40,6 +68,21 @@ pub enum WhyDoubt {
     },
 }
 
+impl WhyDoubt {
+    /// The reason as a metric label.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::StoodStill(_) => "paused",
+            Self::NoApiServer => "api-server",
+            Self::NoKeys(_) => "keys",
+            Self::MassLoss { .. } => "mass-loss",
+        }
+    }
+
+    /// All reasons as metric labels.
+    pub const WORDS: [&'static str; 4] = ["paused", "api-server", "keys", "mass-loss"];
+}
+
 impl fmt::Display for WhyDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -47,6 +90,7 @@ impl fmt::Display for WhyDoubt {
                 write!(f, "this process stood still for {} s", pause.as_secs())
             }
             Self::NoApiServer => write!(f, "the API server is out of reach"),
+            Self::NoKeys(why) => write!(f, "executors' tokens cannot be verified: {why}"),
             Self::MassLoss { silent, of } => {
                 write!(f, "{silent} of {of} executors fell silent at the same time")
             }
@@ -84,6 +128,8 @@ pub(super) struct Doubt {
     looked: Option<Tick>,
     /// Since when API calls have failed, and whether a doubt for that reason has timed out.
     no_answers: Option<(Tick, bool)>,
+    /// Why executors' tokens cannot be verified, if one could not.
+    no_keys: Option<NoKeys>,
 }
 
 impl Doubt {
@@ -95,6 +141,7 @@ impl Doubt {
             settled: None,
             looked: None,
             no_answers: None,
+            no_keys: None,
         }
     }
 
@@ -116,6 +163,11 @@ impl Doubt {
         }
     }
 
+    /// Tokens cannot be verified for this reason, or can be again.
+    pub(super) fn tokens(&mut self, no_keys: Option<NoKeys>) {
+        self.no_keys = no_keys.filter(|_| !planted::is(Planted::KeysUndoubted));
+    }
+
     /// Whether the driver was paused since the last check. Call before counting silent executors.
     pub(super) fn wake(&mut self, now: Tick) -> Option<Turn> {
         let paused = self
@@ -135,6 +187,7 @@ impl Doubt {
         let over = match why {
             WhyDoubt::StoodStill(_) => now.since(since) >= self.patience.interval,
             WhyDoubt::NoApiServer => self.no_answers.is_none(),
+            WhyDoubt::NoKeys(_) => self.no_keys.is_none(),
             // Also when those that fell silent have ended: nobody else has reached the driver yet.
             WhyDoubt::MassLoss { .. } => {
                 !self.is_mass(look) && look.last_sign.is_some_and(|sign| sign >= since)
@@ -143,17 +196,27 @@ impl Doubt {
         let heard = (look.last_sign).is_some_and(|sign| now.since(sign) <= self.patience.interval);
         let lasted = now.since(since);
         let long_enough = match heard {
+            // That others are heard says nothing about executors that cannot prove who they are.
+            _ if matches!(why, WhyDoubt::NoKeys(_)) => false,
             true => lasted >= self.patience.timeout,
             false => look.of <= FEW && lasted >= self.patience.timeout * LONGEST,
         };
-        if !over && !long_enough {
+        if let (WhyDoubt::NoKeys(_), Some(newest)) = (why, self.no_keys) {
+            self.now = Some((WhyDoubt::NoKeys(newest), since));
+        }
+        // Silence that tokens explain is no reason to doubt the path.
+        let explained = matches!(why, WhyDoubt::MassLoss { .. }) && self.no_keys.is_some();
+        if !over && !long_enough && !explained {
             return None;
         }
-        if !over {
+        if !over && !explained {
             self.settled = Some(now);
             if let Some((_, had_its_time)) = &mut self.no_answers {
                 *had_its_time = true;
             }
+        }
+        if let Some(why) = self.no_keys {
+            return Some(self.begin(WhyDoubt::NoKeys(why), now));
         }
         self.now = None;
         self.grace_from = now;
@@ -171,6 +234,9 @@ impl Doubt {
         {
             return Some(WhyDoubt::NoApiServer);
         }
+        if let Some(why) = self.no_keys {
+            return Some(WhyDoubt::NoKeys(why));
+        }
         let Look { silent, of, .. } = look;
         let is_mass = self.is_mass(look) && !planted::is(Planted::MassLossUndoubted);
         is_mass.then_some(WhyDoubt::MassLoss { silent, of })
@@ -184,155 +250,4 @@ impl Doubt {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::at;
-
-    const PATIENCE: Patience = Patience {
-        interval: Duration::from_secs(10),
-        timeout: Duration::from_secs(120),
-        mass_loss: 20,
-        look: Duration::from_secs(1),
-    };
-
-    fn silent(silent: usize, of: usize, last_sign: u64) -> Look {
-        let last_sign = Some(at(last_sign * 1000));
-        Look {
-            silent,
-            of,
-            last_sign,
-        }
-    }
-
-    /// The changes of a doubt that is checked every second.
-    fn turns(
-        doubt: &mut Doubt,
-        seconds: std::ops::Range<u64>,
-        look: impl Fn(u64) -> Look,
-    ) -> Vec<(u64, Turn)> {
-        let mut turns = Vec::new();
-        for second in seconds {
-            let now = at(second * 1000);
-            turns.extend(doubt.wake(now).map(|turn| (second, turn)));
-            turns.extend(doubt.look(look(second), now).map(|turn| (second, turn)));
-        }
-        turns
-    }
-
-    // spec: B-13
-    #[test]
-    fn a_percentage_from_three_executors_on_or_more_than_half_of_the_fleet_is_a_mass_loss() {
-        for (gone, of, mass) in [
-            (0, 0, false),
-            (1, 1, true),
-            (1, 2, false),
-            (2, 2, true),
-            (2, 3, true),
-            (2, 4, false),
-            (3, 3, true),
-            (3, 14, true),
-            (3, 15, false),
-            (20, 100, false),
-            (21, 100, true),
-        ] {
-            let mut doubt = Doubt::new(PATIENCE);
-            let turn = doubt.look(silent(gone, of, 0), at(0));
-            assert_eq!(turn.is_some(), mass, "{gone} of {of}");
-        }
-    }
-
-    // spec: B-13
-    #[test]
-    fn a_pause_longer_than_an_interval_causes_doubt_for_an_interval() {
-        let mut doubt = Doubt::new(PATIENCE);
-        assert_eq!(turns(&mut doubt, 0..5, |n| silent(0, 9, n)), []);
-        // From 4 to 15 are 11 s, of which 1 s is usual: not a pause. From 19 to 40 is one.
-        assert_eq!(turns(&mut doubt, 15..20, |n| silent(0, 9, n)), []);
-        let turns = turns(&mut doubt, 40..80, |n| silent(0, 9, n));
-        let paused = WhyDoubt::StoodStill(Duration::from_secs(20));
-        assert_eq!(turns, [(40, Turn::Degraded(paused)), (50, Turn::Recovered)]);
-        assert_eq!(doubt.grace_from, at(50_000));
-    }
-
-    // spec: B-13
-    #[test]
-    fn an_unreachable_api_server_causes_doubt_until_it_answers() {
-        let mut doubt = Doubt::new(PATIENCE);
-        doubt.call(false, at(1_000));
-        doubt.call(false, at(5_000));
-        let begun = turns(&mut doubt, 0..60, |n| silent(0, 9, n));
-        assert_eq!(begun, [(11, Turn::Degraded(WhyDoubt::NoApiServer))]);
-        doubt.call(true, at(60_000));
-        let over = turns(&mut doubt, 60..200, |n| silent(0, 9, n));
-        assert_eq!(over, [(60, Turn::Recovered)]);
-    }
-
-    // spec: B-13
-    #[test]
-    fn failed_calls_among_others_cause_no_doubt() {
-        let mut doubt = Doubt::new(PATIENCE);
-        for second in 0..100 {
-            doubt.call(second % 5 != 0, at(second * 1000));
-            let turns = turns(&mut doubt, second..second + 1, |n| silent(0, 9, n));
-            assert_eq!(turns, [], "{second}");
-        }
-    }
-
-    // spec: B-13
-    #[test]
-    fn a_mass_loss_while_others_send_messages_causes_doubt_once_for_one_timeout() {
-        let mut doubt = Doubt::new(PATIENCE);
-        let half = turns(&mut doubt, 0..500, |n| match doubt_settled(n) {
-            true => silent(0, 10, n),
-            false => silent(5, 10, n),
-        });
-        let mass = WhyDoubt::MassLoss { silent: 5, of: 10 };
-        assert_eq!(half, [(0, Turn::Degraded(mass)), (120, Turn::Recovered)]);
-        assert_eq!(doubt.settled, Some(at(120_000)));
-    }
-
-    /// Executors that were silent before a doubt was settled are not counted again.
-    fn doubt_settled(second: u64) -> bool {
-        second > 120
-    }
-
-    // spec: B-13, I-12
-    #[test]
-    fn without_any_message_the_doubt_lasts() {
-        let mut doubt = Doubt::new(PATIENCE);
-        let all = turns(&mut doubt, 0..10_000, |_| silent(10, 10, 0));
-        assert_eq!(all.len(), 1, "{all:?}");
-        let back = turns(&mut doubt, 10_000..10_100, |n| silent(0, 10, n));
-        assert_eq!(back, [(10_000, Turn::Recovered)]);
-    }
-
-    // spec: B-13, I-12
-    #[test]
-    fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_heard() {
-        let mut doubt = Doubt::new(PATIENCE);
-        let ended = turns(&mut doubt, 1..500, |n| match n < 20 {
-            true => silent(10, 10, 0),
-            false => silent(0, 0, 0),
-        });
-        let mass = WhyDoubt::MassLoss { silent: 10, of: 10 };
-        assert_eq!(ended, [(1, Turn::Degraded(mass))]);
-        let heard = turns(&mut doubt, 500..510, |n| silent(0, 1, n));
-        assert_eq!(heard, [(500, Turn::Recovered)]);
-    }
-
-    // spec: B-13
-    #[test]
-    fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
-        let mut doubt = Doubt::new(PATIENCE);
-        doubt.call(false, at(0));
-        let outage = turns(&mut doubt, 0..1_000, |n| silent(0, 9, n));
-        let begun = (10, Turn::Degraded(WhyDoubt::NoApiServer));
-        assert_eq!(outage, [begun, (130, Turn::Recovered)]);
-        doubt.call(true, at(1_000_000));
-        doubt.call(false, at(1_001_000));
-        assert_eq!(
-            turns(&mut doubt, 1_000..1_050, |n| silent(0, 9, n)).len(),
-            1
-        );
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::{Effect, Reach, Registry};
 use crate::model::executor::Class;
+use crate::model::pod::PendingStage;
 use crate::model::{Batch, Entry, ExecutorId, Tick};
 use boatswain_agent::protocol::ToExecutor;
 
@@ -45,6 +46,11 @@ impl Registry {
             self.entry(entry, now, effects);
             return;
         }
+        if entry.class() == Class::Pending(PendingStage::Restarting) {
+            return self.begins_to_restart(id);
+        }
+        self.has_restarted(entry, now);
+        let account = self.accounts.get(&id);
         match &entry.leaving {
             // LifecycleManager sends the order.
             Some(_) => {
@@ -62,6 +68,7 @@ impl Registry {
     fn close(&mut self, id: ExecutorId, code: &str, why: &str, effects: &mut Vec<Effect>) {
         self.orders.remove(&id);
         self.stop_waiting_for(id);
+        self.restarting.remove(&id);
         let Some(account) = self.accounts.remove(&id) else {
             return;
         };

@@ -6,6 +6,7 @@ use super::{Effect, LOOK, Reach, Registry};
 use crate::actors::executor_registry::messages::Timeouts;
 use crate::model::executor::{Class, Why};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
+use crate::planted::{self, Planted};
 
 use super::Via;
 use super::doubt::{Look, Turn};
@@ -61,6 +62,9 @@ impl Registry {
         let Some(account) = self.accounts.get(&id) else {
             return;
         };
+        if self.restarting.contains(&id) {
+            return;
+        }
         let at = self.over_at(id).map_or(now, |silent| silent.at);
         if account.is_going || account.due.is_some_and(|due| due <= at) {
             return;
@@ -76,19 +80,21 @@ impl Registry {
 
     /// Requires a running executor to register in time (spec A-52).
     pub(super) fn wait_for(&mut self, entry: &Entry, now: Tick) {
-        let id = entry.id;
+        let since = match entry.adopted {
+            true => entry.since + self.settings.adoption_grace,
+            false => (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now),
+        };
+        self.wait_from(entry.id, since, entry.adopted.then_some(entry.since));
+    }
+
+    fn wait_from(&mut self, id: ExecutorId, since: Tick, adopted: Option<Tick>) {
         let Some(timeout) = self.settings.registration_timeout else {
             return;
         };
         if self.awaited.contains_key(&id) {
             return;
         }
-        let since = match entry.adopted {
-            true => entry.since + self.settings.adoption_grace,
-            false => (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now),
-        };
         let due = since + timeout;
-        let adopted = entry.adopted.then_some(entry.since);
         self.awaited.insert(
             id,
             Awaited {
@@ -98,6 +104,35 @@ impl Registry {
             },
         );
         self.due.insert((due, id));
+    }
+
+    /// Its container has ended and waits to be started again: Kubernetes says why it is silent, however long that takes
+    /// (spec B-14).
+    pub(super) fn begins_to_restart(&mut self, id: ExecutorId) {
+        if planted::is(Planted::RestartIsSilence) {
+            return;
+        }
+        self.restarting.insert(id);
+        self.stop_waiting_for(id);
+        if let Some(due) = self.accounts.get_mut(&id).and_then(|a| a.due.take()) {
+            self.due.remove(&(due, id));
+        }
+    }
+
+    /// If its container was started again, all its times begin anew.
+    pub(super) fn has_restarted(&mut self, entry: &Entry, now: Tick) {
+        let id = entry.id;
+        if !self.restarting.remove(&id) || entry.leaving.is_some() {
+            return;
+        }
+        let Some(account) = self.accounts.get_mut(&id) else {
+            return self.wait_from(id, now, None);
+        };
+        account.last_sign = now;
+        if let Reach::Lost(since) = &mut account.reach {
+            *since = now;
+        }
+        self.watch_over(id, now);
     }
 
     pub(super) fn stop_waiting_for(&mut self, id: ExecutorId) {
@@ -224,7 +259,8 @@ impl Registry {
         // The fleet is counted only if an executor is silent, which is rare. One that never registered is as good a
         // reason: it may have met the path that the others' heartbeats do not come over.
         if !soon_over.is_empty() {
-            let accounts = (self.accounts.iter()).filter(|(_, account)| !account.is_going);
+            let accounts = (self.accounts.iter())
+                .filter(|(id, account)| !account.is_going && !self.restarting.contains(id));
             let heard = accounts.map(|(id, account)| (id, account.last_sign));
             let adopted = self.awaited.iter();
             let adopted = adopted.filter_map(|(id, awaited)| Some((id, awaited.adopted?)));

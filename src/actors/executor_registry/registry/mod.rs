@@ -36,7 +36,7 @@ use std::time::Duration;
 
 pub use account::{About, Account, Reach};
 pub use admission::Proof;
-pub use doubt::WhyDoubt;
+pub use doubt::{NoKeys, WhyDoubt};
 pub use step::SessionStep;
 
 use super::rate::Rate;
@@ -143,6 +143,8 @@ pub struct Registry {
     orders: BTreeMap<ExecutorId, Standing>,
     /// Running executors that have not registered, with their next check (spec A-52).
     awaited: BTreeMap<ExecutorId, liveness::Awaited>,
+    /// Executors whose containers wait to be started again. That explains their silence.
+    restarting: BTreeSet<ExecutorId>,
     /// All checks by time. A check that comes up is moved if a message arrived since.
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
@@ -175,6 +177,7 @@ impl Registry {
             rate,
             orders: BTreeMap::new(),
             awaited: BTreeMap::new(),
+            restarting: BTreeSet::new(),
             due: BTreeSet::new(),
             doubt: Doubt::new(patience),
             record_check: RecordCheck::default(),
@@ -403,6 +406,11 @@ impl Registry {
 
     pub fn call(&mut self, answered: bool, now: Tick) {
         self.doubt.call(answered, now);
+    }
+
+    /// Executors' tokens cannot be verified for this reason, or can be again (spec B-13).
+    pub fn tokens(&mut self, no_keys: Option<NoKeys>) {
+        self.doubt.tokens(no_keys);
     }
 }
 

@@ -16,6 +16,7 @@ mod rates;
 mod record_check;
 mod references;
 mod registration;
+mod restarting;
 
 const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;

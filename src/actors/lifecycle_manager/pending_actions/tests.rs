@@ -6,6 +6,7 @@ mod going;
 mod keeping;
 mod look_ups;
 mod overdue;
+mod probes;
 
 use rand::SeedableRng;
 
@@ -32,6 +33,7 @@ fn settings() -> Settings {
         },
         adoption_grace: Some(Duration::from_secs(60)),
         left_to_sets: None,
+        reads_events: false,
     }
 }
 
@@ -43,6 +45,10 @@ struct Manager {
     corrected: Vec<(u64, LossClass)>,
     calls: Vec<(Subject, PodCall)>,
     instructed: Vec<Instruct>,
+    /// Whose Events it wants to read.
+    asked: Vec<(u64, PodUid)>,
+    /// The messages of the reports.
+    said: Vec<String>,
     /// Whether reports do not reach the ledger, as while the record cannot be written.
     reports_wait: bool,
 }
@@ -72,6 +78,8 @@ impl Manager {
             corrected: Vec::new(),
             calls: Vec::new(),
             instructed: Vec::new(),
+            asked: Vec::new(),
+            said: Vec::new(),
             reports_wait: false,
         }
     }
@@ -85,6 +93,7 @@ impl Manager {
                 Action::Report(Ending { entry, reason }) => {
                     let id = entry.id;
                     self.reported.push((id.get(), reason.class));
+                    self.said.push(reason.message.clone());
                     if !self.reports_wait {
                         self.scenario.tell(News::Reported { id, reason });
                     }
@@ -93,6 +102,7 @@ impl Manager {
                     .corrected
                     .push((ending.entry.id.get(), ending.reason.class)),
                 Action::Instruct(instruct) => self.instructed.push(instruct),
+                Action::AskForProbe(id, uid) => self.asked.push((id.get(), uid)),
                 Action::Call(subject, pod_call) => {
                     made.push(short(&subject, &pod_call));
                     self.calls.push((subject, pod_call));

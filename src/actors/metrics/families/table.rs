@@ -58,6 +58,12 @@ impl Families {
                 Box::new(self.sessions.clone()),
             ),
             (
+                "degraded",
+                "Whether no executor is given up for its silence, by why that is so",
+                None,
+                Box::new(self.degraded.clone()),
+            ),
+            (
                 "session_messages",
                 "Messages from executors, including heartbeats",
                 None,

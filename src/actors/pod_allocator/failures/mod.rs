@@ -1,6 +1,7 @@
 //! Counts failures of the application and of each node (spec L-30 to L-32).
 
 pub mod nodes;
+pub mod restarts;
 pub mod rules;
 pub mod window;
 

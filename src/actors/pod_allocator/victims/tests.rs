@@ -100,6 +100,15 @@ fn starting() -> Pod {
 fn running() -> Pod {
     Pod {
         phase: Phase::Running,
+        executor: ContainerState::Running { started: None },
+        ..starting()
+    }
+}
+
+/// Its container waits to be started again.
+fn restarting() -> Pod {
+    Pod {
+        phase: Phase::Running,
         ..starting()
     }
 }
@@ -144,6 +153,19 @@ fn a_young_request_is_retired_later_and_no_other_in_its_place() {
         }
     );
     assert_eq!(fleet.victims(65), [3, 2]);
+}
+
+// spec: A-40, E-12
+#[test]
+fn one_that_waits_to_restart_is_retired_after_those_that_never_ran_and_before_those_that_run() {
+    let fleet = |target| {
+        Fleet::wanting(target, 0)
+            .with(1, 0, starting())
+            .with(2, 0, restarting())
+            .with(3, 0, running())
+    };
+    assert_eq!(fleet(2).victims(60), [1]);
+    assert_eq!(fleet(1).victims(60), [1, 2]);
 }
 
 // spec: A-40

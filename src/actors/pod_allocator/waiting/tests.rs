@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::executor::How;
 use crate::model::news::{Aim, News, Outcome};
+use crate::model::pod::InitContainer;
 use crate::testing::{Scenario, at, id, running};
 
 struct World {
@@ -223,6 +224,82 @@ fn a_recovered_executor_that_is_stuck_again_has_the_full_time_again() {
     assert_eq!(world.who(), [(1, 70)]);
     assert_eq!(world.waiting.next_at(), None, "named once");
     assert_eq!(at(70_000), world.scenario.now().tick);
+}
+
+/// The executor's container waits for a sidecar that failed so often.
+fn behind(world: &mut World, restarts: u32, reason: &str) {
+    let init = InitContainer {
+        name: "proxy".into(),
+        sidecar: true,
+        restarts,
+    };
+    let pod = Pod {
+        scheduling: Scheduling::Bound,
+        init: Some(Arc::new(init)),
+        executor: ContainerState::Waiting {
+            reason: Some(reason.into()),
+            message: Some("sidecar proxy: back-off".into()),
+        },
+        ..world.scenario.pod(1)
+    };
+    world.scenario.see(pod);
+    world.look(1);
+}
+
+// spec: A-51, L-20
+#[test]
+fn a_sidecar_that_fails_again_and_again_never_lets_it_start() {
+    let mut world = World::new(None);
+    world.start(1);
+    behind(&mut world, 0, "PodInitializing");
+    world.seconds(100);
+    assert_eq!(world.who(), [], "it may take its time");
+    // It runs in between, which heals nothing.
+    for restarts in 1..4 {
+        behind(&mut world, restarts, "CrashLoopBackOff");
+        world.seconds(9);
+        behind(&mut world, restarts, "PodInitializing");
+        world.seconds(1);
+    }
+    behind(&mut world, 4, "CrashLoopBackOff");
+    world.seconds(100);
+    assert_eq!(world.who(), [(1, 130)]);
+    let said = &world.overdue[0].2;
+    assert!(
+        said.starts_with("NeverStarts(30s") && said.contains("sidecar proxy"),
+        "{said}"
+    );
+}
+
+// spec, E-12
+#[test]
+fn a_restart_in_the_pod_is_no_pending_that_times_out() {
+    let restarts = |world: &mut World, reason: &str| {
+        let pod = Pod {
+            executor: ContainerState::Waiting {
+                reason: Some(reason.into()),
+                message: None,
+            },
+            ..running(world.scenario.pod(1))
+        };
+        world.scenario.see(pod);
+        world.look(1);
+    };
+    let mut world = World::new(Some(60));
+    world.start(1);
+    let pod = running(world.scenario.pod(1));
+    world.scenario.see(pod);
+    world.look(1);
+    world.seconds(50);
+    restarts(&mut world, "CrashLoopBackOff");
+    world.seconds(1_000);
+    assert_eq!(world.who(), []);
+    // Kubernetes cannot start it any more.
+    restarts(&mut world, "CreateContainerConfigError");
+    world.seconds(29);
+    assert_eq!(world.who(), []);
+    world.seconds(1);
+    assert_eq!(world.who(), [(1, 1_080)]);
 }
 
 // spec: K-6, A-51

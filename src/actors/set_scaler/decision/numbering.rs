@@ -50,7 +50,7 @@ impl Scaling {
                     version: pod.version.clone(),
                     trial: Trial::default(),
                 });
-            self.restarts.entry(id).or_insert(pod.restarts);
+            self.restarts.begin(id, pod.restarts);
             let changed = numbering.version != pod.version;
             if numbering.trial.in_flight || !(changed || numbering.trial.may_begin(now)) {
                 continue;

@@ -4,7 +4,7 @@ use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
-use crate::model::{Epoch, LossClass};
+use crate::model::{Epoch, LossClass, Pod};
 use crate::testing::{Scenario, at, id};
 
 mod lost;

@@ -200,7 +200,7 @@ fn with_state(entry: &Entry, state: State) -> Entry {
 
 fn with_pod(bound: &Bound, pod: &Arc<Pod>, epoch: Epoch) -> Bound {
     Bound {
-        pod: Arc::clone(pod),
+        pod: pod.keeping_its_wait(&bound.pod),
         epoch,
         ..bound.clone()
     }

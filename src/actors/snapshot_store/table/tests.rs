@@ -471,3 +471,23 @@ fn late_news_of_a_pod_does_not_end_its_absence_from_a_newer_list() {
         "Running"
     );
 }
+
+// spec: L-20, E-10
+#[test]
+fn a_pod_that_ends_without_having_run_keeps_the_reason_that_it_waited_for() {
+    let waits = |reason: Option<&str>, version: u64, phase| {
+        let mut pod = Pod::clone(&pod("Pending", version));
+        pod.phase = phase;
+        pod.executor = crate::model::pod::ContainerState::Waiting {
+            reason: reason.map(Arc::from),
+            message: None,
+        };
+        Arc::new(pod)
+    };
+    let see = |entry: &Entry, pod| next(entry, &EntryNews::Seen(&pod, Authority::Event), &here());
+    let waits_first = waits(Some("ErrImagePull"), 6, Phase::Pending);
+    let entry = see(&entry_in("Pending"), waits_first).unwrap();
+    let entry = see(&entry, waits(None, NEWER, Phase::Failed)).unwrap();
+    let reason = crate::model::reasoning::reason_of(&entry);
+    assert_eq!((reason.exit_code, &*reason.message), (None, "ErrImagePull"));
+}

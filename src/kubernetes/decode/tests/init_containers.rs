@@ -20,7 +20,11 @@ fn pod(phase: &str, executor: Value, inits: Value) -> Pod {
     };
     let json = json!({
         "metadata": {"name": "etl-exec-1", "uid": "u", "resourceVersion": "1"},
-        "spec": {"nodeName": "n", "containers": [{"name": "executor"}], "restartPolicy": "Never"},
+        "spec": {
+            "nodeName": "n", "restartPolicy": "Never",
+            "initContainers": [{"name": "fetch"}, {"name": "sidecar", "restartPolicy": "Always"}],
+            "containers": [{"name": "executor"}],
+        },
         "status": {
             "phase": phase,
             "containerStatuses": [{"name": "executor", "state": executor}],
@@ -97,4 +101,86 @@ fn an_init_container_that_failed_is_named_with_its_exit_code() {
     );
     assert_eq!(pod.state(), PodState::Failed);
     assert_eq!(words(&pod), "Error: init container fetch ended with exit 3");
+}
+
+fn behind() -> Value {
+    json!({"waiting": {"reason": "PodInitializing"}})
+}
+
+// spec: A-51
+#[test]
+fn an_init_container_that_hangs_is_named() {
+    let pod = pod(
+        "Pending",
+        behind(),
+        json!([{"name": "fetch", "started": true, "state": {"running": {}}}]),
+    );
+    assert_eq!(
+        words(&pod),
+        "PodInitializing: init container fetch has not finished"
+    );
+    let why = pod.why_pending();
+    assert_eq!(
+        why.as_deref(),
+        Some("PodInitializing: init container fetch")
+    );
+}
+
+// spec: A-51
+#[test]
+fn a_native_sidecar_that_does_not_start_is_named_and_one_that_started_is_not() {
+    let of = |sidecar: Value| {
+        let mut status = json!({"name": "sidecar"});
+        status
+            .as_object_mut()
+            .unwrap()
+            .extend(sidecar.as_object().unwrap().clone());
+        let done = json!({"name": "fetch", "state": {"terminated": {"exitCode": 0}}});
+        pod("Pending", behind(), json!([done, status]))
+    };
+    for (sidecar, said, restarts) in [
+        (
+            json!({"started": false, "state": {"running": {}}}),
+            "PodInitializing: sidecar sidecar runs, and its startup probe has not succeeded",
+            0,
+        ),
+        (
+            json!({"restartCount": 2, "state": waiting("CrashLoopBackOff")}),
+            "CrashLoopBackOff: sidecar sidecar: in its own words",
+            2,
+        ),
+        (
+            json!({"restartCount": 1, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}),
+            "Completed: sidecar sidecar ended with exit 0",
+            1,
+        ),
+    ] {
+        let pod = of(sidecar);
+        assert_eq!(words(&pod), said);
+        let init = pod.init.unwrap();
+        assert_eq!((init.sidecar, init.restarts), (true, restarts));
+    }
+    let started = of(json!({"started": true, "state": {"running": {}}}));
+    assert_eq!(started.init, None);
+    assert_eq!(words(&started), "PodInitializing");
+}
+
+// spec: L-20
+#[test]
+fn a_sidecar_that_ends_with_its_pod_is_not_why_it_failed() {
+    let failed =
+        json!({"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}});
+    let ended =
+        json!({"name": "sidecar", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}});
+    let pod = pod("Failed", behind(), json!([ended, failed]));
+    assert_eq!(words(&pod), "Error: init container fetch ended with exit 3");
+}
+
+// spec: L-20, E-13
+#[test]
+fn an_init_container_that_never_ran_is_not_why_its_pod_failed() {
+    let unknown = json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}});
+    let inits = json!([{"name": "fetch", "restartCount": 0, "state": unknown}]);
+    let pod = pod("Failed", unknown, inits);
+    assert_eq!((pod.init.clone(), pod.exit_code()), (None, None));
 }

@@ -1,6 +1,9 @@
 //! Containers that the kubelet starts again in the same pod.
 
 use super::*;
+use crate::model::pod::PendingStage;
+
+const RESTARTING: PodState = PodState::Pending(PendingStage::Restarting);
 
 /// A running pod whose executor container is declared like this and has ended like this.
 fn pod_of(declared: Value, terminated: &Value) -> Pod {
@@ -30,9 +33,9 @@ fn rule(action: &str, operator: &str, values: &[i32]) -> Value {
 #[test]
 fn a_container_that_is_about_to_restart_by_its_own_policy_has_not_ended() {
     for (policy, code, state) in [
-        ("Always", 0, PodState::Running),
-        ("Always", 7, PodState::Running),
-        ("OnFailure", 7, PodState::Running),
+        ("Always", 0, RESTARTING),
+        ("Always", 7, RESTARTING),
+        ("OnFailure", 7, RESTARTING),
         ("OnFailure", 0, PodState::Succeeded),
         ("Never", 7, PodState::Failed),
     ] {
@@ -55,17 +58,17 @@ fn the_first_restart_rule_that_matches_decides_before_the_policy() {
         ],
     });
     for (code, state) in [
-        (42, PodState::Running),
-        (44, PodState::Running),
+        (42, RESTARTING),
+        (44, RESTARTING),
         (45, PodState::Failed),
-        (46, PodState::Running),
+        (46, RESTARTING),
         (1, PodState::Failed),
     ] {
         let pod = pod_of(rules.clone(), &exit(code));
         assert_eq!(pod.state(), state, "after {code}");
     }
     let by_another = json!({"exitCode": 137, "reason": "RestartingAllContainers"});
-    assert_eq!(pod_of(json!({}), &by_another).state(), PodState::Running);
+    assert_eq!(pod_of(json!({}), &by_another).state(), RESTARTING);
     for malformed in [
         json!({"restartPolicyRules": [{}]}),
         json!({"restartPolicyRules": [{"action": "Restart", "exitCodes": {}}]}),
@@ -120,4 +123,23 @@ fn another_container_that_restarts_fails_no_pod() {
     };
     assert!(!failed("OnFailure"));
     assert!(failed("Never"));
+}
+
+// spec: E-12, E-6
+#[test]
+fn an_executor_in_a_crash_loop_is_pending_and_says_so() {
+    let pod = read(&changed(|pod| {
+        pod["spec"]["containers"] = json!([{"name": "executor", "restartPolicy": "Always"}]);
+        pod["status"]["phase"] = json!("Running");
+        pod["status"]["containerStatuses"] = json!([{
+            "name": "executor", "restartCount": 7,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}},
+            "lastState": {"terminated": {"exitCode": 143, "reason": "Error"}},
+        }]);
+    }));
+    assert_eq!(pod.state(), RESTARTING);
+    let said = pod.why_pending();
+    assert_eq!(said.as_deref(), Some("CrashLoopBackOff, restarted 7 times"));
+    let last = pod.restarts.and_then(|restarts| restarts.last.clone());
+    assert_eq!(last.and_then(|last| last.exit_code), Some(143));
 }

@@ -16,6 +16,7 @@ const ROW = 18; // the height of a lane
 const REASONS = {
 	Exited: "Look at its output.",
 	OomKilled: "Raise the profile’s memory_limit, or have the program use less.",
+	ProbeFailed: "Look at its output before the end, or give the probe more time.",
 	StartFailed: "Fix image, command, volume or pull secret, as the reason says.",
 	Mislabelled: "Find out what changes labels, and exclude these pods.",
 	Evicted: "Set memory to what it really uses; check the node’s disk.",
@@ -208,14 +209,14 @@ const coming = (p) => p.running + p.pending + p.requested + p.unanswered + p.unc
 // Whether everything is well, and if not what stands in the way: [level, sentence, what to do].
 function verdict() {
 	if (ending !== undefined) return ["warn", `The ${problem ? "driver has ended" : "application ends"}, with exit code ${ending}.`];
+	if (problem?.reason === "not-adopted") return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
 	if (problem?.code) return ["wrong", sentence(problem.message), sentence(problem.hint)];
 	if (problem) return ["wrong", "The driver does not answer.", "Does it run, and is the way to it open (kubectl port-forward)?"];
 	if (!status) return ["", "The driver is asked …"];
-	if (!status.adopted) return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
 	const { degraded, held } = status;
 	if (degraded) {
-		return ["wrong", `The driver suspects its own connection: ${degraded.why}.`,
-			"It gives up no executor meanwhile. Check the network between driver, API server and executors."];
+		return ["wrong", `No executor is given up for its silence: ${degraded.why}.`,
+			"The driver suspects itself. Check the network between driver, API server and executors, and the driver’s log."];
 	}
 	if (held) {
 		const by = held.by ? `by ${held.by}` : "because it was silent for too long";

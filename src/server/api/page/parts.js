@@ -56,8 +56,8 @@ export async function ask(path, options = {}) {
 	const signal = AbortSignal.any([session.signal, options.signal ?? AbortSignal.timeout(PATIENCE)]);
 	const answer = await fetch(path, { cache: "no-store", ...options, headers, signal });
 	if (answer.ok) return answer;
-	const { message = `the answer was ${answer.status}`, hint } = await answer.json().catch(() => ({}));
-	throw Object.assign(new Error(message), { code: answer.status, hint });
+	const { message = `the answer was ${answer.status}`, code: reason, hint } = await answer.json().catch(() => ({}));
+	throw Object.assign(new Error(message), { code: answer.status, reason, hint });
 }
 
 export const read = async (path) => (await ask(path)).json();

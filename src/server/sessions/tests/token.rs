@@ -5,6 +5,7 @@ use axum::middleware::{Next, from_fn, map_response};
 use axum::response::Response;
 use http::header::{DATE, HeaderValue};
 use http_body_util::BodyExt as _;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -89,8 +90,11 @@ async fn a_token_is_valid_by_the_api_servers_clock_whatever_the_drivers_shows() 
             wall_clock_start: Some(start),
             ..Options::default()
         }));
-        let dated = map_response(async |mut response: Response| {
-            let date = HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT");
+        let began = Instant::now();
+        let dated = map_response(move |mut response: Response| async move {
+            let now = start + began.elapsed();
+            let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&now);
+            let date = HeaderValue::from_str(&date.unwrap()).unwrap();
             response.headers_mut().insert(DATE, date);
             response
         });

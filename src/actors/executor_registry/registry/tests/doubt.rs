@@ -195,6 +195,56 @@ fn while_the_api_server_does_not_answer_no_executor_is_given_up() {
     assert_eq!(world.given_up(), []);
 }
 
+// spec: A-52, B-13, I-12
+#[test]
+fn while_tokens_cannot_be_verified_none_is_given_up_and_the_time_to_register_begins_anew_after_that()
+ {
+    let mut world = World::new(required(), 4);
+    world.registers(1);
+    world.pass(200, &[1]);
+    world.registry.tokens(Some(NoKeys::Refused(406)));
+    world.pass(20_000, &[1]);
+    let why = WhyDoubt::NoKeys(NoKeys::Refused(406));
+    assert_eq!(turns(&mut world), [Effect::Degraded(why)]);
+    assert_eq!(world.given_up(), []);
+    world.registry.tokens(None);
+    world.pass(299, &[1]);
+    assert_eq!(turns(&mut world), [Effect::Recovered]);
+    assert_eq!(world.registry.doubt(), None);
+    // One of those that waited is taken in now; the others are replaced, and not blamed for it.
+    world.registers(2);
+    world.pass(2, &[1, 2]);
+    let given_up = world.given_up();
+    assert!(
+        matches!(
+            given_up[..],
+            [(3, Why::Unreachable(_)), (4, Why::Unreachable(_))]
+        ),
+        "{given_up:?}"
+    );
+}
+
+// spec: B-13, B-15, I-12
+#[test]
+fn a_session_that_cannot_come_back_because_tokens_cannot_be_verified_is_not_ended() {
+    let mut world = World::new(settings(), 20);
+    let rest: Vec<u64> = (2..=20).collect();
+    (1..=20).for_each(|n| drop(world.registers(n)));
+    world.pass(60, &rest);
+    world.loses(1);
+    world.registry.tokens(Some(NoKeys::Unanswered));
+    let pods = (1..=20).map(|n| running(world.scenario.pod(n))).collect();
+    world.scenario.list(pods);
+    world.pass(5_000, &rest);
+    assert_eq!(world.given_up(), []);
+    world.registry.tokens(None);
+    world.pass(5, &rest);
+    world.registers(1);
+    let all: Vec<u64> = (1..=20).collect();
+    world.pass(5_000, &all);
+    assert_eq!(world.given_up(), []);
+}
+
 // spec: A-44, B-13, I-12
 #[test]
 fn if_no_adopted_executor_registers_the_driver_is_degraded() {

@@ -1,5 +1,7 @@
 use super::*;
 use crate::model::Pod;
+use crate::model::news::Aim;
+use crate::model::pod::Restarts;
 use crate::testing::running;
 
 fn allows(max: u32) -> Settings {
@@ -134,4 +136,60 @@ fn a_node_with_many_failures_is_avoided_before_the_next_request() {
         (&**never, &**rather_not),
         (&[Arc::from("bad")][..], &[][..])
     );
+}
+
+impl Driver {
+    /// The container of executor `n` has been restarted this often, after it ended with this code.
+    fn restarts(&mut self, n: u64, count: u32, code: i32) {
+        let last = Some(crate::model::pod::tests::ended(code));
+        let pod = Pod {
+            restarts: Some(Arc::new(Restarts { count, last })),
+            ..running(self.scenario.pod(n))
+        };
+        self.scenario.see(pod);
+        self.round();
+    }
+}
+
+// spec: A-84, L-30
+#[test]
+fn restarts_by_a_containers_own_policy_count_as_failures_and_end_no_executor() {
+    let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 2)]));
+    driver.fill();
+    driver.all_stay();
+    driver.restarts(1, 2, 143);
+    driver.restarts(1, 2, 143);
+    driver.restarts(1, 3, 0);
+    assert_eq!(driver.spent(), 0, "a clean exit is none");
+    let told = |notice: &&Notice| matches!(notice, Notice::Restarted(..));
+    assert_eq!(driver.said.iter().filter(told).count(), 2);
+    driver.restarts(2, 2, 3);
+    assert_eq!(driver.spent(), 1);
+    assert_eq!(driver.live_of("default"), 2);
+}
+
+// spec: A-84, B-30
+#[test]
+fn a_draining_executor_whose_program_exits_is_not_waited_for() {
+    let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 2)]));
+    driver.fill();
+    driver.all_stay();
+    driver.scenario.tell(News::Retire {
+        ids: vec![id(1)],
+        aim: Aim::Stay,
+        why: Why::Decommissioned("somebody".into()),
+        how: How::Drain {
+            within: Duration::from_secs(600),
+        },
+    });
+    driver.restarts(1, 1, 0);
+    let leaving = driver
+        .scenario
+        .entry(1)
+        .and_then(|entry| entry.leaving.as_ref());
+    assert!(
+        matches!(leaving.unwrap().how, How::Kill { .. }),
+        "{leaving:?}"
+    );
+    assert_eq!(driver.spent(), 0);
 }

@@ -45,6 +45,7 @@ impl World {
             server_timeout: SERVER_TIMEOUT,
             adoption_grace: None,
             left_to_sets: None,
+            reads_events: false,
             creation_timeout: CREATION_TIMEOUT,
             backoff: Backoff {
                 initial: Duration::from_secs(1),
@@ -305,7 +306,9 @@ impl World {
                     self.reported.push(id.get());
                     self.driver.scenario.tell(News::Reported { id, reason });
                 }
-                pending_actions::Action::Correct(_) | pending_actions::Action::Instruct(_) => {}
+                pending_actions::Action::Correct(_)
+                | pending_actions::Action::Instruct(_)
+                | pending_actions::Action::AskForProbe(..) => {}
                 pending_actions::Action::Call(subject, pod_call) => {
                     let another = |(out, ..): &(Subject, PodCall, Tick)| *out == subject;
                     assert!(

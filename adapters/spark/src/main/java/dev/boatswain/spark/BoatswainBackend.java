@@ -62,6 +62,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private Optional<LocalBoatswain> local = Optional.empty();
     private Api api;
     private Sender sender;
+    private SecondLook secondLook;
     private EventReader events;
     private volatile boolean stopping;
 
@@ -95,6 +96,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         sender = new Sender(api, settings.decommissionWithin(), settings.callEvery());
         sender.profile(profiles.name(profile), profiles.body(profile));
         sender.totals(Map.of(profiles.name(profile), initialExecutors));
+        secondLook = new SecondLook(api, SecondLook.AFTER);
         events = new EventReader(api, this);
         events.start();
     }
@@ -221,25 +223,42 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     }
 
     @Override
-    public void living(JsonNode event) {
+    public void living(JsonNode event) throws ApiException {
         sender.repeat();
-        Set<Long> now = new HashSet<>();
-        for (JsonNode executor : event.path("executors")) {
-            if (profiles.has(executor.path("profile").asText())) {
-                now.add(executor.path("executor").asLong());
-                if (executor.path("state").asText().equals("leaving")) {
-                    drain(executor.path("executor").asLong(), "it is to terminate");
-                }
+        Map<String, ExecutorLossReason> ended = Losses.ofAll(event.path("ended"));
+        Set<Long> now = ours(event.path("executors"));
+        Set<Long> unexplained = new HashSet<>();
+        for (String id : registeredBefore) {
+            if (!now.contains(Long.parseLong(id)) && !ended.containsKey(id)) {
+                unexplained.add(Long.parseLong(id));
             }
+        }
+        if (!unexplained.isEmpty()) {
+            LOG.info("boatswain does not mention {} executors that are registered here: it is asked again", unexplained.size());
+            now.addAll(ours(secondLook.found(unexplained)));
         }
         living.retainAll(now);
         living.addAll(now);
-        Map<String, ExecutorLossReason> ended = Losses.ofAll(event.path("ended"));
         for (String id : registeredBefore) {
             if (!now.contains(Long.parseLong(id))) {
                 lost(id, ended.getOrDefault(id, Losses.unknown("boatswain does not know how it ended")));
             }
         }
+    }
+
+    /** The executors of this application; those that are to terminate are drained. */
+    private Set<Long> ours(Iterable<JsonNode> executors) {
+        Set<Long> ours = new HashSet<>();
+        for (JsonNode executor : executors) {
+            long id = executor.path("executor").asLong();
+            if (profiles.has(executor.path("profile").asText())) {
+                ours.add(id);
+                if (executor.path("state").asText().equals("leaving")) {
+                    drain(id, "it is to terminate");
+                }
+            }
+        }
+        return ours;
     }
 
     @Override

@@ -25,8 +25,11 @@ final class EventReader implements AutoCloseable {
         /** Before a connection is opened. */
         void connecting();
 
-        /** All executors that are alive: at the beginning, and where events were missed. */
-        void living(JsonNode living);
+        /**
+         * All executors that are alive: at the beginning, and where events were missed. If it fails with an ApiException,
+         * the message counts as not read, and the stream is opened again.
+         */
+        void living(JsonNode living) throws ApiException;
 
         void event(JsonNode event);
     }
@@ -87,7 +90,7 @@ final class EventReader implements AutoCloseable {
         LOG.warn("boatswain is away; jobs go on with the executors that are there ({})", why);
     }
 
-    private void readAll(BufferedReader lines) throws IOException {
+    private void readAll(BufferedReader lines) throws IOException, ApiException {
         String id = null;
         StringBuilder data = new StringBuilder();
         for (String line = lines.readLine(); line != null && !closed; line = lines.readLine()) {
@@ -103,7 +106,7 @@ final class EventReader implements AutoCloseable {
         }
     }
 
-    private void handle(String text) throws IOException {
+    private void handle(String text) throws IOException, ApiException {
         JsonNode event = Api.JSON.readTree(text);
         if (reportedAway) {
             LOG.warn("boatswain is back");

@@ -10,7 +10,8 @@ import java.util.function.BooleanSupplier;
 /** Runs the tests: each static method of the classes below that takes nothing. Plain Java, so that a JDK is all it needs. */
 public final class Check {
     private static final Class<?>[] TESTS = {
-        SettingsTests.class, ExecutorProfileTests.class, LossesTests.class, SenderTests.class, EventReaderTests.class
+        SettingsTests.class, ExecutorProfileTests.class, LossesTests.class, SenderTests.class, EventReaderTests.class,
+        SecondLookTests.class
     };
     private static final long WAIT_MS = 10_000;
 

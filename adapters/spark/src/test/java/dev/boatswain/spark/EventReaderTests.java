@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 final class EventReaderTests {
     private static final class Seen implements EventReader.Listener {
         final List<String> events = new CopyOnWriteArrayList<>();
+        volatile boolean doubtful;
 
         @Override
         public void connecting() {
@@ -16,8 +17,12 @@ final class EventReaderTests {
         }
 
         @Override
-        public void living(JsonNode living) {
+        public void living(JsonNode living) throws ApiException {
             events.add("living");
+            if (doubtful) {
+                doubtful = false;
+                throw new ApiException(503, "cannot be confirmed now", null);
+            }
         }
 
         @Override
@@ -49,6 +54,23 @@ final class EventReaderTests {
             Check.equal(boatswain.requests.get(0).last(), null);
             Check.equal(boatswain.requests.get(1).last(), "1-3");
             Check.equal(boatswain.requests.get(2).last(), "1-3");
+        }
+    }
+
+    static void readsAListAgainThatCannotBeConfirmed() throws IOException, InterruptedException {
+        AtomicInteger connections = new AtomicInteger();
+        Seen seen = new Seen();
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> {
+            boolean first = connections.incrementAndGet() == 1;
+            seen.doubtful = !first && connections.get() == 2;
+            return new FakeBoatswain.Answer(200, first ? event("1-7", "ready") : event("2-4", "living") + event("2-5", "ended"));
+        }); EventReader reader = new EventReader(boatswain.api(), seen)) {
+            reader.start();
+            Check.eventually(() -> connections.get() >= 4);
+            Check.equal(List.copyOf(seen.events).subList(0, 7),
+                    List.of("connecting", "ready", "connecting", "living", "connecting", "living", "ended"));
+            Check.equal(boatswain.requests.get(2).last(), "1-7");
+            Check.equal(boatswain.requests.get(3).last(), "2-5");
         }
     }
 
