@@ -25,6 +25,7 @@ impl Machine {
         let longest = self.longest_silence(watching.timeout);
         let silence = now.since(watching.last_line);
         if silence < longest {
+            self.report_that_it_works(out);
             watching.timer = self.arm(longest.saturating_sub(silence), out);
             return Phase::Watching(watching);
         }
