@@ -186,17 +186,21 @@ impl Actors {
             let snapshot = look.0;
             // Executors with a session are ordered to stop at once.
             self.retire_all(&snapshot, &Why::ApplicationEnded, How::Delete);
-            if nothing_left(&snapshot) {
+            let is_late = Instant::now() >= deadline;
+            let living = snapshot.entries.values().filter(|entry| !entry.is_gone());
+            let pods = living.filter_map(|entry| entry.pod());
+            let left: BTreeSet<String> = (pods.filter(|pod| pod.deletion.is_none()))
+                .map(|pod| pod.name.to_string())
+                .collect();
+            if nothing_left(&snapshot) || is_late && left.is_empty() {
                 tracing::info!(
                     "the application was deleted, with its record and this driver's rights: the garbage collector has \
                      taken its executors"
                 );
                 return Exit::Clean;
             }
-            if Instant::now() >= deadline {
-                let pods = snapshot.entries.values().filter_map(|entry| entry.pod());
-                let left = pods.filter(|pod| pod.deletion.is_none());
-                self.log_what_is_left(Some(left.map(|pod| pod.name.to_string()).collect()), true);
+            if is_late {
+                self.log_what_is_left(Some(left), true);
                 return Exit::Unreachable;
             }
             sleep(LOOK_EVERY).await;

@@ -50,12 +50,11 @@ fn rank(class: LossClass) -> u8 {
     use LossClass::*;
     match class {
         Missing | Lost | NotCreated | TemplateRefused => 0,
-        Stuck => 1,
-        Exited | StartFailed | Abandoned | Deleted => 2,
-        OomKilled => 3,
-        Rejected | Evicted | Preempted | Disrupted | NodeLost => 4,
+        Exited | StartFailed | Abandoned | Deleted | Stuck => 1,
+        OomKilled => 2,
+        Rejected | Evicted | Preempted | Disrupted | NodeLost => 3,
         Mislabelled | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
-        | Unreachable | RegistrationTimeout | PendingTimeout => 5,
+        | Unreachable | RegistrationTimeout | PendingTimeout => 4,
     }
 }
 

@@ -23,15 +23,14 @@ async fn ask(server: &Server, request: http::request::Builder, body: Value) {
     assert!(response.status().is_success(), "{response:?}");
 }
 
-/// What the garbage collector does when the owner of the record is gone.
-async fn collect(server: &Server, what: &[String]) {
-    for path in what {
-        ask(server, Request::delete(format!("{CORE}/{path}")), json!({})).await;
-    }
+/// The garbage collector deletes the record, whose owner is gone, and what it owned unless that is kept from it.
+async fn collect(server: &Server, propagation: &str) {
+    let record = Request::delete(format!("{CORE}/configmaps/boatswain-app"));
+    ask(server, record, json!({"propagationPolicy": propagation})).await;
 }
 
 /// A driver in a pod, with three executors.
-async fn running(server: &Server) -> (Handle, JoinHandle<Exit>, Vec<String>) {
+async fn running(server: &Server) -> (Handle, JoinHandle<Exit>) {
     let container = json!({"name": "driver", "image": "none"});
     let pod = json!({"metadata": {"name": "driver-0"}, "spec": {"containers": [container]}});
     ask(server, Request::post(format!("{CORE}/pods")), pod).await;
@@ -40,10 +39,7 @@ async fn running(server: &Server) -> (Handle, JoinHandle<Exit>, Vec<String>) {
     let (handle, running) = start_in(config, server.environment(1));
     let running = actix::spawn(running);
     seconds(10).await;
-    let pods = server.pods().await.into_iter().map(|(name, _)| name);
-    let executors = pods.filter(|name| name != "driver-0");
-    let executors = executors.map(|name| format!("pods/{name}")).collect();
-    (handle, running, executors)
+    (handle, running)
 }
 
 // spec: O-66
@@ -51,20 +47,22 @@ async fn running(server: &Server) -> (Handle, JoinHandle<Exit>, Vec<String>) {
 async fn a_driver_whose_record_is_collected_with_its_rights_ends_and_leaves_nothing() {
     tokio::time::pause();
     let server = Server::start();
-    let (handle, running, executors) = running(&server).await;
+    let (handle, running) = running(&server).await;
     server.set_network(Network::Forbids).await;
-    collect(&server, &["configmaps/boatswain-app".to_owned()]).await;
     handle.stop();
     let stopped = Instant::now();
-    seconds(1).await;
-    collect(&server, &executors).await;
+    // The order is not certain.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    collect(&server, "Background").await;
     assert_eq!(running.await.unwrap(), Exit::Clean);
     assert!(
         stopped.elapsed() < Duration::from_secs(3),
         "{:?}",
         stopped.elapsed()
     );
+    seconds(10).await;
     assert!(!server.has_record().await);
+    assert_eq!(server.pods().await.len(), 1, "the driver's");
 }
 
 // spec: O-66
@@ -72,7 +70,7 @@ async fn a_driver_whose_record_is_collected_with_its_rights_ends_and_leaves_noth
 async fn a_driver_whose_rights_alone_are_gone_hands_over_soon_and_ends_no_executor() {
     tokio::time::pause();
     let server = Server::start();
-    let (handle, running, executors) = running(&server).await;
+    let (handle, running) = running(&server).await;
     server.set_network(Network::Forbids).await;
     seconds(10).await;
     handle.stop();
@@ -84,7 +82,7 @@ async fn a_driver_whose_rights_alone_are_gone_hands_over_soon_and_ends_no_execut
         stopped.elapsed()
     );
     seconds(60).await;
-    assert_eq!(server.pods().await.len(), 1 + executors.len());
+    assert_eq!(server.pods().await.len(), 1 + 3);
     assert!(server.has_record().await);
 }
 
@@ -93,9 +91,9 @@ async fn a_driver_whose_rights_alone_are_gone_hands_over_soon_and_ends_no_execut
 async fn a_driver_whose_executors_are_not_collected_says_so_by_its_exit_code() {
     tokio::time::pause();
     let server = Server::start();
-    let (handle, running, _) = running(&server).await;
+    let (handle, running) = running(&server).await;
     server.set_network(Network::Forbids).await;
-    collect(&server, &["configmaps/boatswain-app".to_owned()]).await;
+    collect(&server, "Orphan").await;
     handle.stop();
     let stopped = Instant::now();
     assert_eq!(running.await.unwrap(), Exit::Unreachable);
@@ -111,7 +109,7 @@ async fn a_driver_whose_executors_are_not_collected_says_so_by_its_exit_code() {
 async fn an_end_without_claims_asks_for_none() {
     tokio::time::pause();
     let mut server = Server::start();
-    let (handle, running, _) = running(&server).await;
+    let (handle, running) = running(&server).await;
     server.take_seen();
     handle.stop_by(boatswain::config::OnSignal::End);
     assert_eq!(running.await.unwrap(), Exit::Clean);

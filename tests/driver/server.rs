@@ -169,7 +169,7 @@ fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str,
         _ if down == Network::Forbids as u8 => Some((
             403,
             "Forbidden",
-            "forbidden: User \"driver\" cannot do that",
+            r#"it is forbidden: User "driver" cannot get resource "pods" in API group "" in the namespace "default""#,
         )),
         _ if down == Network::FailsForPods as u8 && is_of_pods && request.method == "PATCH" => {
             Some((

@@ -292,6 +292,12 @@ impl Keeping {
         self.must_read = true;
     }
 
+    /// Whether the server refuses to let this driver read or write the record, again and again. A right that was granted
+    /// just now may not be known to each API server yet.
+    pub fn may_not_write(&self) -> bool {
+        self.refusals >= 2
+    }
+
     /// Whether the record is known to be deleted, and not made anew yet.
     pub fn is_gone(&self) -> bool {
         self.gone

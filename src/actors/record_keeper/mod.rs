@@ -40,7 +40,7 @@ use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
 use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
-use reports::Reports;
+use reports::{PATIENCE, Reports};
 use watching::Watching;
 
 /// The interval between attempts to change the owner of pods.
@@ -143,7 +143,12 @@ impl RecordKeeper {
         let is_gone = self.keeping.is_gone();
         (self.is_gone).send_if_modified(|shown| std::mem::replace(shown, is_gone) != is_gone);
         let now = self.clock.now();
-        let overdue = self.reports.overdue(now.tick);
+        // Nobody will write a record that is gone together with the right to make it anew.
+        let patience = match is_gone && self.keeping.may_not_write() {
+            true => PATIENCE,
+            false => Duration::ZERO,
+        };
+        let overdue = self.reports.overdue(now.tick + patience);
         self.report(overdue);
         if self.stale && self.keeping.wants_intervals(now.tick) {
             self.stale = false;

@@ -110,6 +110,8 @@ pub(super) struct Machine {
     breaks: u32,
     synced: bool,
     in_trouble: bool,
+    /// Whether the last watch was silent. To be open is no sign then that the next one works.
+    was_silent: bool,
     unreadable: u64,
 }
 
@@ -126,6 +128,7 @@ impl Machine {
             breaks: 0,
             synced: false,
             in_trouble: false,
+            was_silent: false,
             unreadable: 0,
         }
     }
@@ -345,7 +348,7 @@ impl Machine {
         out: &mut Vec<Effect>,
     ) -> Phase {
         let longest = self.longest_silence(timeout);
-        let first_look = match self.in_trouble {
+        let first_look = match self.in_trouble && !self.was_silent {
             true => longest.min(WORKS_AFTER),
             false => longest,
         };

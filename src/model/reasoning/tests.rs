@@ -330,7 +330,7 @@ fn a_reason_is_replaced_only_by_one_that_says_more() {
         (OomKilled, Exited),
         (Exited, Missing),
         (Deleted, Missing),
-        (Deleted, Stuck),
+        (Disrupted, Stuck),
     ] {
         assert!(says_more(class, than), "{class} says more than {than}");
         assert!(!says_more(than, class), "{than} says less than {class}");
@@ -338,6 +338,7 @@ fn a_reason_is_replaced_only_by_one_that_says_more() {
     for (one, other) in [
         (Exited, Deleted),
         (StartFailed, Deleted),
+        (Stuck, Deleted),
         (NodeLost, Disrupted),
         (Killed, ScaledDown),
         (Exited, Exited),

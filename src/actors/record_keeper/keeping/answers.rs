@@ -237,8 +237,7 @@ impl Keeping {
             _ => 0,
         };
         let mut effects = Vec::new();
-        // A right that was granted just now may not be known to each API server yet.
-        if self.refusals >= 2 {
+        if self.may_not_write() {
             effects.push(Effect::MayNotWrite);
         }
         if !contended && !std::mem::replace(&mut self.troubled, true) {

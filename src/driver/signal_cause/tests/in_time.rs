@@ -91,7 +91,7 @@ fn refused(code: StatusCode, reason: &'static str) -> (Reader, watch::Sender<boo
     let router = Router::new().fallback(move || async move {
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(), "reason": reason,
-            "message": "no",
+            "message": "it is forbidden: User \"u\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\"",
         });
         (code, Json(status)).into_response()
     });
