@@ -118,7 +118,7 @@ fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
     };
     let (backend, url) = (free_port(), "service_selector = { app = \"etl\" }");
     let more = format!(
-        "[ha]\nlease = true\n[backend]\nlisten = \"127.0.0.1:{backend}\"\nauth = \"derived\"\n{url}\n"
+        "[ha]\nlease = true\n[backend]\nlisten = \"0.0.0.0:{backend}\"\nplain_http = true\n{url}\n"
     );
     let driver = InPod::start(cluster, &more);
     until("the executor runs", || {
