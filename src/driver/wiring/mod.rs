@@ -71,8 +71,12 @@ pub(super) fn wire(
         context.run(watch);
     }
     let poll = poll.start();
-    let reachability = sources::reachability(&basis, &links, &poll, reachability_rng);
-    contexts.reachability.run(reachability);
+    (contexts.reachability).run(sources::reachability(
+        &basis,
+        &links,
+        &poll,
+        reachability_rng,
+    ));
     let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
     contexts.record.run(record_keeper);
     (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
@@ -99,9 +103,8 @@ pub(super) fn wire(
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
-    let callers = edges::callers(&basis, keys.as_ref());
-    let evidence = edges::evidence(&basis, &links);
     Ok(Actors {
+        api: edges::api_actors(&basis, &links, adoption, keys.as_ref()),
         sessions: edges::sessions(&basis, &links, limits, keys),
         limits,
         watch: links.watch,
@@ -114,17 +117,6 @@ pub(super) fn wire(
         event_recorder: links.event_recorder,
         lifecycle: links.lifecycle,
         registry: links.registry,
-        api: api::Actors {
-            backend: links.backend,
-            history: links.history,
-            commands: links.commands,
-            autoscaler: links.autoscaler,
-            profiles: links.profiles,
-            meter: links.meter,
-            adoption,
-            callers,
-            evidence,
-        },
         calls: links.calls,
         page_size: config.poll.page_size,
         has_claims: basis.has_claims,
