@@ -26,22 +26,24 @@ const LEASES: &str = "coordination.k8s.io";
 
 const TABLE: &[(IsOn, Rule)] = &[
     (
-        always,
+        makes_pods,
         rule(
             "",
             "pods",
             &["create", "get", "list", "watch", "patch", "delete"],
         ),
     ),
+    // Kubernetes makes those of sets.
+    (
+        |config, kind| !makes_pods(config, kind),
+        rule("", "pods", &["get", "list", "watch", "patch", "delete"]),
+    ),
     // The application record, and the executors' files.
     (
         always,
-        rule(
-            "",
-            "configmaps",
-            &["create", "get", "watch", "update", "delete"],
-        ),
+        rule("", "configmaps", &["create", "get", "watch", "update"]),
     ),
+    (deletes_record, rule("", "configmaps", &["delete"])),
     (always, rule("", "events", &["create", "patch"])),
     (has_evidence, rule("", "events", &["list"])),
     (has_evidence, rule("", "pods/log", &["get"])),
@@ -172,6 +174,15 @@ impl Rule {
 
 fn always(_: &Config, _: Option<Kind>) -> bool {
     true
+}
+
+fn makes_pods(config: &Config, _: Option<Kind>) -> bool {
+    config.allocation.strategy == Strategy::Direct
+}
+
+/// In a pod, or with the lease, the record outlasts the application (spec O-11).
+fn deletes_record(config: &Config, kind: Option<Kind>) -> bool {
+    kind.is_none() && config.driver.pod_name.is_none() && !config.ha.lease
 }
 
 fn learns(config: &Config) -> bool {

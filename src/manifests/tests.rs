@@ -126,6 +126,29 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
 }
 
+// spec: O-51, O-11
+#[test]
+fn no_driver_in_a_pod_may_delete_the_record_and_none_with_sets_create_pods() {
+    let has = |text: &str, kind: Option<Kind>, verb: &str, resource: &str| {
+        let mut rights = rights::one_by_one(&config(text), kind).into_iter();
+        rights.any(|right| (right.verb, right.resource) == (verb, resource))
+    };
+    let sets = format!("{PLAIN}[allocation]\nstrategy = \"statefulset\"\n");
+    assert!(has(PLAIN, Some(Kind::Job), "create", "pods"));
+    assert!(!has(&sets, Some(Kind::Job), "create", "pods"));
+    assert!(has(&sets, Some(Kind::Job), "delete", "pods"));
+    let in_pod = format!("{PLAIN}[driver]\npod_name = \"driver-0\"\n");
+    let lease = format!("{PLAIN}[ha]\nlease = true\n");
+    for (text, kind, deletes) in [
+        (PLAIN, None, true),
+        (PLAIN, Some(Kind::Job), false),
+        (&in_pod, None, false),
+        (&lease, None, false),
+    ] {
+        assert_eq!(has(text, kind, "delete", "configmaps"), deletes, "{text}");
+    }
+}
+
 // spec: O-51
 #[test]
 fn the_documentation_lists_the_rules_of_all_features() {

@@ -13,7 +13,7 @@ pub fn meaning(code: i32) -> Option<String> {
         53 => "the local disk could not be used",
         126 => "the command could not be executed",
         127 => "the command was not found",
-        255 => "an error outside the range of exit codes",
+        255 => "an error outside the range of exit codes, or its node lost its container",
         _ => return signal_name(code.checked_sub(128)?),
     };
     Some(known.to_owned())
@@ -64,7 +64,10 @@ mod tests {
             (53, Some("the local disk could not be used")),
             (126, Some("the command could not be executed")),
             (127, Some("the command was not found")),
-            (255, Some("an error outside the range of exit codes")),
+            (
+                255,
+                Some("an error outside the range of exit codes, or its node lost its container"),
+            ),
             (151, Some("signal 23")),
             (162, Some("signal 34")),
             (192, Some("signal 64")),

@@ -320,25 +320,16 @@ impl Pod {
         })
     }
 
-    /// A kubelet forgets what a container waited for when its pod ends. An earlier state of the pod tells why the
-    /// container never ran.
+    /// A kubelet that ends a pod forgets at once what its containers waited for. An earlier state of the pod tells why
+    /// they never ran.
     pub fn keeping_its_wait(self: &Arc<Self>, earlier: &Self) -> Arc<Self> {
-        let never_ran = ContainerState::Waiting {
-            reason: None,
-            message: None,
-        };
-        let waited = matches!(
-            earlier.executor,
-            ContainerState::Waiting {
-                reason: Some(_),
-                ..
-            }
-        );
-        if self.executor != never_ran || !waited {
+        let ends = self.deletion.is_some() || matches!(self.phase, Phase::Failed);
+        let said_why = waits_for(&earlier.executor).is_some_and(|why| why.is_some());
+        if !ends || !said_why || waits_for(&self.executor) != Some(None) {
             return Arc::clone(self);
         }
         let mut pod = Self::clone(self);
-        pod.executor = earlier.executor.clone();
+        (pod.executor, pod.init) = (earlier.executor.clone(), earlier.init.clone());
         Arc::new(pod)
     }
 
@@ -424,6 +415,15 @@ impl Pod {
             (Scheduling::Bound, _) => PendingStage::Starting,
         }
     }
+}
+
+/// The reason for which a container waits; `Some(None)`: it is merely not its turn yet.
+fn waits_for(container: &ContainerState) -> Option<Option<&str>> {
+    let ContainerState::Waiting { reason, .. } = container else {
+        return None;
+    };
+    let ordinary = |reason: &&str| matches!(*reason, "ContainerCreating" | "PodInitializing");
+    Some(reason.as_deref().filter(|reason| !ordinary(reason)))
 }
 
 impl PodState {

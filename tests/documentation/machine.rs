@@ -1,5 +1,6 @@
 //! A reader's machine: a home directory, a fresh clone of this repository, a cluster.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,6 +19,64 @@ const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documentation/to
 /// The cluster that the reader's kubeconfig names. Its node starts processes.
 const CLUSTER: &str =
     "boatswain dev-cluster --token-file ~/.kube/token --kubeconfig ~/.kube/config";
+
+/// The kubeconfig of a real cluster, of `scripts/cluster`, that the reader has instead.
+pub fn kubeconfig() -> Option<PathBuf> {
+    std::env::var_os("BOATSWAIN_TEST_KUBECONFIG").map(PathBuf::from)
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A real cluster, which pages have one after the other.
+struct Real {
+    /// The namespaces that were there before.
+    namespaces: BTreeSet<String>,
+    /// Where a terminal finds it, whatever its home.
+    environment: [(&'static str, PathBuf); 2],
+}
+
+impl Real {
+    fn find() -> Self {
+        let told = |what| {
+            let cluster = root().join("scripts/cluster");
+            PathBuf::from(output(Command::new(cluster).arg(what)).trim())
+        };
+        let folder = |what| told(what).parent().unwrap().to_owned();
+        let environment = [
+            ("CLUSTER_FOLDER", folder("state")),
+            ("CLUSTER_CACHE", folder("path")),
+        ];
+        Self {
+            namespaces: Self::namespaces(),
+            environment,
+        }
+    }
+
+    fn namespaces() -> BTreeSet<String> {
+        let listed = output(kubectl().args(["get", "namespaces", "--output=name"]));
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    /// Deletes what a page has made, so that the next one finds nothing of it.
+    fn clear(&self) {
+        let now = Self::namespaces();
+        let made: Vec<_> = now.difference(&self.namespaces).collect();
+        if !made.is_empty() {
+            output(kubectl().args(["delete", "--timeout=100s"]).args(made));
+        }
+    }
+}
+
+fn kubectl() -> Command {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.arg("--kubeconfig").args(kubeconfig());
+    kubectl
+}
 
 /// Whether this is a folder of files that were made from others, and no part of a clone.
 pub fn is_made(name: &OsStr) -> bool {
@@ -42,6 +101,7 @@ fn copy(from: &Path, to: &Path) {
 pub struct Machine {
     directory: TempDir,
     cluster: Option<Terminal>,
+    real: Option<Real>,
     terminals: usize,
 }
 
@@ -64,8 +124,15 @@ impl Machine {
         let mut machine = Self {
             directory,
             cluster: None,
+            real: kubeconfig().map(|_| Real::find()),
             terminals: 0,
         };
+        if let Some(kubeconfig) = kubeconfig() {
+            // It is readable for nobody else, and its copy is too.
+            let copy = machine.directory.path().join("home/.kube/config");
+            fs::copy(kubeconfig, copy).unwrap();
+            return Ok(machine);
+        }
         let mut cluster = machine.terminal();
         cluster.start(1, CLUSTER, "http")?;
         machine.cluster = Some(cluster);
@@ -94,6 +161,10 @@ impl Machine {
             .env("TMPDIR", at("tmp"))
             .env("USER", "reader")
             .env("LANG", "C.UTF-8");
+        if let Some(real) = &self.real {
+            shell.envs(real.environment.clone());
+            shell.envs(std::env::var_os("CLUSTER").map(|name| ("CLUSTER", name)));
+        }
         Terminal::open(shell, at("terminals").join(self.terminals.to_string()))
     }
 
@@ -101,6 +172,9 @@ impl Machine {
     pub fn end(mut self) -> Result<(), String> {
         if let Some(mut cluster) = self.cluster.take() {
             cluster.interrupt()?;
+        }
+        if let Some(real) = self.real.take() {
+            real.clear();
         }
         let tools = self.directory.path().join("tools");
         if until(|| processes_of(&tools).is_empty().then_some(())).is_some() {
@@ -119,6 +193,9 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         drop(self.cluster.take());
+        if let Some(real) = self.real.take() {
+            real.clear();
+        }
         for (pid, _) in processes_of(&self.directory.path().join("tools")) {
             // It may have ended already.
             let _ = kill_process(pid, Signal::KILL);

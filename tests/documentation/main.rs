@@ -1,8 +1,9 @@
 //! Runs the commands of every page of the documentation, as its reader does in a fresh clone.
 //!
 //! `page` says what of a page is run. Each page has a copy of this checkout, a home directory of its own, and a cluster
-//! that the kubeconfig there names: the embedded one. Commands that need a program that is not installed are not run,
-//! which fails in CI. What is not run is listed. `BOATSWAIN_TEST_PAGE=docs/api.md` runs one page.
+//! that the kubeconfig there names: the embedded one, or the real one in `BOATSWAIN_TEST_KUBECONFIG`. Commands that need a
+//! program that is not installed are not run, which fails in CI. What is not run is listed.
+//! `BOATSWAIN_TEST_PAGE=docs/api.md` runs one page.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -23,7 +24,7 @@ use page::{Step, What, missing, steps};
 use terminal::Terminal;
 
 /// Programs that a reader may lack.
-const OPTIONAL: [&str; 3] = ["curl", "kubectl", "python3"];
+const OPTIONAL: [&str; 4] = ["curl", "helm", "kubectl", "python3"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -100,16 +101,20 @@ impl Session {
 
     fn follow(&mut self, step: &Step) -> Result<(), Problem> {
         let at = |problem: String| (step.line, problem);
-        if let What::Run | What::Background { .. } = &step.what
-            && let Some(program) = lacking(&step.text)
-        {
+        let is_run = match &step.what {
+            What::Run | What::Background { .. } => true,
+            What::RunOn { real, .. } => *real == machine::kubeconfig().is_some(),
+            _ => false,
+        };
+        if is_run && let Some(program) = lacking(&step.text) {
             untested::for_lack_of(program);
             self.not_run
                 .push((step.line, format!("{program} is not installed")));
             return Ok(());
         }
         match &step.what {
-            What::Run => {
+            What::RunOn { reason, .. } if !is_run => self.pass_over(step, reason)?,
+            What::Run | What::RunOn { .. } => {
                 let mut terminal = self.terminal()?;
                 terminal.run(step.line, &step.text).map_err(at)?;
                 self.terminal = Some(terminal);
@@ -119,14 +124,7 @@ impl Session {
                 terminal.start(step.line, &step.text, until).map_err(at)?;
                 self.background.push((step.line, terminal));
             }
-            What::NotRun { reason } => {
-                let mut missing = missing(&step.text, root());
-                missing.extend(reference::unknown(&step.text));
-                if !missing.is_empty() {
-                    return Err(at(format!("these do not exist: {}", missing.join(", "))));
-                }
-                self.not_run.push((step.line, reason.clone()));
-            }
+            What::NotRun { reason } => self.pass_over(step, reason)?,
             What::File { name } => {
                 let path = self.machine()?.checkout().join(name);
                 fs::write(path, &step.text).unwrap();
@@ -141,6 +139,18 @@ impl Session {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Commands that are not run must at least name what there is.
+    fn pass_over(&mut self, step: &Step, reason: &str) -> Result<(), Problem> {
+        let mut missing = missing(&step.text, root());
+        missing.extend(reference::unknown(&step.text));
+        if !missing.is_empty() {
+            let problem = format!("these do not exist: {}", missing.join(", "));
+            return Err((step.line, problem));
+        }
+        self.not_run.push((step.line, reason.to_owned()));
         Ok(())
     }
 

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | nothing | are run and have to succeed |
 //! | `background until="TEXT"` | go on in another terminal; the next block comes when they have printed TEXT |
+//! | `real="REASON"` | are run where the cluster is a real one; the embedded one cannot serve them |
+//! | `embedded="REASON"` | are run where it is the embedded one; the real one cannot serve them |
 //! | `not-run="REASON"` | are not run |
 //!
 //! A block in any other language with `file="NAME"` is written to that file. `<!-- sh` begins commands that readers do
@@ -32,6 +34,11 @@ pub enum What {
     /// Until it is interrupted; the next step comes when it has printed this.
     Background {
         until: String,
+    },
+    /// On one of the two kinds of cluster only.
+    RunOn {
+        real: bool,
+        reason: String,
     },
     NotRun {
         reason: String,
@@ -110,6 +117,11 @@ fn what(info: &str) -> Result<Option<What>, String> {
     if let Some(reason) = value(marks, "not-run").filter(|reason| !reason.is_empty()) {
         return Ok(Some(What::NotRun { reason }));
     }
+    for (name, real) in [("real", true), ("embedded", false)] {
+        if let Some(reason) = value(marks, name).filter(|reason| !reason.is_empty()) {
+            return Ok(Some(What::RunOn { real, reason }));
+        }
+    }
     let until = marks
         .strip_prefix("background ")
         .and_then(|rest| value(rest, "until"));
@@ -186,6 +198,9 @@ key = 2
 ````sh not-run='needs \"x\"'
 ```
 ````
+```sh embedded=\"needs y\"
+y
+```
 ";
         let step = |line, text: &str, what| Step {
             line,
@@ -216,6 +231,14 @@ key = 2
                 "```\n",
                 What::NotRun {
                     reason: "needs \"x\"".to_owned(),
+                },
+            ),
+            step(
+                24,
+                "y\n",
+                What::RunOn {
+                    real: false,
+                    reason: "needs y".to_owned(),
                 },
             ),
         ];

@@ -15,7 +15,7 @@ use super::process::{boatswain, until};
 use super::talking::free_address;
 
 /// The status and the body of the answer to a GET with these header lines.
-fn get(address: &str, path: &str, headers: &str) -> Option<(u16, String)> {
+pub fn get(address: &str, path: &str, headers: &str) -> Option<(u16, String)> {
     let address: SocketAddr = address.parse().unwrap();
     let patience = Duration::from_secs(10);
     let mut connection = TcpStream::connect_timeout(&address, patience).ok()?;
@@ -97,7 +97,7 @@ fn metrics_and_probes_may_share_a_port_and_metrics_may_need_a_token() {
 }
 
 /// A file with a token of this service account for this audience, as a pod would have it mounted.
-fn token(cluster: &Cluster, account: &str, audience: &str) -> PathBuf {
+pub fn token(cluster: &Cluster, account: &str, audience: &str) -> PathBuf {
     let path = format!(
         "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
         cluster.api.namespace

@@ -56,3 +56,4 @@ mod talking;
 mod through_pods;
 mod tls;
 mod told_once;
+mod unreadable_keys;

@@ -102,19 +102,24 @@ fn without_an_agent_the_nodes_events_tell_of_a_probe_where_they_may_be_read() {
     };
     let pods = cluster.api.pods();
     let killed = pods.iter().find(|pod| pod.name == "t-exec-1").unwrap();
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "killing"},
-        "involvedObject": {
-            "kind": "Pod", "namespace": cluster.api.namespace, "name": killed.name, "uid": killed.uid,
-            "fieldPath": "spec.containers{executor}",
-        },
-        "type": "Normal", "reason": "Killing", "message": "Container executor failed liveness probe",
-    });
-    cluster.api.create("events", &event);
+    for (reason, message) in [
+        ("Unhealthy", "Liveness probe failed: "),
+        ("Killing", "Stopping container executor"),
+    ] {
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": reason.to_lowercase()},
+            "involvedObject": {
+                "kind": "Pod", "namespace": cluster.api.namespace, "name": killed.name, "uid": killed.uid,
+                "fieldPath": "spec.containers{executor}",
+            },
+            "type": "Normal", "reason": reason, "message": message,
+        });
+        cluster.api.create("events", &event);
+    }
     end("t-exec-1");
     end("t-exec-2");
     let told = |end: Value| (end["reason"].clone(), end["why"].clone());
-    let words = "Container executor failed liveness probe: it ended with exit 0";
+    let words = "Liveness probe failed: it ended with exit 0";
     assert_eq!(
         told(asked.driver.end_of(1)),
         (json!("ProbeFailed"), json!(words))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a folder as an OCI image archive, which `ctr images import` reads: an image without a container engine.
 
-    image.py OUT.tar localhost/NAME:TAG FOLDER '["/entrypoint"]' [--user UID:GID] [--env NAME=VALUE]…
+    image.py OUT.tar localhost/NAME:TAG FOLDER '["/entrypoint"]' [--also NAME]… [--user UID:GID] [--env NAME=VALUE]…
 
 Without a registry in its name an image would be looked for on the internet; `localhost/` never is.
 """
@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("out", "name", "folder", "entrypoint"):
         parser.add_argument(name)
+    parser.add_argument("--also", action="append", default=[], help="another name of the same image")
     parser.add_argument("--user", default="65532:65532")
     parser.add_argument("--env", action="append", default=[])
     of = parser.parse_args()
@@ -51,8 +52,9 @@ def main() -> None:
         "config": blob(config, "config.v1+json"),
         "layers": [layer_blob],
     }).encode()
-    entry = blob(manifest, "manifest.v1+json") | {"annotations": {"io.containerd.image.name": of.name}}
-    index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+    described = blob(manifest, "manifest.v1+json")
+    entries = [described | {"annotations": {"io.containerd.image.name": name}} for name in (of.name, *of.also)]
+    index = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
 
     files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": index}
     files |= {"blobs/sha256/" + hashlib.sha256(data).hexdigest(): data for data in (config, layer, manifest)}

@@ -97,6 +97,8 @@ pub fn time_limit(script: &Script) -> Duration {
         let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
         limit += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         limit += config.backend.decommission_timeout + removed + runs;
+        // Keys that could not be read are asked for again (spec O-54).
+        limit += 2 * (call + Duration::from_secs(10));
     }
     limit += claims::extra_time(config) + kept::extra_time(config);
     limit += sets::extra_time(script);
@@ -167,6 +169,7 @@ impl World {
             return Err(format!("I-4: {} writes after convergence", self.writes));
         }
         self.check_converged().await?;
+        self.probe_record().await?;
         self.probe_watch().await?;
         self.check_memory_at_rest().await?;
         self.end_application().await

@@ -86,6 +86,12 @@ impl World {
                 self.remove_gates().await;
             }
             Fault::RotateKeys => self.issuer.rotate(),
+            Fault::WithholdKeys { code, time } => {
+                self.issuer.withhold(Some(code));
+                time.into_iter()
+                    .for_each(|time| self.undo_after(time, Fault::PublishKeys));
+            }
+            Fault::PublishKeys => self.issuer.withhold(None),
             Fault::ExpireToken { late } => self.expire_token(late),
             Fault::RewriteToken => self.rewrite_token(),
             Fault::Command { pick, count, what } => self.send_command(pick, count, what).await,
@@ -134,6 +140,10 @@ impl World {
     }
 
     pub async fn undo_all(&mut self) {
+        let withheld = |(_, fault): &(Instant, Fault)| *fault == Fault::PublishKeys;
+        if self.pending_undos.iter().any(withheld) {
+            self.issuer.withhold(None);
+        }
         self.pending_undos.clear();
         self.inject(Fault::RestoreNetwork).await;
         if self.is_down() {
@@ -200,6 +210,8 @@ fn needs_the_server(fault: &Fault) -> bool {
             fault,
             Fault::Network { .. }
                 | Fault::RestoreNetwork
+                | Fault::WithholdKeys { .. }
+                | Fault::PublishKeys
                 | Fault::SilenceWatches
                 | Fault::BreakWatches
                 | Fault::EndOutage(_)

@@ -182,6 +182,10 @@ pub enum Fault {
     ChangeImage { pick: u64, image: u32 },
     /// The API server signs tokens of service accounts with a new key.
     RotateKeys,
+    /// The API server answers requests for the keys that verify tokens with this code, for this long or for ever.
+    WithholdKeys { code: u16, time: Option<Duration> },
+    /// It answers them with the keys again.
+    PublishKeys,
     /// The drivers' token expires. Its file is rewritten after this long.
     ExpireToken { late: Duration },
     /// The file of the drivers' token is rewritten, if the token has expired.

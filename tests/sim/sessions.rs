@@ -400,11 +400,7 @@ impl World {
                 Why::Unreachable(longest) => {
                     sessions.may_lose_live_executor() || may_be_path(longest)
                 }
-                // Those of sets cannot register while the API server, which knows the keys of their tokens, does not
-                // answer.
-                Why::RegistrationTimeout(longest) => {
-                    may_be_path(longest) || self.script.is_of_sets()
-                }
+                Why::RegistrationTimeout(longest) => may_be_path(longest),
                 _ => false,
             };
             if !(sessions.is_silent(uid) || self.may_be_refused(uid) || may_be_lost) {

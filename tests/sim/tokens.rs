@@ -24,7 +24,14 @@ pub const RENEWED_AFTER: Duration = Duration::from_secs(48 * 60);
 
 /// The API server's signing keys. Nothing that is traced depends on them.
 #[derive(Clone)]
-pub struct Issuer(Arc<Mutex<Vec<EcdsaKeyPair>>>);
+pub struct Issuer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    keys: Vec<EcdsaKeyPair>,
+    /// The code with which requests for the keys are answered instead.
+    withheld: Option<u16>,
+}
 
 impl Issuer {
     pub fn new() -> Self {
@@ -33,8 +40,18 @@ impl Issuer {
         issuer
     }
 
-    fn keys(&self) -> MutexGuard<'_, Vec<EcdsaKeyPair>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
+    }
+
+    /// Answers requests for the keys with this code from now on; `None`: with the keys.
+    pub fn withhold(&self, code: Option<u16>) {
+        self.state().withheld = code;
+    }
+
+    /// The code with which requests for the keys are answered instead.
+    pub fn withheld(&self) -> Option<u16> {
+        self.state().withheld
     }
 
     /// Signs with a new key from now on. The earlier ones are still published, because their tokens are valid.
@@ -42,7 +59,7 @@ impl Issuer {
         let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap();
-        self.keys().push(pair);
+        self.state().keys.push(pair);
     }
 
     /// The JSON Web Key Set.
@@ -60,14 +77,14 @@ impl Issuer {
                 "y": BASE64.encode(y),
             })
         };
-        json!({"keys": self.keys().iter().enumerate().map(key).collect::<Vec<_>>()})
+        json!({"keys": self.state().keys.iter().enumerate().map(key).collect::<Vec<_>>()})
     }
 
     /// A token of a pod for sessions of this application.
     pub fn token(&self, app: &str, pod: &str, uid: &str, now: Timestamp) -> String {
         let now = now.as_second();
-        let keys = self.keys();
-        let (number, pair) = keys.iter().enumerate().next_back().unwrap();
+        let state = self.state();
+        let (number, pair) = state.keys.iter().enumerate().next_back().unwrap();
         let header = json!({"alg": "ES256", "kid": number.to_string(), "typ": "JWT"});
         let claims = json!({
             "iss": ISSUER,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
+use tokio::sync::watch;
 
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
@@ -21,6 +22,7 @@ use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
 use crate::server::api::evidence::EvidenceReader;
 use crate::server::api::tokens::Right;
+use crate::server::api::{self, Adoption};
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
@@ -28,7 +30,10 @@ use crate::server::sessions::access::{Access, TokenKeys};
 use super::basis::Basis;
 use super::links::Links;
 
-pub(super) fn record_keeper(basis: &Basis<'_>, links: &Links) -> RecordKeeper {
+pub(super) fn record_keeper(
+    basis: &Basis<'_>,
+    links: &Links,
+) -> (RecordKeeper, watch::Receiver<bool>) {
     let application = basis.application;
     RecordKeeper::new(record_keeper::Wiring {
         keeping: Keeping::new(
@@ -104,7 +109,7 @@ pub(super) fn token_keys(basis: &Basis<'_>, links: &Links) -> Option<Addr<TokenK
 }
 
 /// `None` if no service account may call the API.
-pub(super) fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Option<Callers> {
+fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Option<Callers> {
     let (api, keys) = (&basis.config.api, keys?);
     if api.service_accounts.is_empty() {
         return None;
@@ -132,10 +137,25 @@ pub(super) fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Opti
     })
 }
 
-/// `None` if explanations have no evidence.
-pub(super) fn evidence(basis: &Basis<'_>, links: &Links) -> Option<EvidenceReader> {
-    let reader = || EvidenceReader::new(links.calls.clone());
-    basis.config.api.evidence.then(reader)
+/// What the API's routes speak to.
+pub(super) fn api_actors(
+    basis: &Basis<'_>,
+    links: &Links,
+    adoption: Adoption,
+    keys: Option<&Addr<TokenKeys>>,
+) -> api::Actors {
+    let evidence = || EvidenceReader::new(links.calls.clone());
+    api::Actors {
+        backend: links.backend.clone(),
+        history: links.history.clone(),
+        commands: links.commands.clone(),
+        autoscaler: links.autoscaler.clone(),
+        profiles: links.profiles.clone(),
+        meter: links.meter.clone(),
+        adoption,
+        callers: callers(basis, keys),
+        evidence: basis.config.api.evidence.then(evidence),
+    }
 }
 
 /// `None` without a listener.

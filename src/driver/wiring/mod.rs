@@ -71,11 +71,15 @@ pub(super) fn wire(
         context.run(watch);
     }
     let poll = poll.start();
-    let reachability = sources::reachability(&basis, &links, &poll, reachability_rng);
-    contexts.reachability.run(reachability);
-    contexts.record.run(edges::record_keeper(&basis, &links));
-    let registry = backend::executor_registry(&basis, &links, accounts);
-    contexts.registry.run(registry);
+    (contexts.reachability).run(sources::reachability(
+        &basis,
+        &links,
+        &poll,
+        reachability_rng,
+    ));
+    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
+    contexts.record.run(record_keeper);
+    (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
     let history = backend::event_history(&basis, &links);
     contexts.commands.run(backend::commands(&basis, &links));
     let status = backend::driver_backend(&basis, &links, readiness);
@@ -95,14 +99,12 @@ pub(super) fn wire(
     if let Some(context) = contexts.pod_groups {
         context.run(edges::pod_groups(&basis, &links));
     }
-    let budgets = edges::disruption_budgets(&basis, &links);
-    contexts.disruption_budgets.run(budgets);
+    (contexts.disruption_budgets).run(edges::disruption_budgets(&basis, &links));
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
-    let callers = edges::callers(&basis, keys.as_ref());
-    let evidence = edges::evidence(&basis, &links);
     Ok(Actors {
+        api: edges::api_actors(&basis, &links, adoption, keys.as_ref()),
         sessions: edges::sessions(&basis, &links, limits, keys),
         limits,
         watch: links.watch,
@@ -111,20 +113,10 @@ pub(super) fn wire(
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,
+        record_is_gone,
         event_recorder: links.event_recorder,
         lifecycle: links.lifecycle,
         registry: links.registry,
-        api: api::Actors {
-            backend: links.backend,
-            history: links.history,
-            commands: links.commands,
-            autoscaler: links.autoscaler,
-            profiles: links.profiles,
-            meter: links.meter,
-            adoption,
-            callers,
-            evidence,
-        },
         calls: links.calls,
         page_size: config.poll.page_size,
         has_claims: basis.has_claims,

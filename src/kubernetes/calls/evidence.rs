@@ -20,8 +20,8 @@ const WARNINGS: usize = 10;
 const MESSAGE: usize = 512;
 /// The longest reason of a warning, in bytes.
 const REASON: usize = 128;
-/// How kubelets say that they kill a container.
-const PROBES: [&str; 2] = ["failed liveness probe", "failed startup probe"];
+/// What kubelets say of probes for which they kill a container.
+const PROBES: [&str; 2] = ["Liveness probe failed", "Startup probe failed"];
 
 /// More events than a pod has: the API server merges those that repeat.
 const PAGE: &str = "500";
@@ -111,7 +111,7 @@ impl Calls {
     /// # Errors
     /// Notably [`Kind::Rights`](crate::kubernetes::Kind::Rights) without the right to list Events.
     pub async fn failed_probe(&self, pod: &PodUid) -> Result<Option<Arc<str>>, Failure> {
-        let selector = format!("involvedObject.uid={},reason=Killing", pod.as_str());
+        let selector = format!("involvedObject.uid={}", pod.as_str());
         let query = Query::default()
             .with("fieldSelector", &selector)
             .with("limit", PAGE);
@@ -170,21 +170,35 @@ fn read_warnings(list: &str) -> Result<Vec<Warning>, String> {
     Ok(warnings.split_off(warnings.len().saturating_sub(WARNINGS)))
 }
 
-/// The message of the first Event of this list that says that the container was killed because of a probe.
+/// The kubelet's words about the failed probe for which it killed this container; `None`: it did not. Where it starts the
+/// container again it says why it kills it, where not only that a probe failed and that it stops it.
 fn read_probe(list: &str, container: &str) -> Result<Option<Arc<str>>, String> {
     let list: ListWire<'_, &RawValue> =
         serde_json::from_str(list).map_err(|error| error.to_string())?;
     let items = list.items.unwrap_or_default();
-    let events = (items.iter()).filter_map(|item| serde_json::from_str(item.get()).ok());
     let path = format!("spec.containers{{{container}}}");
-    Ok(events
-        .filter(|event: &EventWire<'_>| {
-            let involved = event.involved_object.as_ref();
-            involved.and_then(|involved| involved.field_path.as_deref()) == Some(&*path)
-        })
-        .filter_map(|event| event.message)
-        .find(|message| PROBES.iter().any(|said| message.contains(said)))
-        .map(|message| clean(&message, MESSAGE)))
+    let events = (items.iter()).filter_map(|item| serde_json::from_str(item.get()).ok());
+    let (mut was_killed, mut failed) = (false, None);
+    for event in events {
+        let EventWire {
+            involved_object: Some(involved),
+            reason: Some(reason),
+            message: Some(message),
+            ..
+        } = event
+        else {
+            continue;
+        };
+        if involved.field_path.as_deref() != Some(&*path) {
+            continue;
+        }
+        was_killed |= reason == "Killing";
+        let is_probe = PROBES.iter().any(|probe| message.starts_with(probe));
+        if reason == "Unhealthy" && is_probe {
+            failed = Some(clean(message.trim_end_matches([' ', ':']), MESSAGE));
+        }
+    }
+    Ok(failed.filter(|_| was_killed))
 }
 
 fn warning(event: EventWire<'_>) -> Warning {
@@ -222,22 +236,36 @@ mod tests {
     // spec: L-20
     #[test]
     fn a_probes_kill_is_read_from_the_events_of_the_executors_container() {
-        let event = |container: &str, message: &str| {
-            json!({"reason": "Killing", "message": message,
+        let event = |container: &str, reason: &str, message: &str| {
+            json!({"reason": reason, "message": message,
                 "involvedObject": {"fieldPath": format!("spec.containers{{{container}}}")}})
         };
         let of = |items: serde_json::Value| {
             let list = json!({"kind": "EventList", "items": items}).to_string();
-            read_probe(&list, "executor").unwrap()
+            let said = read_probe(&list, "executor").unwrap();
+            said.map(|said| said.to_string())
         };
-        let stopping = event("executor", "Stopping container executor");
-        let of_another = event("proxy", "Container proxy failed liveness probe");
-        let said = "Container executor failed liveness probe";
-        assert_eq!(of(json!([stopping, of_another, 7, {}])), None);
-        let told = of(json!([stopping, of_another, event("executor", said)]));
-        assert_eq!(told.as_deref(), Some(said));
-        let startup = "Container executor failed startup probe";
-        assert!(of(json!([event("executor", startup)])).is_some());
+        // As kubelet 1.36 writes them.
+        let stopping = event("executor", "Killing", "Stopping container executor");
+        let failed = event("executor", "Unhealthy", "Liveness probe failed: ");
+        let not_ready = event("executor", "Unhealthy", "Readiness probe failed: ");
+        let again = "Container executor failed liveness probe, will be restarted";
+        let again = event("executor", "Killing", again);
+        let said = Some("Liveness probe failed".to_owned());
+        assert_eq!(of(json!([failed, stopping])), said);
+        assert_eq!(of(json!([again, failed])), said);
+        let startup = event(
+            "executor",
+            "Unhealthy",
+            "Startup probe failed: dial: refused",
+        );
+        let told = of(json!([startup, stopping]));
+        assert_eq!(told.as_deref(), Some("Startup probe failed: dial: refused"));
+        // It failed less often than it may, and nobody killed the container.
+        assert_eq!(of(json!([failed])), None);
+        assert_eq!(of(json!([stopping, not_ready])), None);
+        let of_another = event("proxy", "Unhealthy", "Liveness probe failed: ");
+        assert_eq!(of(json!([of_another, stopping, 7, {}])), None);
         assert!(read_probe("[]", "executor").is_err());
     }
 

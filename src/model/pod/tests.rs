@@ -119,30 +119,47 @@ fn texts_are_cut_so_that_an_executor_stays_small() {
 // spec: L-20
 #[test]
 fn what_a_pod_waited_for_is_kept_when_it_ends_without_having_run() {
-    let with = |executor| {
-        Arc::new(Pod {
-            executor,
-            ..pending("a", 1, "u", 1)
-        })
-    };
     let waiting = |reason: Option<&str>| ContainerState::Waiting {
         reason: reason.map(Arc::from),
         message: None,
     };
-    let waited = with(waiting(Some("ErrImageNeverPull")));
-    let kept = |pod: ContainerState, earlier: &Pod| {
-        let pod = with(pod);
-        pod.keeping_its_wait(earlier).executor.clone()
+    let with = |executor, deletion, phase| {
+        Arc::new(Pod {
+            executor,
+            deletion,
+            phase,
+            ..pending("a", 1, "u", 1)
+        })
     };
-    assert_eq!(kept(waiting(None), &waited), waited.executor);
-    for newer in [
+    let kept = |pod: &Arc<Pod>, earlier| {
+        let earlier = with(earlier, None, Phase::Pending);
+        pod.keeping_its_wait(&earlier).executor.clone()
+    };
+    let waited = waiting(Some("ErrImageNeverPull"));
+    // A kubelet's steps when such a pod is deleted: the reason goes first.
+    for forgotten in [
         waiting(Some("ContainerCreating")),
+        waiting(Some("PodInitializing")),
+        waiting(None),
+    ] {
+        let deleted = with(forgotten.clone(), deletion(), Phase::Pending);
+        assert_eq!(kept(&deleted, waited.clone()), waited);
+        let failed = with(forgotten.clone(), None, Phase::Failed);
+        assert_eq!(kept(&failed, waited.clone()), waited);
+        let goes_on = with(forgotten.clone(), None, Phase::Pending);
+        assert_eq!(kept(&goes_on, waited.clone()), forgotten, "it was mended");
+        assert_eq!(
+            kept(&deleted, waiting(Some("ContainerCreating"))),
+            forgotten
+        );
+    }
+    for newer in [
+        waiting(Some("ErrImagePull")),
         ContainerState::Running { started: None },
         ContainerState::Terminated(ended(3)),
         ContainerState::Absent,
     ] {
-        assert_eq!(kept(newer.clone(), &waited), newer);
+        let deleted = with(newer.clone(), deletion(), Phase::Pending);
+        assert_eq!(kept(&deleted, waited.clone()), newer);
     }
-    let ran = with(ContainerState::Running { started: None });
-    assert_eq!(kept(waiting(None), &ran), waiting(None));
 }

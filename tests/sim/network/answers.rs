@@ -33,6 +33,16 @@ pub fn no_streams() -> Response<Body> {
     answer(422, None, &status(422, "Invalid", message))
 }
 
+/// The refusal of a request for the keys that verify tokens.
+pub fn no_keys(code: u16) -> Response<Body> {
+    let reason = match code {
+        403 => "Forbidden",
+        406 => "NotAcceptable",
+        _ => "InternalError",
+    };
+    answer(code, None, &status(code, reason, "the keys are withheld"))
+}
+
 /// The watch line that reports an expired resource version.
 pub fn expired_line() -> Bytes {
     let status = status(410, "Expired", "too old resource version: 1 (2)");

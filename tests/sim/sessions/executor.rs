@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use boatswain_agent::protocol::NO_KEYS;
 use futures::{SinkExt, StreamExt};
 use http::Request;
 use http_body_util::BodyExt;
@@ -16,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
@@ -284,7 +285,14 @@ impl Executor {
             .header("authorization", format!("Bearer {}", self.token()))
             .body(())
             .ok()?;
-        Some(client_async(request, ours).await.ok()?.0)
+        match client_async(request, ours).await {
+            Ok((socket, _)) => Some(socket),
+            Err(tungstenite::Error::Http(refusal)) => {
+                self.is_deferred(refusal.body().as_deref().unwrap_or_default());
+                None
+            }
+            Err(_) => None,
+        }
     }
 
     /// The driver's answers to a message sent as a request; `None` if there were none.
@@ -298,13 +306,26 @@ impl Executor {
                 Ok(response) => response,
                 Err(never) => match never as Infallible {},
             };
-            let body = response.into_body().collect().await.ok()?.to_bytes();
-            let answer: Value = serde_json::from_slice(&body).ok()?;
-            Some(answer["messages"].as_array()?.clone())
+            Some(response.into_body().collect().await.ok()?.to_bytes())
         };
-        let answers = timeout(ANSWER_TIMEOUT, answering).await.ok()??;
+        let body = timeout(ANSWER_TIMEOUT, answering).await.ok()??;
+        if self.is_deferred(&body) {
+            return None;
+        }
+        let answer: Value = serde_json::from_slice(&body).ok()?;
+        let answers = answer["messages"].as_array()?.clone();
         self.last_heard = Instant::now();
         Some(answers)
+    }
+
+    /// Whether the driver answers that it cannot verify the token now, which is a sign of life too.
+    fn is_deferred(&mut self, answer: &[u8]) -> bool {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let deferred = answer["code"] == NO_KEYS;
+        if deferred {
+            self.last_heard = Instant::now();
+        }
+        deferred
     }
 
     fn registration(&self) -> Value {

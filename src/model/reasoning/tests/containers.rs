@@ -132,7 +132,7 @@ fn a_probes_kill_is_a_failure_whatever_the_code() {
         probed: false,
         ..probed(0, Some(UNORDERED))
     };
-    assert_eq!(told(without_probe).2, false, "somebody sent it a signal");
+    assert!(!told(without_probe).2, "somebody sent it a signal");
     let deleted = Pod {
         deletion: deleted_at(100, 30),
         ..probed(0, Some(UNORDERED))

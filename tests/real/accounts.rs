@@ -1,0 +1,209 @@
+//! Tests service accounts that call the driver's API, with tokens that the API server issues.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::driver::InPod;
+use super::place::{IMAGE, Place, config, sessions};
+use super::process::until;
+
+const AUDIENCE: &str = "boatswain.dev/NAMESPACE/t";
+
+/// A token of a service account of the namespace, bound to a pod where one is named.
+pub fn token(place: &Place, account: &str, audience: &str, pod: Option<&str>) -> String {
+    let mut spec = json!({"audiences": [audience], "expirationSeconds": 600});
+    if let Some(pod) = pod {
+        let uid = place.pod(pod).unwrap()["metadata"]["uid"].clone();
+        spec["boundObjectRef"] =
+            json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid});
+    }
+    let path = format!(
+        "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
+        place.name()
+    );
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
+    let answer = place.api.call("POST", &path, Some(&request)).unwrap();
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+/// What reaches a driver in a pod over HTTPS.
+pub struct Asking<'a> {
+    place: &'a Place,
+    driver: &'a InPod<'a>,
+    ca: PathBuf,
+}
+
+impl<'a> Asking<'a> {
+    pub fn new(place: &'a Place, driver: &'a InPod<'a>) -> Self {
+        let map = until("the driver's CA is there", || {
+            place.api.config_map("t-executor")
+        });
+        let ca = place.file("ca.crt");
+        std::fs::write(&ca, map["data"]["ca.crt"].as_str().unwrap()).unwrap();
+        Self { place, driver, ca }
+    }
+
+    /// The status and the body of the answer.
+    pub fn ask(
+        &self,
+        method: &str,
+        port: u16,
+        path: &str,
+        token: &str,
+        body: Option<String>,
+    ) -> (u16, Value) {
+        let host = format!("t-driver.{}.svc", self.place.name());
+        let pod = self.driver.pod();
+        let address = pod["status"]["podIP"].as_str().unwrap();
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--max-time", "20"])
+            .arg("--cacert")
+            .arg(&self.ca)
+            .args(["--resolve", &format!("{host}:{port}:{address}")])
+            .args(["--header", &format!("Authorization: Bearer {token}")])
+            .args(["--request", method, "--write-out", "\n%{http_code}"])
+            .arg(format!("https://{host}:{port}{path}"));
+        if let Some(body) = body {
+            curl.args(["--data", &body]);
+        }
+        let output = curl.output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let (body, code) = text.rsplit_once('\n').unwrap();
+        (
+            code.parse().unwrap(),
+            serde_json::from_str(body).unwrap_or(Value::Null),
+        )
+    }
+
+    fn targets(&self, method: &str, token: &str, executors: Option<u64>) -> (u16, Value) {
+        let body = executors.map(|executors| json!({"executors": executors}).to_string());
+        let path = match body {
+            Some(_) => "/v1/targets/default",
+            None => "/v1/targets",
+        };
+        self.ask(method, 7117, path, token, body)
+    }
+}
+
+fn with_accounts(place: &Place) -> String {
+    let accounts = r#"
+[api]
+listen = "0.0.0.0:7117"
+service_accounts = { "NAMESPACE/caller" = "full", "NAMESPACE/reader" = "read" }
+"#;
+    for account in ["caller", "reader", "stranger"] {
+        place.told(&["create", "serviceaccount", account]);
+    }
+    config(2) + &sessions() + &accounts.replace("NAMESPACE", place.name())
+}
+
+/// A pod of an account, with the token that docs/api.md has mounted in it.
+fn calling_pod(place: &Place, name: &str) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {
+            "serviceAccountName": "caller", "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "c", "image": IMAGE, "command": ["sleep", "1000"],
+                "volumeMounts": [
+                    {"name": "boatswain", "mountPath": "/var/run/secrets/boatswain"},
+                    {"name": "ca", "mountPath": "/ca"},
+                ],
+            }],
+            "securityContext": {"runAsUser": 1000, "runAsNonRoot": true},
+            "volumes": [
+                {"name": "boatswain", "projected": {"sources": [{"serviceAccountToken": {
+                    "audience": AUDIENCE.replace("NAMESPACE", place.name()), "path": "token",
+                }}]}},
+                {"name": "ca", "configMap": {"name": "t-executor"}},
+            ],
+        },
+    });
+    place.apply(&[pod]);
+    until("the caller runs", || {
+        (place.pod(name)?["status"]["phase"] == "Running").then_some(())
+    });
+}
+
+// spec: O-64, O-50
+#[test]
+fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_keys() {
+    let place = Place::new("accounts");
+    let driver = place.drive(&with_accounts(&place), &[]);
+    driver.registered(2);
+    let asking = Asking::new(&place, &driver);
+    let audience = AUDIENCE.replace("NAMESPACE", place.name());
+    let of = |account: &str| token(&place, account, &audience, None);
+    let (code, answer) = asking.targets("PUT", &of("caller"), Some(3));
+    assert_eq!(
+        (code, &answer["targets"]["default"]),
+        (200, &json!(3)),
+        "{answer}"
+    );
+    place.run(3);
+    assert_eq!(asking.targets("GET", &of("reader"), None).0, 200);
+    assert_eq!(asking.targets("PUT", &of("reader"), Some(1)).0, 403);
+    let (code, answer) = asking.targets("GET", &of("stranger"), None);
+    let account = format!("{}/stranger", place.name());
+    assert_eq!(code, 403, "{answer}");
+    assert!(answer.to_string().contains(&account), "{answer}");
+    let for_another = token(&place, "caller", "boatswain.dev/other/t", None);
+    let (code, answer) = asking.targets("GET", &for_another, None);
+    assert_eq!(code, 401, "{answer}");
+    assert!(answer.to_string().contains(&audience), "{answer}");
+
+    // From a pod, with the kubelet's token and the command line.
+    calling_pod(&place, "caller");
+    let server = format!("https://t-driver.{}.svc:7117", place.name());
+    let token_file = "/var/run/secrets/boatswain/token";
+    let shown = place.told(&[
+        "exec",
+        "caller",
+        "--",
+        "boatswain",
+        "scale",
+        "default=2",
+        "--server",
+        &server,
+        "--token-file",
+        token_file,
+        "--ca-file",
+        "/ca/ca.crt",
+    ]);
+    assert!(shown.contains("default"), "{shown}");
+    place.run(2);
+    // The keys alone do not tell that a pod is gone.
+    let bound = token(&place, "caller", &audience, Some("caller"));
+    place.told(&["delete", "pod", "caller", "--grace-period=0", "--force"]);
+    assert_eq!(asking.targets("GET", &bound, None).0, 200);
+    assert_eq!(place.executors().len(), 2);
+}
+
+// spec: O-64
+#[test]
+fn a_driver_that_may_review_tokens_refuses_the_token_of_a_deleted_pod() {
+    let place = Place::new("reviews");
+    let driver = place.drive(&with_accounts(&place), &[]);
+    driver.registered(2);
+    let asking = Asking::new(&place, &driver);
+    let audience = AUDIENCE.replace("NAMESPACE", place.name());
+    calling_pod(&place, "caller");
+    let bound = token(&place, "caller", &audience, Some("caller"));
+    assert_eq!(asking.targets("GET", &bound, None).0, 200);
+    // As docs/api.md has it, and while the driver runs.
+    let binding = format!("{}-reviews", place.name());
+    let account = format!("--serviceaccount={}:boatswain", place.name());
+    let role = "--clusterrole=system:auth-delegator";
+    place.told(&["create", "clusterrolebinding", &binding, role, &account]);
+    place.told(&["delete", "pod", "caller", "--grace-period=0", "--force"]);
+    let refused = until("the token is refused", || {
+        let (code, answer) = asking.targets("GET", &bound, None);
+        (code == 401).then_some(answer)
+    });
+    place.told(&["delete", "clusterrolebinding", &binding]);
+    assert!(refused["message"].is_string(), "{refused}");
+    assert_eq!(driver.log().count("executor ended"), 0);
+}

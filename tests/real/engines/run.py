@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
+
+    run.py [spark] [dask] [--restarts N] [--kills N] [--seed N] --jar adapters/spark's --out FOLDER
+
+`tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
+killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
+and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import random
+import secrets
+import time
+
+from cluster import Namespace, equal, kill, run, running, say, until
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+HERE = pathlib.Path(__file__).resolve().parent
+WANTED = 4
+DEPLOYMENT = "deployment/etl-boatswain"
+DRIVER = "app.kubernetes.io/name=boatswain"
+
+
+def configuration(namespace):
+    """As docs/spark.md has it. The engines choose which executors go, and bring their own profiles."""
+    return {
+        "app": {"name": "etl"},
+        "allocation": {"scale_down": "pending-only"},
+        "failures": {"max": 1000},
+        "profiles": {"default": {"executors": 0, "image": "localhost/engines:1", "command": ["/bin/true"]}},
+        "api": {
+            "listen": "0.0.0.0:7117",
+            "token_file": "/etc/boatswain-secrets/tokens",
+            "service_accounts": {f"{namespace}/engine": "full"},
+        },
+        "backend": {
+            "listen": "0.0.0.0:7078",
+            "key_file": "/etc/boatswain-secrets/key",
+            "registration": "optional",
+            "service_selector": {"app.kubernetes.io/name": "boatswain"},
+        },
+        "agent": {"inject": "init", "image": "localhost/boatswain:1", "decommission_command": "true"},
+        "tls": {"generate": True},
+    }
+
+
+def install(space):
+    """boatswain, by its chart, with the rights that the chart gives it and no others."""
+    space.delete()
+    space.create()
+    random_values = {"tokens": secrets.token_hex(24), "key": secrets.token_hex(24)}
+    space.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "engine"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "etl-boatswain-secrets"}, "stringData": random_values},
+    )
+    values = {
+        "kind": "deployment",
+        "image": {"repository": "localhost/boatswain", "tag": "1"},
+        "config": configuration(space.name),
+    }
+    file = space.folder / "values.json"
+    file.write_text(json.dumps(values))
+    run("helm", "install", "etl", str(ROOT / "deploy/chart"), "--namespace", space.name, "--values", str(file))
+    until("boatswain is ready", lambda: driver(space) and ready(driver(space)))
+
+
+def driver(space):
+    found = space.pods(DRIVER)
+    return found[-1] if found else None
+
+
+def ready(pod):
+    return running(pod) and all(state["ready"] for state in pod["status"]["containerStatuses"])
+
+
+def application(space, command, files, token):
+    """The engine's own driver: a pod with a name in the DNS, which has these files."""
+    container = {
+        "name": "engine",
+        "image": "localhost/engines:1",
+        "command": command,
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "PYTHONPATH", "value": "/opt/python:/application"},
+        ],
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+        "volumeMounts": [
+            {"name": "application", "mountPath": "/application"},
+            {"name": "boatswain", "mountPath": "/boatswain"},
+        ],
+    }
+    authority = {"configMap": {"name": "etl-executor", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    items = [{"key": name.replace("/", "-"), "path": name} for name in files]
+    labels = {"engine": "driver"}
+    pod = {
+        "serviceAccountName": "engine",
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "containers": [container],
+        "volumes": [
+            {"name": "application", "configMap": {"name": "application", "items": items}},
+            {"name": "boatswain", "projected": {"sources": [authority, token]}},
+        ],
+    }
+    content = {name.replace("/", "-"): base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
+    space.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "application"}, "binaryData": content},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "engine"},
+            "spec": {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine", "labels": labels}, "spec": pod},
+    )
+
+
+def spark(space, jar):
+    """spark-submit, as its service account."""
+    audience = {"serviceAccountToken": {"audience": f"boatswain.dev/{space.name}/etl", "path": "token", "expirationSeconds": 600}}
+    settings = {
+        "spark.boatswain.caFile": "/boatswain/ca.crt",
+        "spark.boatswain.tokenFile": "/boatswain/token",
+        "spark.boatswain.image": "localhost/engines:1",
+        "spark.driver.host": f"engine.{space.name}.svc",
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.executor.instances": str(WANTED),
+        "spark.executor.memory": "512m",
+        "spark.kubernetes.executor.request.cores": "100m",
+        # JVMs that start with little work: several of them share few cores.
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.log.level": "WARN",
+    }
+    confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    master = f"spark+boatswain+https://etl-driver.{space.name}.svc:7117"
+    command = ["/opt/spark/bin/spark-submit", "--master", master, "--driver-class-path", "/application/adapter.jar"]
+    files = {"adapter.jar": jar, "spark_app.py": HERE / "spark_app.py"}
+    application(space, [*command, *confs, "/application/spark_app.py"], files, audience)
+
+
+def dask(space, jar):
+    """A Python program, with a token of the API's."""
+    token = {"secret": {"name": "etl-boatswain-secrets", "items": [{"key": "tokens", "path": "token"}]}}
+    package = ROOT / "adapters/python/src/boatswain"
+    files = {f"boatswain/{file.name}": file for file in package.glob("*.py")} | {"dask_app.py": HERE / "dask_app.py"}
+    server = f"https://etl-driver.{space.name}.svc:7117"
+    command = ["python3", "/application/dask_app.py", server, "/boatswain/token", "/boatswain/ca.crt"]
+    application(space, command, files, token)
+
+
+ENGINES = {"spark": spark, "dask": dask}
+
+
+def results(space):
+    """How often the application has counted since the undisturbed run; each result has to be that run's."""
+    lines = space.kubectl("logs", "engine", fails=True).splitlines()
+    assert "DIFFERENT" not in lines, "another result than the undisturbed run's"
+    if space.pod("engine")["status"].get("phase") == "Failed":
+        raise AssertionError("the application has failed:\n" + "\n".join(lines[-40:]))
+    return lines.count("equal") if any(line.startswith("undisturbed ") for line in lines) else -1
+
+
+def all_run(space):
+    found = space.executors()
+    return found if len(found) == WANTED else None
+
+
+def kill_executors(space, count, rng):
+    """Executors' containers, one after the other, in the middle of the work. Returns their ids."""
+    killed = []
+    for _ in range(count):
+        before = until("all executors run", lambda: all_run(space))
+        time.sleep(1 + 2 * rng.random())
+        victim = rng.choice(sorted(before))
+        kill(space.pod(victim))
+        killed.append(victim.rsplit("-", 1)[1])
+        say("killed", victim)
+        until("it is gone", lambda: victim not in space.executors())
+    until("all are replaced", lambda: all_run(space))
+    return killed
+
+
+def adopted(space):
+    """How many executors this driver has adopted, and how many it has lost, once it says so."""
+    log = space.kubectl("logs", driver(space)["metadata"]["name"], fails=True).splitlines()
+    for line in log:
+        if '"executors adopted"' in line:
+            said = json.loads(line)
+            return said.get("found"), said.get("lost")
+    return None
+
+
+def restart(space, rng):
+    """`kill -9` of boatswain. The kubelet restarts a container once without delay; then its pod is replaced."""
+    pod = driver(space)
+    first = pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    kill(pod)
+    if not first:
+        space.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+
+    def another():
+        now = driver(space)
+        if now is None or not running(now):
+            return False
+        was = pod["status"]["containerStatuses"][0]["containerID"]
+        return now["status"]["containerStatuses"][0]["containerID"] != was
+
+    until("another boatswain runs", another)
+    equal(until("it has adopted", lambda: adopted(space)), (WANTED, 0), "found and lost:")
+    time.sleep(rng.random())
+
+
+def restart_often(space, count, rng):
+    """boatswain, while the application works. No executor may be lost."""
+    before = until("all executors run", lambda: all_run(space))
+    for number in range(count):
+        say(f"kill -9 of boatswain, {number + 1} of {count}")
+        restart(space, rng)
+        equal(space.executors(), before, "executors:")
+
+
+def finish(space):
+    """Ends the application. Returns what it says of executors that were lost."""
+    space.kubectl("exec", "engine", "--", "touch", "/tmp/stop")
+    until("the application has ended", lambda: space.pod("engine")["status"]["phase"] != "Running")
+    said = [line for line in space.kubectl("logs", "engine").splitlines() if line.startswith("lost ")]
+    equal(space.pod("engine")["status"]["phase"], "Succeeded", "the application:")
+    assert results(space) > 0
+    until("no executor is left", lambda: not space.pods("boatswain.dev/role=executor"))
+    return json.loads(said[-1].removeprefix("lost "))
+
+
+def shown(space):
+    """What people see with kubectl of boatswain and of the application."""
+    space.show("pods", "get", "pods", "-o", "wide")
+    space.show("events", "events")
+    space.show("engine-log", "logs", "engine")
+    space.show("boatswain-log", "logs", DEPLOYMENT)
+    space.show("boatswain-describe", "describe", "pod", "-l", DRIVER)
+
+
+def shown_of_kills(space, killed):
+    """The same of executors: one that runs, and those that were killed."""
+    name = sorted(space.executors())[-1]
+    described = space.show("executor-describe", "describe", "pod", name)
+    assert "boatswain.dev/app-id" in described and "localhost/engines:1" in described, described
+    space.show("executor-log", "logs", name)
+    events = space.show("events-of-kills", "events")
+    for number in killed:
+        assert f"Pod/etl-exec-{number} " in events, f"no event is about executor {number}"
+    log = space.show("boatswain-log-of-kills", "logs", DEPLOYMENT)
+    ends = [json.loads(line) for line in log.splitlines() if '"executor ended"' in line]
+    equal(sorted(str(end["executor"]) for end in ends), sorted(killed), "ended by the log:")
+    assert all((end["reason"], end["exit_code"]) == ("Exited", 137) for end in ends), ends
+
+
+def scenario(engine, of):
+    rng = random.Random(of.seed)
+    space = Namespace(f"engines-{engine}", of.out)
+    began = time.monotonic()
+    install(space)
+    ENGINES[engine](space, of.jar)
+    try:
+        until("the undisturbed run is over", lambda: results(space) >= 0, 300)
+        killed = kill_executors(space, of.kills, rng)
+        shown_of_kills(space, killed)
+        restart_often(space, of.restarts, rng)
+        lost = finish(space)
+    finally:
+        shown(space)
+    equal(sorted(lost), sorted(killed), "lost:")
+    assert all("SIGKILL" in why for why in lost.values()), lost
+    space.delete()
+    say(f"{engine}: {of.kills} executors killed, {of.restarts} times boatswain, {time.monotonic() - began:.0f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engines", nargs="*", default=list(ENGINES), help="of these")
+    parser.add_argument("--restarts", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--jar", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    of = parser.parse_args()
+    say("seed", of.seed)
+    for engine in of.engines:
+        scenario(engine, of)
+
+
+main()

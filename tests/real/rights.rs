@@ -1,0 +1,252 @@
+//! Tests drivers that have the printed Role and nothing else, against what the API server's audit log says that they did.
+
+use std::collections::BTreeSet;
+use std::process::Output;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::driver::InPod;
+use super::place::{Place, config, sessions};
+use super::process::{boatswain, until};
+
+/// One verb on one resource, as a Role names them.
+type Right = (String, String, String);
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Each right of the printed Role.
+fn printed(objects: &[Value]) -> BTreeSet<Right> {
+    let role = objects.iter().find(|object| object["kind"] == "Role");
+    let mut rights = BTreeSet::new();
+    for rule in role.unwrap()["rules"].as_array().unwrap() {
+        for verb in rule["verbs"].as_array().unwrap() {
+            let of = |key: &str| text(&rule[key][0]);
+            rights.insert((of("apiGroups"), of("resources"), text(verb)));
+        }
+    }
+    rights
+}
+
+/// The rights that the driver has used, and fails if it was refused one.
+fn used(place: &Place) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for event in place.audited("boatswain") {
+        assert_ne!(event["responseStatus"]["code"], 403, "{event}");
+        let object = &event["objectRef"];
+        // What every account may ask: the cluster's keys, and which rights it has itself.
+        if object.is_null() || object["apiGroup"] == "authorization.k8s.io" {
+            continue;
+        }
+        let subresource = object["subresource"].as_str();
+        let resource = subresource.map_or_else(
+            || text(&object["resource"]),
+            |sub| format!("{}/{sub}", text(&object["resource"])),
+        );
+        rights.insert((text(&object["apiGroup"]), resource, text(&event["verb"])));
+    }
+    rights
+}
+
+/// An operator's command for a driver in a pod.
+fn ask(place: &Place, arguments: &[&str]) -> Output {
+    let mut command = boatswain();
+    command.env("KUBECONFIG", &place.kubeconfig);
+    command
+        .args(arguments)
+        .args(["--app", "t", "--namespace", place.name()]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    output
+}
+
+const API: &str = r#"
+[api]
+listen = "127.0.0.1:7117"
+token_file = "/etc/boatswain-secrets/tokens"
+plain_http = true
+"#;
+
+/// An application's life: up, one executor lost, fewer and more wanted, another driver, the end. Each printed right has to
+/// be used and each used one printed.
+fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&Place, &InPod<'_>)) {
+    let place = Place::new(name);
+    let api = if more.contains("[api]") { "" } else { API };
+    // The first part of the additions is of the profile.
+    let (profile, more) = more.split_once("---\n").unwrap_or(("", more));
+    let config =
+        config(2).replace("executors = 2\n", &format!("executors = 2\n{profile}")) + more + api;
+    let objects = place.manifests(&config, &["--kind", kind, "--generate-secrets"]);
+    place.apply(&objects);
+    let driver = InPod::new(&place);
+    let first = place.run(2);
+    place.told(&["delete", "pod", &first[0], "--wait=false"]);
+    until("it is replaced", || {
+        place
+            .run(2)
+            .iter()
+            .any(|pod| !first.contains(pod))
+            .then_some(())
+    });
+    ask(&place, &["scale", "default=3"]);
+    place.run(3);
+    ask(&place, &["scale", "default=1"]);
+    more_events(&place, &driver);
+    place.run(1);
+    // Its pod goes, and the next one takes over.
+    let pod = driver.name();
+    place.told(&["delete", "pod", &pod]);
+    until("another driver has taken over", || {
+        let next = driver.name();
+        (next != pod || kind == "statefulset").then_some(())?;
+        (driver.log_of(&next).count("executors adopted") > 0).then_some(())
+    });
+    place.run(1);
+    place.told(&["delete", kind, "boatswain"]);
+    place.nothing_is_left();
+    let (printed, used) = (printed(&objects), used(&place));
+    let unprinted: Vec<_> = used.difference(&printed).collect();
+    assert!(unprinted.is_empty(), "used and not printed: {unprinted:?}");
+    let mut unused: Vec<_> = printed.difference(&used).collect();
+    // Those of every driver, which need a misfortune to be used: shown by one of the tests.
+    unused.retain(|(_, resource, _)| name == "rights-job" || resource != "events");
+    assert!(unused.is_empty(), "printed and not used: {unused:?}");
+}
+
+// spec: O-51, O-75, O-86
+#[test]
+fn a_job_uses_each_right_of_its_role_and_no_other() {
+    lives_on_its_role("rights-job", "job", "", |place, _| {
+        // A quota that is used up is an Event on the driver's pod, and the same one when it is again a minute later.
+        for count in [1, 2] {
+            place.told(&["create", "quota", "none", "--hard=pods=0"]);
+            ask(place, &["scale", &format!("default={}", 1 + count)]);
+            until("an Event tells of the quota", || {
+                let counts = "jsonpath={.items[?(@.source.component==\"boatswain\")].count}";
+                let counts = place.told(&["get", "events", "-o", counts]);
+                counts
+                    .split_whitespace()
+                    .any(|n| n == count.to_string())
+                    .then_some(())
+            });
+            place.told(&["delete", "quota", "none"]);
+            place.run(1 + count);
+            sleep(Duration::from_secs(if count == 1 { 62 } else { 0 }));
+        }
+        ask(place, &["scale", "default=1"]);
+    });
+}
+
+/// The record is deleted by hand: everything gets another owner.
+fn lose_the_record(place: &Place) {
+    let uid = || Some(place.api.config_map("t-app")?["metadata"]["uid"].clone());
+    let before = uid();
+    place.told(&["delete", "configmap", "t-app", "--cascade=orphan"]);
+    until("the record is there again", || {
+        uid().filter(|now| Some(now) != before.as_ref())
+    });
+}
+
+// spec: O-51, K-10, K-12
+#[test]
+fn claims_budgets_certificates_service_and_evidence_use_their_rights_and_no_other() {
+    let features = r#"min_available = 1
+---
+[[profiles.default.claims]]
+name = "work"
+mount_path = "/work"
+size = "1Mi"
+storage_class = "CLASS"
+owner = "application"
+[api]
+listen = "127.0.0.1:7117"
+token_file = "/etc/boatswain-secrets/tokens"
+plain_http = true
+evidence = true
+[lifecycle]
+keep = "all"
+[claims]
+reuse = true
+"#;
+    let volumes = Volumes::new(6);
+    let features = features.replace("CLASS", &volumes.class);
+    let more = features + &sessions();
+    lives_on_its_role("rights-job-all", "job", &more, |place, driver| {
+        driver.registered(3);
+        ask(place, &["explain", "1"]);
+        lose_the_record(place);
+        // What others changed is corrected by the next driver.
+        let owner = r#"{"metadata":{"ownerReferences":null}}"#;
+        place.told(&["patch", "secret", "t-tls", "--type=merge", "-p", owner]);
+        place.told(&["patch", "service", "t-driver", "--type=merge", "-p", owner]);
+    });
+}
+
+/// Volumes on the node's disk, because nothing makes any in this cluster.
+struct Volumes {
+    class: String,
+    directory: tempfile::TempDir,
+    count: usize,
+}
+
+impl Volumes {
+    fn new(count: usize) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let id = directory.path().file_name().unwrap().to_string_lossy();
+        let class = id.trim_start_matches('.').to_lowercase();
+        let mut volumes = Vec::new();
+        for n in 1..=count {
+            let path = directory.path().join(n.to_string());
+            std::fs::create_dir(&path).unwrap();
+            volumes.push(json!({
+                "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("{class}-{n}")},
+                "spec": {
+                    "capacity": {"storage": "10Mi"}, "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": class, "persistentVolumeReclaimPolicy": "Retain",
+                    "hostPath": {"path": path},
+                },
+            }));
+        }
+        let made = Self {
+            class,
+            directory,
+            count,
+        };
+        Place::new("volumes").apply(&volumes);
+        made
+    }
+}
+
+impl Drop for Volumes {
+    fn drop(&mut self) {
+        let mut kubectl = std::process::Command::new("kubectl");
+        kubectl.args(["delete", "persistentvolume", "--wait=false"]);
+        kubectl.args((1..=self.count).map(|n| format!("{}-{n}", self.class)));
+        let _ = kubectl.output();
+        let _ = self.directory.path();
+    }
+}
+
+// spec: O-51, O-32
+#[test]
+fn two_drivers_with_the_lease_use_the_rights_of_a_deployment_and_no_other() {
+    let lease = "[ha]\nlease = true\nlease_duration = \"15s\"\nrenew_deadline = \"5s\"\nretry_period = \"1s\"\n";
+    lives_on_its_role("rights-lease", "deployment", lease, |_, _| {});
+}
+
+// spec: O-51, A-80
+#[test]
+fn stateful_sets_of_executors_use_their_rights_and_no_other() {
+    let sets = "[allocation]\nstrategy = \"statefulset\"\n";
+    lives_on_its_role("rights-statefulset", "statefulset", sets, |_, _| {});
+}
+
+// spec: O-51, A-80, A-81
+#[test]
+fn deployments_of_executors_use_their_rights_and_no_other() {
+    let sets = "[allocation]\nstrategy = \"deployment\"\n";
+    lives_on_its_role("rights-deployment", "deployment", sets, |_, _| {});
+}
