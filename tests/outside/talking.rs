@@ -104,6 +104,17 @@ fn variable(process: Pid, name: &str) -> String {
     found.unwrap_or_default()
 }
 
+/// The token by which a process proves which executor it is: in its environment, or a file of its container.
+fn token_of(process: Pid) -> String {
+    let token = variable(process, "BOATSWAIN_TOKEN");
+    if !token.is_empty() {
+        return token;
+    }
+    let file = variable(process, "BOATSWAIN_TOKEN_FILE");
+    let root = format!("/proc/{}/root", process.as_raw_nonzero());
+    std::fs::read_to_string(format!("{root}{file}")).unwrap()
+}
+
 // spec: B-2, B-5, O-50, O-60
 #[test]
 fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
@@ -111,7 +122,7 @@ fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
     registered(&mut local, &[1, 2, 3, 4]);
     let (agent, child) = agent_and_child(&mut local, 1);
     assert_eq!(variable(child, "BOATSWAIN_TOKEN"), "");
-    let token = variable(agent, "BOATSWAIN_TOKEN");
+    let token = token_of(agent);
     let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap();
     let registration = json!({
@@ -330,7 +341,7 @@ fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
 /// Asks the driver to decommission an executor, as a preStop hook does, which knows no session.
 pub fn ask_for_decommissioning(local: &mut Local, executor: u64) {
     let process = local.process_of(executor);
-    let token = variable(process, "BOATSWAIN_TOKEN");
+    let token = token_of(process);
     let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap().to_owned();
     let ask = json!({"type": "decommission-me", "why": "spot notice"});
