@@ -186,7 +186,10 @@ impl Place {
     fn show(&self) {
         let pods = self.kubectl(&["get", "pods", "-o", "wide"]);
         eprintln!("{}", String::from_utf8_lossy(&pods.stdout));
-        for (label, lines) in [("app.kubernetes.io/name=boatswain", "25"), ("boatswain.dev/role", "3")] {
+        for (label, lines) in [
+            ("app.kubernetes.io/name=boatswain", "25"),
+            ("boatswain.dev/role", "3"),
+        ] {
             let logs = self.kubectl(&["logs", "--prefix", "--selector", label, "--tail", lines]);
             eprintln!("{}", String::from_utf8_lossy(&logs.stdout));
         }
