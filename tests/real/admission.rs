@@ -85,8 +85,11 @@ fn a_quota_holds_executors_back_and_describe_shows_it_until_there_is_room() {
         "spec": {"hard": {"pods": "3"}},
     });
     place.apply(&[quota]);
+    until("the quota is counted", || {
+        let quota = place.get("api/v1", "resourcequotas", "team")?;
+        quota["status"]["used"]["pods"].is_string().then_some(())
+    });
     let driver = place.drive(&config(4), &[]);
-    place.run(2);
     let refused = driver.says(REFUSED);
     assert_eq!(refused["reason"], "Quota");
     let said = refused["error"].as_str().unwrap();
@@ -209,10 +212,11 @@ fn executors_that_a_mutating_policy_has_given_a_sidecar_are_kept_alive_and_repla
                 "name": "executors",
                 "expression": "has(object.metadata.labels) && 'boatswain.dev/role' in object.metadata.labels",
             }],
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": format!(
-                "Object{{metadata: Object.metadata{{annotations: {{\"mesh\": \"in\"}}}}, spec: Object.spec{{initContainers: [\
-                 Object.spec.initContainers{{name: \"mesh\", image: \"{IMAGE}\", restartPolicy: \"Always\", \
-                 command: [\"sh\", \"-c\", \"trap 'exit 0' TERM; sleep 1000 & wait\"]}}]}}}}"
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!(
+                "[JSONPatch{{op: \"add\", path: \"/metadata/labels/mesh\", value: \"in\"}}, \
+                 JSONPatch{{op: \"add\", path: \"/spec/initContainers\", value: [Object.spec.initContainers{{\
+                 name: \"mesh\", image: \"{IMAGE}\", restartPolicy: \"Always\", \
+                 command: [\"sh\", \"-c\", \"trap 'exit 0' TERM; sleep 1000 & wait\"]}}]}}]"
             )}}],
         },
     });
@@ -234,7 +238,7 @@ fn executors_that_a_mutating_policy_has_given_a_sidecar_are_kept_alive_and_repla
     let driver = place.drive(&config(2), &[]);
     let first = place.run(2);
     let pod = place.pod(&first[0]).unwrap();
-    assert_eq!(pod["metadata"]["annotations"]["mesh"], "in");
+    assert_eq!(pod["metadata"]["labels"]["mesh"], "in");
     place.told(&[
         "exec",
         &first[0],

@@ -139,7 +139,7 @@ fn profile(place: &Place, case: &Case) -> String {
 }
 
 const PATIENT: &str =
-    "[allocation]\npending_timeout = \"25s\"\nstuck_after = \"8s\"\n[failures]\nmax = 100000\n";
+    "[allocation]\npending_timeout = \"50s\"\nstuck_after = \"8s\"\n[failures]\nmax = 100000\n";
 
 fn start(place: &Place, cases: &[&Case]) -> Program {
     let profiles: String = cases.iter().map(|case| profile(place, case)).collect();

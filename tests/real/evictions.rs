@@ -72,11 +72,23 @@ fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
         let budget = place.get("apis/policy/v1", "poddisruptionbudgets", "t-default")?;
         (budget["status"]["disruptionsAllowed"] == 1).then_some(())
     });
-    assert_eq!(evict(&place, "t-exec-1"), 201);
-    assert_eq!(evict(&place, "t-exec-2"), 429);
-    driver.end_of(1);
+    // All at once: one of them may go.
+    let place = &place;
+    let answers: Vec<u16> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (1..=4)
+            .map(|id| scope.spawn(move || evict(place, &format!("t-exec-{id}"))))
+            .collect();
+        asked
+            .into_iter()
+            .map(|asked| asked.join().unwrap())
+            .collect()
+    });
+    assert!(
+        answers.contains(&201) && answers.contains(&429),
+        "{answers:?}"
+    );
     place.run(4);
-    let node = place.pod("t-exec-2").unwrap()["spec"]["nodeName"].clone();
+    let node = place.executors()[0]["spec"]["nodeName"].clone();
     let node = node.as_str().unwrap();
     let mut drain = Command::new("kubectl")
         .args([

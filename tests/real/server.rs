@@ -25,7 +25,9 @@ fn the_first_list_is_streamed_and_watches_ask_for_bookmarks_and_get_them() {
     let metrics = "[metrics]\nlisten = \"0.0.0.0:9090\"\n";
     let driver = place.drive(&(config(2) + metrics), &[]);
     place.run(2);
+    // A watch is told of twice: when it opens, and when it is over.
     let watched: Vec<String> = (place.audited("boatswain").iter())
+        .filter(|event| event["stage"] == "ResponseStarted")
         .map(|event| event["requestURI"].as_str().unwrap().to_owned())
         .filter(|uri| uri.contains("/pods") && uri.contains("watch="))
         .collect();
