@@ -212,12 +212,10 @@ fn executors_that_a_mutating_policy_has_given_a_sidecar_are_kept_alive_and_repla
                 "name": "executors",
                 "expression": "has(object.metadata.labels) && 'boatswain.dev/role' in object.metadata.labels",
             }],
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!(
-                "[JSONPatch{{op: \"add\", path: \"/metadata/labels/mesh\", value: \"in\"}}, \
-                 JSONPatch{{op: \"add\", path: \"/spec/initContainers\", value: [Object.spec.initContainers{{\
-                 name: \"mesh\", image: \"{IMAGE}\", restartPolicy: \"Always\", \
-                 command: [\"sh\", \"-c\", \"trap 'exit 0' TERM; sleep 1000 & wait\"]}}]}}]"
-            )}}],
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{labels: {\"mesh\": \"in\"}}, spec: Object.spec{initContainers: [\
+                 Object.spec.initContainers{name: \"mesh\", image: \"localhost/pause:1\", restartPolicy: \"Always\"}]}}",
+            }}],
         },
     });
     let binding = json!({

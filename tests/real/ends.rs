@@ -103,8 +103,8 @@ const CASES: [Case; 10] = [
         "liveness",
         "",
         r#""containers": [{"name": "executor", "livenessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 2}}],"#,
-        ("Exited", Some(0), true),
-        "liveness",
+        ("Exited", Some(0), false),
+        "if a liveness or startup probe failed",
     ),
 ];
 

@@ -79,7 +79,14 @@ impl Place {
     pub fn apply(&self, objects: &[Value]) {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         let mut kubectl = Command::new("kubectl")
-            .args(["--namespace", self.name(), "apply", "-f", "-"])
+            .args([
+                "--namespace",
+                self.name(),
+                "apply",
+                "--validate=false",
+                "-f",
+                "-",
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -110,10 +117,10 @@ impl Place {
         self.get("api/v1", "pods", name)
     }
 
-    /// The executors' pods that are not being deleted.
+    /// The executors' pods that are not being deleted, without kept ones.
     pub fn executors(&self) -> Vec<Value> {
         let path = format!(
-            "/api/v1/namespaces/{}/pods?labelSelector=boatswain.dev/role%3Dexecutor",
+            "/api/v1/namespaces/{}/pods?labelSelector=boatswain.dev/role%3Dexecutor,boatswain.dev/inactive%21%3Dtrue",
             self.name()
         );
         let list = self.api.call("GET", &path, None).unwrap();
