@@ -324,7 +324,10 @@ impl Pod {
     /// they never ran.
     pub fn keeping_its_wait(self: &Arc<Self>, earlier: &Self) -> Arc<Self> {
         let ends = self.deletion.is_some() || matches!(self.phase, Phase::Failed);
-        let said_why = waits_for(&earlier.executor).is_some_and(|why| why.is_some());
+        let said_why = match waits_for(&earlier.executor) {
+            Some(None) => earlier.init.is_some(),
+            why => why.is_some(),
+        };
         if !ends || !said_why || waits_for(&self.executor) != Some(None) {
             return Arc::clone(self);
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::actors::pod_allocator::pause::Pause;
 use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
+use crate::model::pod::PendingStage;
 use crate::model::snapshot::Target;
 use crate::model::{Incarnation, ProfileName, Snapshot, Tick};
 
@@ -143,6 +144,8 @@ pub fn profiles(
     now: Tick,
 ) -> BTreeMap<String, ProfileView> {
     let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
+    // Their programs registered and ended; the ones to come have not registered.
+    let mut restarting: BTreeMap<&ProfileName, u32> = BTreeMap::new();
     // The fleet is traversed only if an executor is pending, which is rare.
     let anybody = snapshot.counts.values().any(|counts| counts.pending > 0);
     for entry in anybody
@@ -150,6 +153,9 @@ pub fn profiles(
         .into_iter()
         .flatten()
     {
+        if entry.class() == Class::Pending(PendingStage::Restarting) && entry.session.registered {
+            *restarting.entry(&entry.profile).or_default() += 1;
+        }
         if matches!(entry.class(), Class::Pending(_))
             && let Some(why) = entry.pod().and_then(|pod| pod.why_pending())
         {
@@ -173,7 +179,8 @@ pub fn profiles(
         ProfileView {
             target: target.executors,
             running: counts.running,
-            registered: registered.get(profile).copied().unwrap_or(0),
+            registered: (registered.get(profile).copied().unwrap_or(0))
+                .saturating_sub(restarting.get(profile).copied().unwrap_or(0)),
             pending: counts.pending,
             requested: counts.sent,
             unanswered: counts.unknown,

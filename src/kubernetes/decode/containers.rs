@@ -47,7 +47,12 @@ impl PodReader {
         };
         let restarts = (own.filter(|container| restart.is_declared(container))).and_then(restarts);
         let state = own.map(container_state).unwrap_or_default();
-        let (state, init) = match waits_for(&state, spec, status, !restart.possible) {
+        let stage = match (deleting, has_ended) {
+            (true, _) => Stage::Deleting,
+            (false, true) => Stage::Ended,
+            (false, false) => Stage::Lives,
+        };
+        let (state, init) = match waits_for(&state, spec, status, stage) {
             Some((state, init)) => (state, Some(init)),
             None => (state, None),
         };
@@ -101,6 +106,13 @@ impl PodReader {
             },
         }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Lives,
+    Deleting,
+    Ended,
 }
 
 /// Whether the kubelet starts a container of this pod again after it has ended. As in kubelets, a container's first
@@ -233,7 +245,7 @@ fn waits_for(
     executor: &ContainerState,
     spec: &SpecWire<'_>,
     status: &StatusWire<'_>,
-    is_ending: bool,
+    stage: Stage,
 ) -> Option<(ContainerState, InitContainer)> {
     let is_behind = match executor {
         ContainerState::Absent => true,
@@ -257,7 +269,7 @@ fn waits_for(
             sidecar: policy == Some("Always"),
             restarts: restarts.unwrap_or_default(),
         };
-        let (reason, said) = holds_up(status, &init, is_behind, is_ending)?;
+        let (reason, said) = holds_up(status, &init, is_behind, stage)?;
         let message = Some(cut(&format!("{init}{said}")));
         let reason = Some(reason);
         Some((ContainerState::Waiting { reason, message }, init))
@@ -269,14 +281,14 @@ fn holds_up(
     status: &ContainerWire<'_>,
     init: &InitContainer,
     is_behind: bool,
-    is_ending: bool,
+    stage: Stage,
 ) -> Option<(Arc<str>, String)> {
     match container_state(status) {
         ContainerState::Waiting {
             reason: Some(reason),
             message,
         } if *reason != *NOT_ITS_TURN => Some((reason, detail(message.as_deref()))),
-        ContainerState::Running { .. } if is_behind && !is_ending => {
+        ContainerState::Running { .. } if is_behind && stage == Stage::Lives => {
             let said = match (init.sidecar, status.started) {
                 (true, Some(true)) => return None,
                 (true, _) => " runs, and its startup probe has not succeeded",
@@ -284,9 +296,13 @@ fn holds_up(
             };
             Some((Arc::from(NOT_ITS_TURN), said.to_owned()))
         }
-        // When a pod ends its sidecars do, too.
+        // When a pod is deleted all of its containers are ended, and when it ends its sidecars.
         ContainerState::Terminated(end)
-            if (end.exit_code != Some(0) || init.sidecar) && !(init.sidecar && is_ending) =>
+            if match stage {
+                Stage::Lives => init.sidecar || end.exit_code != Some(0),
+                Stage::Ended => !init.sidecar && end.exit_code != Some(0),
+                Stage::Deleting => false,
+            } =>
         {
             let code = end.exit_code.map_or_else(
                 || "an unknown exit code".to_owned(),

@@ -184,3 +184,43 @@ fn an_init_container_that_never_ran_is_not_why_its_pod_failed() {
     let pod = pod("Failed", unknown, inits);
     assert_eq!((pod.init.clone(), pod.exit_code()), (None, None));
 }
+
+// spec: L-20, A-51
+#[test]
+fn an_init_container_that_is_ended_by_the_deletion_of_its_pod_did_not_fail() {
+    let reading = |deleting: bool, phase: &str, state: Value| {
+        let mut json = json!({
+            "metadata": {"name": "etl-exec-1", "uid": "u", "resourceVersion": "1"},
+            "spec": {"nodeName": "n", "initContainers": [{"name": "fetch"}], "containers": [{"name": "executor"}]},
+            "status": {
+                "phase": phase,
+                "initContainerStatuses": [{"name": "fetch", "state": state}],
+                "containerStatuses": [{"name": "executor", "state": behind()}],
+            },
+        });
+        if deleting {
+            json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let reader = PodReader {
+            app_id: "etl".into(),
+            prefix: "etl".into(),
+            record: "etl-app".into(),
+            of_sets: false,
+            labels: LabelScheme::Boatswain,
+            container: "executor".into(),
+            check_all_containers: true,
+        };
+        match reader.read(&json.to_string()) {
+            Sighting::Read(pod) => pod,
+            Sighting::Unreadable(part) => panic!("{part:?}"),
+        }
+    };
+    let hangs = reading(false, "Pending", json!({"running": {}}));
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "Error"}});
+    for phase in ["Pending", "Failed"] {
+        let killed = reading(true, phase, killed.clone());
+        assert_eq!(killed.init, None);
+        let said = "PodInitializing: init container fetch has not finished";
+        assert_eq!(words(&killed.keeping_its_wait(&hangs)), said);
+    }
+}
