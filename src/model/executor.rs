@@ -22,6 +22,8 @@ pub struct Entry {
     pub since: Tick,
     /// Whether it was found at the start instead of requested by this incarnation.
     pub adopted: bool,
+    /// Whether its pod was being deleted already when it was adopted.
+    pub found_terminating: bool,
     pub state: State,
     /// Who chose it to terminate, and how; the mark is never removed (spec A-43).
     pub leaving: Option<Leaving>,
@@ -313,6 +315,7 @@ impl Entry {
             incarnation,
             since: sent,
             adopted: false,
+            found_terminating: false,
             state: State::Sent(Request { sent, epoch }),
             leaving: None,
             end: None,

@@ -37,6 +37,27 @@ const REJECTED: [&str; 15] = [
     "VolumeAttachmentLimitExceeded",
 ];
 
+/// Whether an end of this class says more than one of that class, so that it replaces it (spec L-13).
+///
+/// What the driver or the cluster decided says more than how the container ended, and that more than that nobody saw it.
+/// Of two of the same rank the one that was known first stays: an executor that was seen to end and whose pod is then
+/// deleted has ended by itself, and one whose pod was deleted and that then ends was deleted.
+pub fn says_more(class: LossClass, than: LossClass) -> bool {
+    rank(class) > rank(than)
+}
+
+fn rank(class: LossClass) -> u8 {
+    use LossClass::*;
+    match class {
+        Missing | Lost | NotCreated | TemplateRefused => 0,
+        Exited | StartFailed | Abandoned | Deleted | Stuck => 1,
+        OomKilled => 2,
+        Rejected | Evicted | Preempted | Disrupted | NodeLost => 3,
+        Mislabelled | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
+        | Unreachable | RegistrationTimeout | PendingTimeout => 4,
+    }
+}
+
 pub fn reason_of(entry: &Entry) -> LossReason {
     let forgotten = planted::is(Planted::LastStateForgotten) && entry.is_gone();
     let pod = (entry.pod().map(Arc::as_ref)).filter(|_| !forgotten);
@@ -45,6 +66,7 @@ pub fn reason_of(entry: &Entry) -> LossReason {
         .or_else(|| pod.and_then(by_kubelet))
         .or_else(|| pod.and_then(by_disruption))
         .or_else(|| pod.and_then(by_pod_reason))
+        .or_else(|| found_terminating(entry))
         .or_else(|| pod.and_then(by_memory))
         .or_else(|| pod.and_then(by_deletion))
         .or_else(|| pod.and_then(by_container))
@@ -91,6 +113,9 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
 
 /// Whether an executor ended early: by itself within `stable_after` of its start, or before it ever ran (spec A-30).
 pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Duration) -> bool {
+    if entry.found_terminating {
+        return false;
+    }
     match class {
         LossClass::Exited | LossClass::OomKilled => {
             ran_for(entry, now).is_none_or(|ran| ran < stable_after)
@@ -182,6 +207,12 @@ fn by_pod_reason(pod: &Pod) -> Option<(LossClass, String)> {
         _ => return None,
     };
     Some((class, with_detail(reason, pod.message.as_deref())))
+}
+
+/// Who deleted it, and whether it had ended by itself before, is not known to a driver that found it so.
+fn found_terminating(entry: &Entry) -> Option<(LossClass, String)> {
+    let text = "its pod was being deleted already when this driver began";
+    (entry.found_terminating).then(|| (LossClass::Deleted, text.to_owned()))
 }
 
 fn by_memory(pod: &Pod) -> Option<(LossClass, String)> {

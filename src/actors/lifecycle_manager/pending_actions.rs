@@ -11,7 +11,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::model::executor::How;
-use crate::model::reasoning::{reason_of, reason_of_an_overdue};
+use crate::model::reasoning::{reason_of, reason_of_an_overdue, says_more};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
     Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
@@ -238,9 +238,10 @@ impl PendingActions {
                 return;
             }
             let mut ending = Ending::of(entry);
-            if ending.is_vague()
-                && let Some(before) = as_it_ended.map(Ending::of)
-                && !before.is_vague()
+            // A later snapshot may only show that the pod is gone (spec L-5).
+            if let Some(before) = as_it_ended.map(Ending::of)
+                && before.reason.class != ending.reason.class
+                && !says_more(ending.reason.class, before.reason.class)
             {
                 ending = before;
             }
@@ -250,9 +251,7 @@ impl PendingActions {
             let class = ending.reason.class;
             let known = self.corrected.get(&entry.id).copied();
             let known = known.unwrap_or(reported.class);
-            // A lost node is why the cluster deleted the pod.
-            let same = (known, class) == (LossClass::NodeLost, LossClass::Disrupted);
-            if class != known && !same && !ending.is_vague() {
+            if says_more(class, known) {
                 self.corrected.insert(entry.id, class);
                 actions.push(Action::Correct(ending));
             }
@@ -348,11 +347,6 @@ impl Ending {
             entry: Arc::clone(entry),
             reason: Arc::new(reason_of(entry)),
         }
-    }
-
-    /// Only the pod's deletion is known; an earlier snapshot may know a better reason.
-    fn is_vague(&self) -> bool {
-        matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
     }
 }
 

@@ -318,3 +318,69 @@ fn the_running_time_of_an_adopted_executor_is_by_the_nodes_clock() {
     });
     assert_eq!(ran_for(&old, tick(11)), Some(Duration::from_secs(7_200)));
 }
+
+// spec: L-13
+#[test]
+fn a_reason_is_replaced_only_by_one_that_says_more() {
+    use LossClass::*;
+    for (class, than) in [
+        (Disrupted, Exited),
+        (Disrupted, Deleted),
+        (Evicted, OomKilled),
+        (OomKilled, Exited),
+        (Exited, Missing),
+        (Deleted, Missing),
+        (Disrupted, Stuck),
+    ] {
+        assert!(says_more(class, than), "{class} says more than {than}");
+        assert!(!says_more(than, class), "{than} says less than {class}");
+    }
+    for (one, other) in [
+        (Exited, Deleted),
+        (StartFailed, Deleted),
+        (Stuck, Deleted),
+        (NodeLost, Disrupted),
+        (Killed, ScaledDown),
+        (Exited, Exited),
+    ] {
+        assert!(!says_more(one, other) && !says_more(other, one));
+    }
+}
+
+// spec: O-31, A-30, L-20
+#[test]
+fn an_executor_that_was_terminating_when_it_was_found_counts_for_nothing() {
+    let stable = Duration::from_secs(60);
+    let found = |pod: Pod| Entry {
+        adopted: true,
+        found_terminating: true,
+        ..entry(Pod {
+            deletion: deleted_at(100, 30),
+            ..pod
+        })
+    };
+    let ends = [
+        found(failed(143, Some("Error"))),
+        found(failed(1, Some("OOMKilled"))),
+        Entry {
+            found_terminating: true,
+            ..gone(pending("a", 1, "u", 1), HowGone::Deleted)
+        },
+    ];
+    for end in ends {
+        let reason = reason_of(&end);
+        assert_eq!(reason.class, LossClass::Deleted);
+        assert!(!reason.failure && !reason.by_application);
+        assert!(
+            !reason.message.contains("someone else"),
+            "{}",
+            reason.message
+        );
+        assert!(!ended_early(&end, reason.class, tick(20), stable));
+    }
+    let evicted = found(Pod {
+        reason: Some("Evicted".into()),
+        ..failed(137, None)
+    });
+    assert_eq!(class(&evicted), LossClass::Evicted, "the cluster said why");
+}

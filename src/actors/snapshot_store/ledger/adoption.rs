@@ -59,6 +59,7 @@ impl Ledger {
             epoch,
         );
         entry.adopted = true;
+        entry.found_terminating = pod.deletion.is_some();
         let at = self.at(now, epoch);
         if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
             let usual = self.identity.decommission_timeout;

@@ -244,3 +244,14 @@ fn a_damaged_record_does_not_prevent_a_start() {
     assert_eq!(lost, Some(99_999));
     assert_eq!(store.state(3), "Running");
 }
+
+// spec: O-31, A-1
+#[test]
+fn a_pod_that_terminates_when_it_is_found_is_remembered_as_such() {
+    let mut store = successor();
+    let leaving = terminating(inherited(4, "u4", 20));
+    store.quorum_list(50, vec![leaving, inherited(8, "u8", 30)]);
+    assert!(store.entry(4).found_terminating);
+    assert!(!store.entry(8).found_terminating);
+    assert_eq!(store.snapshot().counts(&profile()).live(), 1);
+}

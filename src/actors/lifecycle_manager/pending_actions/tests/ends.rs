@@ -176,3 +176,28 @@ fn an_end_that_is_not_yet_reported_is_reported_once_and_its_pod_is_left() {
     assert!(manager.scenario.entry(1).is_some(), "until it is reported");
     assert!(manager.corrected.is_empty());
 }
+
+// spec: L-13
+#[test]
+fn how_a_deleted_executor_then_exited_is_no_better_reason() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.terminates(1);
+    let terminating = manager.scenario.entry(1).unwrap().pod().unwrap();
+    let deletion = terminating.deletion;
+    manager.scenario.exits(1, 143);
+    let ended = Pod {
+        deletion,
+        ..manager.scenario.pod(1)
+    };
+    manager.scenario.see(ended);
+    manager.rounds();
+    let first = manager.reported.clone();
+    // The exit, as it looks without the deletion.
+    manager.scenario.exits(1, 143);
+    manager.rounds();
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.reported, first);
+    assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
+}
