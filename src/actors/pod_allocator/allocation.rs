@@ -55,6 +55,8 @@ pub struct Allocation {
     /// When the last outage of the API server was over.
     server_back: Option<Tick>,
     had_an_executor: bool,
+    /// The profiles of which executors are wanted, as long as there never was one.
+    wanted: BTreeSet<ProfileName>,
     failures: Failures,
     waiting: Waiting,
     made: Made,
@@ -98,6 +100,7 @@ impl Allocation {
             repeatable: BTreeSet::new(),
             server_back: None,
             had_an_executor: false,
+            wanted: BTreeSet::new(),
             failures,
             waiting: Waiting::new(settings.waiting),
             made: inherited.made.clone(),
@@ -193,6 +196,10 @@ impl Allocation {
         self.claims.begin_round(batch, wall);
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
+        if !self.had_an_executor {
+            let wanted = latest.targets.iter().filter(|(_, t)| t.executors > 0);
+            self.wanted = wanted.map(|(profile, _)| profile.clone()).collect();
+        }
         let changed: BTreeSet<ExecutorId> = match std::mem::replace(&mut self.begun, true) {
             true => batch.changed_executors(),
             // Changes before adoption were not read, and this batch need not contain them.

@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it ends a driver that never had an executor (spec A-24).
+    /// Whether it ends a driver that never had an executor, if it meets every profile (spec A-24).
     pub fn is_fatal_at_start(self) -> bool {
         match self {
             Kind::Blocked | Kind::Rights | Kind::Namespace => true,

@@ -51,38 +51,7 @@ impl Allocation {
                 }
             }
             Answer::Refused(kind, why) => {
-                let (kind, why) = (*kind, Arc::clone(why));
-                if kind.is_fatal_at_start() && !self.had_an_executor {
-                    if let Some(pause) = self.refusal_pauses.get_mut(profile) {
-                        pause.try_over(sent);
-                    }
-                    said.push(Notice::Fatal { kind, why });
-                    return said;
-                }
-                let (another, counts) = match self.refusal_pauses.get_mut(profile) {
-                    Some(pause) => {
-                        let is_new = pause.is_answer_to_the_try(sent);
-                        (pause.again(kind, Arc::clone(&why), sent, now), is_new)
-                    }
-                    None => {
-                        let pause = RefusalPause::begin(kind, Arc::clone(&why), now);
-                        self.refusal_pauses.insert(profile.clone(), pause);
-                        (true, true)
-                    }
-                };
-                if kind == Kind::Blocked && counts {
-                    let reason = LossReason::of_a_refusal(&why);
-                    let spent = self.failures.refused(profile, &reason, wall);
-                    said.extend(spent.map(over));
-                }
-                if another && let Some(pause) = self.refusal_pauses.get(profile) {
-                    said.push(Notice::RefusalBegan {
-                        profile: profile.clone(),
-                        kind,
-                        why,
-                        wait: now.until(pause.until),
-                    });
-                }
+                said.extend(self.refused(profile, sent, *kind, why, wall))
             }
             Answer::NameTaken | Answer::Trouble(..) => {
                 if let Some(pause) = self.refusal_pauses.get_mut(profile) {
@@ -91,5 +60,56 @@ impl Allocation {
             }
         }
         said
+    }
+
+    fn refused(
+        &mut self,
+        profile: &ProfileName,
+        sent: Tick,
+        kind: Kind,
+        why: &Arc<str>,
+        wall: Now,
+    ) -> Vec<Notice> {
+        let now = wall.tick;
+        let (another, counts) = match self.refusal_pauses.get_mut(profile) {
+            Some(pause) => {
+                let is_new = pause.is_answer_to_the_try(sent);
+                (pause.again(kind, Arc::clone(why), sent, now), is_new)
+            }
+            None => {
+                let pause = RefusalPause::begin(kind, Arc::clone(why), now);
+                self.refusal_pauses.insert(profile.clone(), pause);
+                (true, true)
+            }
+        };
+        if kind.is_fatal_at_start() && !self.had_an_executor && self.are_all_refused(profile) {
+            let why = Arc::clone(why);
+            return vec![Notice::Fatal { kind, why }];
+        }
+        let mut said = Vec::new();
+        if kind == Kind::Blocked && counts {
+            let reason = LossReason::of_a_refusal(why);
+            let spent = self.failures.refused(profile, &reason, wall);
+            said.extend(spent.map(over));
+        }
+        if another && let Some(pause) = self.refusal_pauses.get(profile) {
+            said.push(Notice::RefusalBegan {
+                profile: profile.clone(),
+                kind,
+                why: Arc::clone(why),
+                wait: now.until(pause.until),
+            });
+        }
+        said
+    }
+
+    /// Whether no profile of which executors are wanted is left that may get one. `profile` was refused just now.
+    // spec: A-24
+    fn are_all_refused(&self, profile: &ProfileName) -> bool {
+        let is_refused = |profile: &ProfileName| {
+            let pause = self.refusal_pauses.get(profile);
+            pause.is_some_and(|pause| pause.kind.is_fatal_at_start())
+        };
+        is_refused(profile) && self.wanted.iter().all(is_refused)
     }
 }

@@ -367,6 +367,33 @@ fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executo
     }
 }
 
+// spec
+#[test]
+fn a_refused_profile_ends_no_application_of_which_another_profile_may_start() {
+    for (bad, good) in [("a", "z"), ("z", "a")] {
+        let mut driver = Driver::new(&[(bad, 2), (good, 3), ("none", 0)]);
+        let reply = |_: u64, profile: &ProfileName| match profile.as_str() == bad {
+            true => Reply::Refused(Kind::Blocked),
+            false => Reply::Created,
+        };
+        driver.live(1_000, |driver| driver.answer_all(reply));
+        assert_eq!(driver.live_of(good), 3);
+        assert!(
+            matches!(&driver.said[..], [Notice::RefusalBegan { profile, .. }] if profile.as_str() == bad),
+            "{:?}",
+            driver.said
+        );
+        driver.live(301_000, |driver| driver.answer_all(|_, _| Reply::Created));
+        assert_eq!(driver.live_of(bad), 2, "it is tried again");
+    }
+    let mut driver = Driver::new(&[("a", 2), ("b", 2)]);
+    driver.live(1_000, |driver| {
+        driver.answer_all(|_, _| Reply::Refused(Kind::Blocked));
+    });
+    let fatal = |notice: &Notice| matches!(notice, Notice::Fatal { .. });
+    assert!(driver.said.iter().any(fatal), "{:?}", driver.said);
+}
+
 // spec: A-31
 #[test]
 fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {

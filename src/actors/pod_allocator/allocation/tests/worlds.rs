@@ -413,6 +413,12 @@ fn a_fatal_refusal_answers_the_test_request_as_any_other() {
         Step::Allocate,
         Step::Answer(0, Fate::Refused(Kind::Blocked)),
         Step::Record(true),
+        // After five minutes the profile is tried again.
+        Step::Pass(60_000),
+        Step::Pass(60_000),
+        Step::Pass(60_000),
+        Step::Pass(60_000),
+        Step::Pass(60_000),
     ] {
         world.step(&step);
     }
