@@ -33,6 +33,9 @@ const SILENCES_BEFORE_LIST: u32 = 2;
 /// A watch that opens, delivers nothing and breaks may be breaking on the next event, every time:
 /// after this many in a row a list skips that event.
 const BREAKS_BEFORE_LIST: u32 = 5;
+/// After a failure a watch works again once it has been open for this long. An idle application shows no event, and a
+/// server that ends every watch at once is not reported as working each time.
+const WORKS_AFTER: Duration = Duration::from_secs(2);
 
 /// The version and epoch from which to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub(super) struct Machine {
     breaks: u32,
     synced: bool,
     in_trouble: bool,
+    /// Whether the last watch was silent. To be open is no sign then that the next one works.
+    was_silent: bool,
     unreadable: u64,
 }
 
@@ -123,6 +128,7 @@ impl Machine {
             breaks: 0,
             synced: false,
             in_trouble: false,
+            was_silent: false,
             unreadable: 0,
         }
     }
@@ -341,6 +347,11 @@ impl Machine {
         now: Tick,
         out: &mut Vec<Effect>,
     ) -> Phase {
+        let longest = self.longest_silence(timeout);
+        let first_look = match self.in_trouble && !self.was_silent {
+            true => longest.min(WORKS_AFTER),
+            false => longest,
+        };
         Phase::Watching(Watching {
             call,
             from,
@@ -348,7 +359,7 @@ impl Machine {
             opened: now,
             last_line: now,
             received: Received::Nothing,
-            timer: self.arm(self.longest_silence(timeout), out),
+            timer: self.arm(first_look, out),
         })
     }
 
@@ -388,14 +399,18 @@ impl Machine {
         watching.received = Received::Readable;
         self.breaks = 0;
         self.failures = 0;
-        if std::mem::take(&mut self.in_trouble) {
-            out.push(Effect::Report(Report::Recovered));
-        }
+        self.report_that_it_works(out);
         let ignored = matches!(news, News::Deleted { .. }) && planted::is(Planted::DeletedIgnored);
         if !ignored {
             out.push(Effect::Tell(news));
         }
         Phase::Watching(watching)
+    }
+
+    fn report_that_it_works(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.in_trouble) {
+            out.push(Effect::Report(Report::Recovered));
+        }
     }
 
     fn arm(&mut self, after: Duration, out: &mut Vec<Effect>) -> Serial {

@@ -25,6 +25,9 @@ impl Machine {
         let longest = self.longest_silence(watching.timeout);
         let silence = now.since(watching.last_line);
         if silence < longest {
+            if !self.was_silent {
+                self.report_that_it_works(out);
+            }
             watching.timer = self.arm(longest.saturating_sub(silence), out);
             return Phase::Watching(watching);
         }
@@ -81,6 +84,7 @@ impl Machine {
             return Phase::Stopped;
         }
         self.failures = self.failures.saturating_add(1);
+        self.was_silent = why.kind == SetbackKind::Silent;
         let backoff = WATCH.jittered(self.failures, self.rng.random());
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);

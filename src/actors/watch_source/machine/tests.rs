@@ -312,6 +312,27 @@ fn trouble_is_told_once_and_so_is_its_end() {
     assert_eq!(driven.line(seen(12)).len(), 1);
 }
 
+// spec: O-40
+#[test]
+fn a_watch_that_stays_open_after_trouble_works_again_although_it_shows_nothing() {
+    let mut driven = Driven::watching();
+    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(true));
+    driven.alarm();
+    driven.opened();
+    assert_eq!(driven.armed(), WORKS_AFTER);
+    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(false));
+    driven.alarm();
+    driven.opened();
+    let said = driven.alarm();
+    assert!(
+        said.contains(&Effect::Report(Report::Recovered)),
+        "{said:?}"
+    );
+    let rest = driven.machine.longest_silence(Duration::from_secs(300)) - WORKS_AFTER;
+    assert!(driven.armed() >= rest, "and silence still ends it");
+    assert!(!driven.alarm().contains(&Effect::Report(Report::Recovered)));
+}
+
 #[test]
 fn stop_drops_what_is_in_flight_and_nothing_happens_after_it() {
     let mut idle = Driven::begun();
