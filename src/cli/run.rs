@@ -29,13 +29,12 @@ impl ConfigArgs {
     /// Like [`Self::explain`], with the environment of a driver's pod instead of this process's. The pod's name is not
     /// known yet, but that it has one.
     pub(super) fn for_a_pod(&self) -> Result<(Config, Effective), ConfigError> {
-        let name = ("BOATSWAIN__DRIVER__POD_NAME".to_owned(), "pod".to_owned());
-        Config::explain(&self.config, [name], &self.sets)
+        Config::explain(&self.config, [of_pod()], &self.sets)
     }
 
-    /// The configuration of the file alone.
+    /// The same without overrides.
     pub(super) fn of_file(&self) -> Result<(Config, Effective), ConfigError> {
-        Config::explain(&self.config, [], &[])
+        Config::explain(&self.config, [of_pod()], &[])
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -54,6 +53,11 @@ impl ConfigArgs {
         });
         Config::explain(&self.config, env, &self.sets)
     }
+}
+
+/// What the environment of a driver's pod says, and some configurations need.
+fn of_pod() -> (String, String) {
+    ("BOATSWAIN__DRIVER__POD_NAME".to_owned(), "pod".to_owned())
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,6 @@
 //! A driver's pod, as a client of its API sees it: its configuration, its secrets, and a way to its ports (spec O-86).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod, Secret, Volume};
@@ -26,7 +27,7 @@ pub struct Given {
     pub text: String,
     /// The values of `--set`.
     pub sets: Vec<String>,
-    /// The environment variables that have a value of their own.
+    /// The environment variables whose values the pod shows.
     pub env: Vec<(String, String)>,
 }
 
@@ -74,8 +75,8 @@ impl DriverPod {
         Ok(text.map(|text| Given {
             file: format!("ConfigMap {}", map.name),
             text,
-            sets: values(container, "--set").map(str::to_owned).collect(),
-            env: environment(container),
+            sets: sets(&self.pod, container),
+            env: environment(&self.pod, container),
         }))
     }
 
@@ -149,10 +150,78 @@ fn values<'c>(container: &'c Container, option: &'c str) -> impl Iterator<Item =
         })
 }
 
-fn environment(container: &Container) -> Vec<(String, String)> {
-    let all = container.env.iter().flatten();
-    all.filter_map(|one| Some((one.name.clone(), one.value.clone()?)))
+/// The variables with a value, and those that are fields of the pod. What comes from elsewhere is not known here.
+fn environment(pod: &Pod, container: &Container) -> Vec<(String, String)> {
+    let mut known: Vec<(String, String)> = Vec::new();
+    for one in container.env.iter().flatten() {
+        let source = one.value_from.as_ref();
+        let of_pod = source
+            .and_then(|source| source.field_ref.as_ref())
+            .and_then(|field| field_of(pod, &field.field_path));
+        if let Some(value) = (one.value.as_deref().map(|value| expanded(value, &known))).or(of_pod)
+        {
+            known.push((one.name.clone(), value));
+        }
+    }
+    known
+}
+
+/// The values of `--set`, as the container gets them.
+fn sets(pod: &Pod, container: &Container) -> Vec<String> {
+    let known = environment(pod, container);
+    values(container, "--set")
+        .map(|value| expanded(value, &known))
         .collect()
+}
+
+/// A field of the pod that the downward API hands to containers.
+fn field_of(pod: &Pod, path: &str) -> Option<String> {
+    let (meta, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
+    let of_map = |map: &Option<BTreeMap<String, String>>, key: &str| {
+        let key = key.strip_suffix("']")?;
+        map.as_ref()?.get(key).cloned()
+    };
+    match path {
+        "metadata.name" => meta.name.clone(),
+        "metadata.namespace" => meta.namespace.clone(),
+        "metadata.uid" => meta.uid.clone(),
+        "spec.nodeName" => spec?.node_name.clone(),
+        "spec.serviceAccountName" => spec?.service_account_name.clone(),
+        "status.podIP" => status?.pod_ip.clone(),
+        "status.hostIP" => status?.host_ip.clone(),
+        _ => match path.split_once("['")? {
+            ("metadata.labels", key) => of_map(&meta.labels, key),
+            ("metadata.annotations", key) => of_map(&meta.annotations, key),
+            _ => None,
+        },
+    }
+}
+
+/// Replaces `$(NAME)` as Kubernetes does: what is not known stays, and `$$` is a `$`.
+fn expanded(text: &str, known: &[(String, String)]) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let name = after
+            .strip_prefix('(')
+            .and_then(|after| after.split_once(')'));
+        let value = name.and_then(|(name, _)| known.iter().rfind(|(known, _)| known == name));
+        rest = match (after.strip_prefix('$'), name, value) {
+            (Some(after), ..) => {
+                out.push('$');
+                after
+            }
+            (None, Some((_, after)), Some((_, value))) => {
+                out.push_str(value);
+                after
+            }
+            _ => {
+                out.push('$');
+                after
+            }
+        };
+    }
+    out + rest
 }
 
 /// The volume with this file, and the file's name in it.
@@ -170,7 +239,9 @@ mod tests {
     use super::*;
 
     fn pod(args: &[&str]) -> Pod {
-        let pod = json!({"spec": {
+        let metadata = json!({"name": "etl-0", "labels": {"team": "a"}});
+        let pod = json!({"metadata": metadata, "spec": {
+            "nodeName": "node-1",
             "containers": [
                 {"name": "other", "args": ["--verbose"]},
                 {
@@ -235,8 +306,49 @@ mod tests {
                 "BOATSWAIN__API__LISTEN".to_owned(),
                 "127.0.0.1:1".to_owned(),
             );
-            assert_eq!(environment(container), [listen]);
+            let name = ("BOATSWAIN__DRIVER__POD_NAME".to_owned(), "etl-0".to_owned());
+            assert_eq!(environment(&pod, container), [listen, name]);
         }
+    }
+
+    // spec: O-86
+    #[test]
+    fn the_environment_of_a_driver_is_what_its_pod_gives_it() {
+        let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+        let mut pod = json!(pod(&[
+            "--config=/c",
+            "--set=app.name=$(NAME)",
+            "--set=a=$$(NAME) $(NONE) $"
+        ]));
+        pod["spec"]["containers"][1]["env"] = json!([
+            field("NAME", "metadata.name"),
+            field("NODE", "spec.nodeName"),
+            field("TEAM", "metadata.labels['team']"),
+            field("IP", "status.podIP"),
+            {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            {"name": "BOTH", "value": "$(NAME) of $(TEAM), $(SECRET)"},
+        ]);
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let (container, _) = driver(&pod).expect("a driver");
+        let known = environment(&pod, container);
+        let known: Vec<_> = known
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        let both = ("BOTH", "etl-0 of a, $(SECRET)");
+        assert_eq!(
+            known,
+            [("NAME", "etl-0"), ("NODE", "node-1"), ("TEAM", "a"), both]
+        );
+        assert_eq!(
+            sets(&pod, container),
+            ["app.name=etl-0", "a=$(NAME) $(NONE) $"]
+        );
+    }
+
+    // spec: O-86
+    #[test]
+    fn a_container_without_a_configuration_file_runs_no_driver() {
         for other in [
             &["--config"][..],
             &["--configuration", "a"],

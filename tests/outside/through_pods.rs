@@ -22,9 +22,9 @@ struct InPod {
 }
 
 impl InPod {
-    fn start(cluster: Cluster) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+    /// `more`: further configuration.
+    fn start(cluster: Cluster, more: &str) -> Self {
+        let port = free_port();
         let [configuration, secrets] = ["configuration", "secrets"].map(|name| {
             let directory = cluster.directory.path().join(name);
             fs::create_dir(&directory).unwrap();
@@ -33,7 +33,7 @@ impl InPod {
         let tokens = secrets.join("tokens");
         fs::write(&tokens, "of-the-secret\n").unwrap();
         fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
-        let text = config(&cluster.kubeconfig, &tokens);
+        let text = config(&cluster.kubeconfig, &tokens) + more;
         let file = configuration.join("boatswain.toml");
         fs::write(&file, &text).unwrap();
         let create = |path: &str, object: Value| {
@@ -57,6 +57,11 @@ impl InPod {
         command.arg(&self.cluster.kubeconfig);
         command.output().unwrap()
     }
+}
+
+fn free_port() -> u16 {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    port.local_addr().unwrap().port()
 }
 
 /// With another port than the pod's arguments say.
@@ -105,13 +110,33 @@ fn pod(file: &Path, [configuration, secrets]: [&Path; 2], port: u16) -> Value {
     })
 }
 
+// spec: O-32, O-86
+#[test]
+fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
+    let Some(cluster) = Cluster::own_with(&[]) else {
+        return;
+    };
+    let (backend, url) = (free_port(), "service_selector = { app = \"etl\" }");
+    let more = format!(
+        "[ha]\nlease = true\n[backend]\nlisten = \"0.0.0.0:{backend}\"\nplain_http = true\n{url}\n"
+    );
+    let driver = InPod::start(cluster, &more);
+    until("the executor runs", || {
+        let output = driver.ask(&["status", "--app", "in-a-pod", "-o", "json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("driver.pod_name"), "{said}");
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (status["profiles"]["default"]["running"] == 1).then_some(())
+    });
+}
+
 // spec: O-44, O-86
 #[test]
 fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     let Some(cluster) = Cluster::own_with(&[]) else {
         return;
     };
-    let driver = InPod::start(cluster);
+    let driver = InPod::start(cluster, "");
     until("the executor runs", || {
         let output = driver.ask(&["status", "--app", "in-a-pod", "-o", "json"]);
         let status: Value = serde_json::from_slice(&output.stdout).ok()?;
