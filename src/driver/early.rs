@@ -86,8 +86,8 @@ impl Early {
     }
 
     /// Gives the Lease up, if there is one.
-    pub(super) async fn release(&self) {
-        if let Some(lease) = &self.lease {
+    pub(super) async fn release(&mut self) {
+        if let Some(lease) = &mut self.lease {
             lease.release().await;
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::actors::event_recorder::events::{Call, Events, Note};
 use crate::actors::lease_keeper::machine::{Identity, Loss, Settings};
@@ -17,6 +18,7 @@ use crate::exit::Exit;
 use crate::kubernetes::calls::Reference;
 use crate::kubernetes::{Calls, Failure, Kind, WriteGate};
 use crate::telemetry::millis;
+use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
 use super::owner_chain::OwnerChain;
@@ -27,6 +29,12 @@ pub(super) const ACTIVE: &str = "boatswain.dev/active";
 
 /// How long a release and an event about a loss may take. Without the release a standby waits for the Lease's end.
 pub(super) const AT_THE_END: Duration = Duration::from_secs(2);
+
+/// The backoff between attempts to label the driver's pod.
+const LABEL_AGAIN: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(15),
+};
 
 /// The Lease of this driver, which it holds or waits for.
 pub(super) struct Lease {
@@ -39,6 +47,17 @@ pub(super) struct Lease {
     /// The driver's pod; `None` outside a cluster.
     pod: Option<Reference>,
     instance: Arc<str>,
+    /// Labels the pod as the active driver's.
+    labelling: Option<Labelling>,
+}
+
+/// A task that goes on until the pod is labelled, or this is dropped.
+struct Labelling(JoinHandle<()>);
+
+impl Drop for Labelling {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The Lease's name.
@@ -82,6 +101,7 @@ impl Lease {
             clock: environment.clock,
             pod,
             instance: start,
+            labelling: None,
         }
     }
 
@@ -103,6 +123,7 @@ impl Lease {
                 Standing::Held => {
                     let duration_ms = millis(began.elapsed());
                     tracing::info!(duration_ms, "lease acquired: this driver is active");
+                    self.labelling = self.label_pod();
                     return Ok(());
                 }
                 Standing::StandBy { holder } => {
@@ -137,8 +158,36 @@ impl Lease {
         }
     }
 
+    /// Labels this driver's pod as the active one. The take-over does not wait for it: a webhook may refuse it for a
+    /// while, and executors that do not find the driver by the Service yet try again.
+    fn label_pod(&self) -> Option<Labelling> {
+        let pod = self.pod.clone()?;
+        let calls = self.calls.clone().gated(self.gate());
+        let labelling = async move {
+            let patch = active_patch(&pod.uid, true);
+            let mut failures = 0;
+            while let Err(failure) = calls.patch_pod(&pod.name, &patch).await {
+                failures += 1;
+                if failures == 1 {
+                    tracing::warn!(
+                        error = %failure.explained(),
+                        "this driver's pod is not labelled as the active one, so executors do not find it by the Service: \
+                         trying again"
+                    );
+                }
+                let asked_for = failure.retry_after.unwrap_or_default();
+                sleep(LABEL_AGAIN.delay(failures).max(asked_for)).await;
+            }
+            if failures > 0 {
+                tracing::info!("this driver's pod is labelled as the active one");
+            }
+        };
+        Some(Labelling(actix::spawn(labelling)))
+    }
+
     /// Gives the Lease up, so that a standby takes over at once. No write is sent any more.
-    pub(super) async fn release(&self) {
+    pub(super) async fn release(&mut self) {
+        self.labelling = None;
         let mut standing = self.standing.clone();
         if *standing.borrow() == Standing::Held
             && let Some(pod) = &self.pod

@@ -31,8 +31,8 @@ pub(in crate::driver) async fn wait_for_lease(
     Lease::wait_for(config, environment, calls, prefix, owner_chain)
 }
 
-/// This driver holds the Lease: its writes pass `gate`, its pod is marked as the active one, and the record is read
-/// again, because another driver may have changed it meanwhile.
+/// This driver holds the Lease: its writes pass `gate`, and the record is read again, because another driver may have
+/// changed it meanwhile.
 ///
 /// # Errors
 /// If the cluster stays unreachable or refuses a call.
@@ -45,11 +45,6 @@ pub(in crate::driver) async fn become_active(
     found.calls = found.calls.clone().gated(gate);
     found.began = Instant::now();
     let retries = Retries::since(found.began, config, environment);
-    if let Some(OwnerChain { pod, .. }) = &found.owner_chain {
-        let (calls, patch) = (&found.calls, active_patch(&pod.uid, true));
-        let mark = || calls.patch_pod(&pod.name, &patch);
-        retries.call("the driver's own pod", mark).await?;
-    }
     found.record = record::read(&found.calls, &retries, &found.place).await?;
     unmark_earlier(found).await;
     Ok(())
