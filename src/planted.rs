@@ -91,6 +91,8 @@ faults! {
     SupersededGivesUp,
     /// A lost record is not created again (spec K-2).
     RecordNotRemade,
+    /// The watch on the record begins from the record's own version, which the server forgets (spec W-7).
+    RecordWatchedFromItsVersion,
     /// A hand-over ends the application (spec O-10).
     HandOverEnds,
     /// An end that is requested during the start leaves everything as it is (spec O-10).

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::{Actor as _, Addr};
+use tokio::sync::watch;
 
 use crate::actors::commands::messages::SetTargets;
 use crate::actors::event_recorder::EventRecorder;
@@ -32,6 +33,8 @@ pub(super) struct Actors {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
+    /// Whether the application record is known to be deleted, and not made anew yet.
+    pub(super) record_is_gone: watch::Receiver<bool>,
     /// `None` outside a cluster.
     pub(super) event_recorder: Option<Addr<EventRecorder>>,
     pub(super) lifecycle: Addr<LifecycleManager>,

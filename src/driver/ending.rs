@@ -28,6 +28,8 @@ pub(super) enum StopMode {
     OverBudget { why: Arc<str> },
     /// Ends the executors and this incarnation, because no driver is wanted for a while (spec O-67).
     LetGo,
+    /// The application is gone, and this driver's rights with it (spec O-66).
+    Collected,
 }
 
 impl StopMode {
@@ -36,6 +38,7 @@ impl StopMode {
             Meaning::HandOver => Self::HandOver,
             Meaning::End => Self::end_with(0, in_a_pod),
             Meaning::LetGo => Self::LetGo,
+            Meaning::Collected => Self::Collected,
         }
     }
 
@@ -104,7 +107,8 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
             tracing::error!(
                 error = why,
                 hint,
-                "no executor can be created: none was started, and nothing but the record is left"
+                "no executor can be created, of any profile: none was started; the application record is left, with what it \
+                 owns"
             );
             exit
         }

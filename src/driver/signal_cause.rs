@@ -17,6 +17,8 @@ pub enum Meaning {
     End,
     /// No driver is wanted for a while: executors go, and a later driver begins with the same targets.
     LetGo,
+    /// The application was deleted, with its record and this driver's rights: executors go with the record.
+    Collected,
 }
 
 /// The driver's pod and what controls it, as read after the signal.
@@ -158,6 +160,19 @@ pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Meaning, &'static str
         Meaning::LetGo if planted::is(Planted::SuspensionEnds) => (Meaning::End, why),
         Meaning::End if planted::is(Planted::DeletionHandsOver) => (Meaning::HandOver, why),
         meaning => (meaning, why),
+    }
+}
+
+/// What the signal means for a driver that may not read its pod any more. Rights that are removed by mistake end
+/// nothing. But where the record was deleted too, as `helm uninstall` does it, its executors go with it: it owned them.
+// spec: O-66
+pub fn without_rights(record_is_gone: bool) -> (Meaning, &'static str) {
+    match record_is_gone {
+        true => (
+            Meaning::Collected,
+            "its application record is gone, and its rights with it",
+        ),
+        false => (Meaning::HandOver, "a right is missing"),
     }
 }
 

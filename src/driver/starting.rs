@@ -67,6 +67,7 @@ pub(super) async fn start(
     };
     serving.serve(&actors, listener);
     early.stop.use_calls(&actors.calls);
+    early.stop.follow_record(actors.record_is_gone.clone());
     tracing::debug!(duration_ms = millis(began.elapsed()), "actors started");
     Ok(Running {
         keep_record: config.driver.pod_name.is_some() || config.ha.lease,
@@ -147,7 +148,7 @@ async fn activate(
         tracing::info!("stopped at the first start, before anything was made");
         return Err(match meaning {
             Meaning::LetGo | Meaning::HandOver => Exit::Superseded,
-            Meaning::End => Exit::Clean,
+            Meaning::End | Meaning::Collected => Exit::Clean,
         });
     }
     let taken = take_over(found, config, environment, content);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::{Config, OnSignal};
@@ -61,6 +62,13 @@ impl StopRequest {
     pub(super) fn use_calls(&mut self, calls: &Calls) {
         if let Some(reader) = &mut self.reader {
             reader.use_calls(calls);
+        }
+    }
+
+    /// Whether the application record is gone is shown here from now on.
+    pub(super) fn follow_record(&mut self, is_gone: watch::Receiver<bool>) {
+        if let Some(reader) = &mut self.reader {
+            reader.follow_record(is_gone);
         }
     }
 

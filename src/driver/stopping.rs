@@ -19,7 +19,7 @@ use crate::actors::snapshot_store::messages::{LookNow, Tell};
 use crate::actors::watch_source;
 use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::leftovers::WORKLOADS;
-use crate::kubernetes::{Failure, Kind, ListQuery};
+use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::pod::{PodIdentity, Sighting};
@@ -55,6 +55,9 @@ const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// Why executors are let go, after "killed by".
 const LET_GO: &str = "their driver, which is suspended or scaled to 0";
+
+/// How long the garbage collector is waited for, which needs a second or two after the record is gone.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The most remaining pods that are named in the log.
 const NAMED: usize = 5;
@@ -98,6 +101,7 @@ impl Actors {
                 self.end(end, grace).await
             }
             StopMode::LetGo => self.let_go(grace).await,
+            StopMode::Collected => self.collected(grace).await,
         };
         if let Some(event_recorder) = &self.event_recorder {
             // What could not be recorded in time is in the log.
@@ -129,7 +133,10 @@ impl Actors {
             tracing::warn!("some requests are unanswered: the successor finds what became of them");
         }
         match timeout(limit, self.record.send(Flush)).await {
-            Ok(Ok(())) => tracing::info!("handed over: executors stay for the successor"),
+            Ok(Ok(true)) => tracing::info!("handed over: executors stay for the successor"),
+            Ok(Ok(false)) => {
+                tracing::warn!("the record may not be written: the successor lists the executors")
+            }
             _ => tracing::warn!(
                 "the record could not be written in time: the successor lists the executors"
             ),
@@ -151,7 +158,10 @@ impl Actors {
         };
         let last = deadline.max(Instant::now()) + last_step;
         self.delete_workloads(last).await;
-        let written = matches!(timeout_at(last, self.record.send(Flush)).await, Ok(Ok(())));
+        let written = matches!(
+            timeout_at(last, self.record.send(Flush)).await,
+            Ok(Ok(true))
+        );
         match left {
             Some(left) if left.is_empty() && written => {
                 tracing::info!(
@@ -161,6 +171,40 @@ impl Actors {
             left => self.log_what_is_left(left, written),
         }
         Exit::Superseded
+    }
+
+    /// Ends an application that was deleted with its record and with this driver's rights. Kubernetes' garbage collector
+    /// deletes what the record owned. This driver can neither delete nor list; its watch, which was open before, may go
+    /// on to show what becomes of the executors.
+    async fn collected(&self, grace: Duration) -> Exit {
+        let deadline = Instant::now() + COLLECTED_WITHIN.min(grace);
+        let _ = self.provisioner.stop.send(StopRequesting).await;
+        loop {
+            let Ok(look) = self.store.send(LookNow).await else {
+                return Exit::Bug;
+            };
+            let snapshot = look.0;
+            // Executors with a session are ordered to stop at once.
+            self.retire_all(&snapshot, &Why::ApplicationEnded, How::Delete);
+            let is_late = Instant::now() >= deadline;
+            let living = snapshot.entries.values().filter(|entry| !entry.is_gone());
+            let pods = living.filter_map(|entry| entry.pod());
+            let left: BTreeSet<String> = (pods.filter(|pod| pod.deletion.is_none()))
+                .map(|pod| pod.name.to_string())
+                .collect();
+            if nothing_left(&snapshot) || is_late && left.is_empty() {
+                tracing::info!(
+                    "the application was deleted, with its record and this driver's rights: the garbage collector has \
+                     taken its executors"
+                );
+                return Exit::Clean;
+            }
+            if is_late {
+                self.log_what_is_left(Some(left), true);
+                return Exit::Unreachable;
+            }
+            sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Ends the application: deletes every executor, then the record. Each step runs even if the
@@ -186,21 +230,21 @@ impl Actors {
             None => How::Delete,
         };
         let why = Why::ApplicationEnded;
+        let Ok(may_have_claims) = self.may_have_claims().await else {
+            return Exit::Bug;
+        };
         let deleted = self.delete_executors(&why, how, deadline, last_step);
         let Ok(left) = deleted.await else {
             return Exit::Bug;
         };
         self.delete_workloads(deadline.max(Instant::now()) + last_step)
             .await;
-        if end.keep_record {
+        if end.keep_record && may_have_claims {
             let deleted = timeout_at(
                 deadline.max(Instant::now()) + last_step,
                 self.delete_claims(),
             );
-            let deleted = deleted.await;
-            // Without claims in its configuration a driver needs no right to list them.
-            let needless = matches!(&deleted, Ok(Err(failure)) if !self.has_claims && failure.kind == Kind::Rights);
-            if !(needless || matches!(deleted, Ok(Ok(())))) {
+            if !matches!(deleted.await, Ok(Ok(()))) {
                 tracing::warn!(
                     "claims on volumes may be left: they go with the application's record"
                 );
@@ -284,7 +328,7 @@ impl Actors {
     /// Records that the application has failed too often, before any executor is decommissioned.
     /// Otherwise a successor would replace the decommissioned executors.
     async fn write_record(&self, within: Duration) {
-        if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
+        if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(true))) {
             tracing::warn!(
                 "that the application failed too often could not be written to its record: should this driver die \
                  before it has ended, its successor goes on"
@@ -305,6 +349,14 @@ impl Actors {
                 how,
             }));
         }
+    }
+
+    /// Whether claims on volumes may have to be deleted. Without any a driver has no right to list them. A profile that
+    /// was added while a driver ran shows in its executors only.
+    async fn may_have_claims(&self) -> Result<bool, MailboxError> {
+        let snapshot = self.store.send(LookNow).await?.0;
+        let mut pods = snapshot.entries.values().filter_map(|entry| entry.pod());
+        Ok(self.has_claims || pods.any(|pod| pod.volume_claims.is_some()))
     }
 
     /// Deletes the claims on volumes, which a record that is kept would keep too.

@@ -280,3 +280,38 @@ async fn a_successor_takes_the_label_from_the_pod_of_a_driver_that_lost_the_leas
     second.handle.stop();
     assert_eq!(second.running.await.unwrap(), Exit::Superseded);
 }
+
+// spec: O-32
+#[actix::test]
+async fn a_take_over_does_not_wait_for_the_label_of_its_pod() {
+    tokio::time::pause();
+    let server = Server::start();
+    let container = json!({"name": "driver", "image": "none"});
+    for name in ["driver-0", "driver-1"] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        ask(&server, Request::post(PODS), pod).await;
+    }
+    let of = |pod: &str| with_lease(1, &[&format!("driver.pod_name={pod}")]);
+    let first = Driver::start(&server, 1, of("driver-0"));
+    seconds(10).await;
+    let second = Driver::start(&server, 2, of("driver-1"));
+    seconds(10).await;
+    first.handle.stop();
+    server.set_network(Network::FailsForPods).await;
+    assert_eq!(first.running.await.unwrap(), Exit::Superseded);
+    let released = Instant::now();
+    while !second.is_active().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        released.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        released.elapsed()
+    );
+    server.set_network(Network::Works).await;
+    seconds(20).await;
+    let pod = get(&server, &format!("{PODS}/driver-1")).await;
+    assert_eq!(pod["metadata"]["labels"]["boatswain.dev/active"], "true");
+    second.handle.stop();
+    assert_eq!(second.running.await.unwrap(), Exit::Superseded);
+}

@@ -9,10 +9,14 @@ mod kubernetes_events;
 mod lease;
 mod outage;
 mod queue;
+mod record_watch;
+mod refused_profile;
+mod rights_gone;
 mod server;
 mod session;
 mod sets;
 mod slow_start;
+mod start_after_end;
 mod stopping;
 mod two_pods;
 

@@ -12,7 +12,9 @@ use boatswain::driver::Environment;
 use boatswain::kubernetes::Clients;
 use devcluster::DevCluster;
 use http::Request;
-use serde_json::Value;
+use http::request::Parts;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tower::{BoxError, ServiceExt, service_fn};
@@ -29,6 +31,12 @@ pub enum Network {
     Silent = 2,
     /// The server works, and does not have Kueue's kinds.
     WithoutKueue = 3,
+    /// The driver may do nothing any more; open watches stay open.
+    Forbids = 4,
+    /// A webhook for pods fails whenever a pod is changed.
+    FailsForPods = 5,
+    /// A limit refuses the pods of the profile `big`.
+    RefusesBig = 6,
 }
 
 /// A request that the server has answered, or that was refused.
@@ -93,7 +101,20 @@ impl Server {
                     let body = Body::from("404 page not found\n");
                     return Ok(http::Response::builder().status(404).body(body)?);
                 }
-                let answer = router.oneshot(request.map(Body::new)).await?;
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                if let Some((code, reason, message)) = refusal(down, &parts, &body) {
+                    note(true);
+                    let status = json!({
+                        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                        "code": code, "reason": reason, "message": message,
+                    });
+                    let answer = http::Response::builder().status(code);
+                    let answer = answer.header("content-type", "application/json");
+                    return Ok(answer.body(Body::from(status.to_string()))?);
+                }
+                let request = Request::from_parts(parts, Body::from(body));
+                let answer = router.oneshot(request).await?;
                 note(true);
                 Ok::<_, BoxError>(answer)
             }
@@ -137,6 +158,32 @@ impl Server {
     pub async fn has_record(&self) -> bool {
         let state = self.cluster.state().await;
         state.config_maps("default").next().is_some()
+    }
+}
+
+/// How this request is refused: code, reason and message.
+fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str, &'static str)> {
+    let is_of_pods = request.uri.path().contains("/pods");
+    let is_big = String::from_utf8_lossy(body).contains(r#""boatswain.dev/profile":"big""#);
+    match down {
+        _ if down == Network::Forbids as u8 => Some((
+            403,
+            "Forbidden",
+            r#"it is forbidden: User "driver" cannot get resource "pods" in API group "" in the namespace "default""#,
+        )),
+        _ if down == Network::FailsForPods as u8 && is_of_pods && request.method == "PATCH" => {
+            Some((
+                500,
+                "InternalError",
+                "Internal error occurred: failed calling webhook \"pods.example.com\": connection refused",
+            ))
+        }
+        _ if down == Network::RefusesBig as u8 && is_big && request.method == "POST" => Some((
+            403,
+            "Forbidden",
+            "pods is forbidden: maximum memory usage per Container is 512Mi, but limit is 1Gi",
+        )),
+        _ => None,
     }
 }
 

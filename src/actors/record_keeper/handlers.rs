@@ -1,10 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, StreamHandler,
-    WrapFuture,
-};
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
@@ -20,10 +17,9 @@ use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded, ProfileRemo
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
 };
-use crate::kubernetes::calls::{ConfigMap, ServerIsBack};
+use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
-use crate::kubernetes::{Failure, WatchLine};
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Ending, ExecutorId, Now};
 
@@ -205,7 +201,8 @@ impl Handler<ProfileRemoved> for RecordKeeper {
         self.keeping.change_now(|record| {
             record.removing.insert(name);
         });
-        <Self as Handler<Flush>>::handle(self, Flush, ctx)
+        let written = self.written(|this, done| this.flushes.push(done), ctx);
+        Box::pin(async move { written.await.unwrap_or_default() })
     }
 }
 
@@ -228,14 +225,26 @@ impl Handler<ForgetTargets> for RecordKeeper {
 }
 
 impl Handler<Flush> for RecordKeeper {
-    type Result = ResponseFuture<()>;
+    type Result = ResponseFuture<bool>;
 
     fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
-        let (done, flushed) = oneshot::channel();
+        let written = self.written(|this, done| this.impatient.push(done), ctx);
+        Box::pin(async move { written.await.is_ok() })
+    }
+}
+
+impl RecordKeeper {
+    /// Writes pending changes. `wait` keeps whom to answer when they are written.
+    fn written(
+        &mut self,
+        wait: impl FnOnce(&mut Self, oneshot::Sender<()>) + 'static,
+        ctx: &mut Context<Self>,
+    ) -> oneshot::Receiver<()> {
+        let (done, written) = oneshot::channel();
         // Includes what the ledger knows and no batch has delivered yet.
         let look = self.store.send(LookNow).into_actor(self);
         ctx.spawn(look.map(|look, this, ctx| {
-            this.flushes.push(done);
+            wait(this, done);
             if let Ok(Look(snapshot)) = look {
                 this.keep_targets(&snapshot);
             }
@@ -246,7 +255,7 @@ impl Handler<Flush> for RecordKeeper {
             }
             this.pump(ctx);
         }));
-        Box::pin(async move { flushed.await.unwrap_or_default() })
+        written
     }
 }
 
@@ -273,7 +282,8 @@ impl Handler<FinishRecord> for RecordKeeper {
         self.keeping.change_now(|record| {
             (record.finished, record.finished_why) = (Some(code), why);
         });
-        <Self as Handler<Flush>>::handle(self, Flush, ctx)
+        let written = self.written(|this, done| this.flushes.push(done), ctx);
+        Box::pin(async move { written.await.unwrap_or_default() })
     }
 }
 
@@ -289,27 +299,6 @@ impl Handler<DeleteRecord> for RecordKeeper {
         }
         self.pump(ctx);
         Box::pin(async move { deleted.await.unwrap_or_default() })
-    }
-}
-
-impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
-    fn handle(&mut self, line: Result<WatchLine<ConfigMap>, Failure>, ctx: &mut Self::Context) {
-        let effects = match line {
-            Ok(WatchLine::Seen(map)) => self.keeping.seen(&map),
-            Ok(WatchLine::Deleted(map)) => self.keeping.seen_deleted(&map.uid),
-            Ok(WatchLine::Bookmark(_) | WatchLine::UnknownType(_)) => Vec::new(),
-            // The stream may end after these. The record is read in any case.
-            Ok(WatchLine::Expired | WatchLine::Error(_)) | Err(_) => {
-                self.keeping.check();
-                Vec::new()
-            }
-        };
-        self.carry_out(effects);
-        self.pump(ctx);
-    }
-
-    fn finished(&mut self, ctx: &mut Self::Context) {
-        self.watch_ended(ctx);
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Effect {
     Lost,
     Reserved(ExecutorId),
     Flushed,
+    /// The server refuses to let this driver read or write the record, again and again.
+    MayNotWrite,
     Deleted,
     Over(Over),
     /// The first failure in a row.
@@ -109,6 +111,10 @@ pub struct Keeping {
     has_new_ends: bool,
     goal: Goal,
     failures: u32,
+    /// How many of the last calls in a row were refused for want of a right.
+    refusals: u32,
+    /// Whether the record was seen to be deleted, and not seen since.
+    gone: bool,
     troubled: bool,
     not_before: Tick,
     /// Until then the server has asked to wait.
@@ -180,6 +186,8 @@ impl Keeping {
             has_new_ends: false,
             goal: Goal::Keep,
             failures: 0,
+            refusals: 0,
+            gone: false,
             troubled: false,
             not_before: Tick::default(),
             asked_to_wait: Tick::default(),
@@ -280,7 +288,19 @@ impl Keeping {
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.last_version = None;
+        self.gone = false;
         self.must_read = true;
+    }
+
+    /// Whether the server refuses to let this driver read or write the record, again and again. A right that was granted
+    /// just now may not be known to each API server yet.
+    pub fn may_not_write(&self) -> bool {
+        self.refusals >= 2
+    }
+
+    /// Whether the record is known to be deleted, and not made anew yet.
+    pub fn is_gone(&self) -> bool {
+        self.gone
     }
 
     /// Processes that pods bear a later incarnation. The record shows whether its driver is current.

@@ -8,9 +8,9 @@ use super::keeping::Over;
 #[rtype(result = "()")]
 pub struct DriverIsOver(pub Over);
 
-/// Writes pending changes. Answered when written (spec O-10, hand-over).
+/// Writes pending changes. Answered when written (spec O-10, hand-over), with `false` if the record may not be written.
 #[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "bool")]
 pub struct Flush;
 
 /// Records for successors that the application has ended (spec O-11). Answered when written.

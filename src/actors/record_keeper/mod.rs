@@ -9,6 +9,7 @@ pub mod keeping;
 pub mod messages;
 pub mod owned_resources;
 pub mod owners;
+mod record_watch;
 mod reports;
 mod watching;
 
@@ -19,10 +20,9 @@ use std::time::Duration;
 use actix::{
     ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, SpawnHandle, WrapFuture,
 };
-use futures::StreamExt;
 use imbl::OrdMap;
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -40,7 +40,7 @@ use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
 use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
-use reports::Reports;
+use reports::{PATIENCE, Reports};
 use watching::Watching;
 
 /// The interval between attempts to change the owner of pods.
@@ -71,6 +71,8 @@ pub struct RecordKeeper {
     reservations: Vec<(ExecutorId, oneshot::Sender<ExecutorId>)>,
     reports: Reports,
     flushes: Vec<oneshot::Sender<()>>,
+    /// As `flushes`, of those who do not wait for a missing right.
+    impatient: Vec<oneshot::Sender<()>>,
     /// Who waits for a call about the record that begins from now on.
     reads: Vec<oneshot::Sender<()>>,
     deletions: Vec<oneshot::Sender<()>>,
@@ -80,6 +82,8 @@ pub struct RecordKeeper {
     watch: Option<SpawnHandle>,
     /// The call about the record that is in flight, and since when.
     in_flight: Option<(SpawnHandle, Tick)>,
+    /// Shows whether the record is known to be deleted (spec O-66).
+    is_gone: watch::Sender<bool>,
 }
 
 pub struct Wiring {
@@ -101,8 +105,10 @@ pub struct Wiring {
 struct Wake(Tick);
 
 impl RecordKeeper {
-    pub fn new(wiring: Wiring) -> Self {
-        Self {
+    /// The other part shows whether the record is known to be deleted, and not made anew yet.
+    pub fn new(wiring: Wiring) -> (Self, watch::Receiver<bool>) {
+        let (is_gone, shown) = watch::channel(false);
+        let keeper = Self {
             made: wiring.keeping.made(),
             keeping: wiring.keeping,
             owners: Owners::default(),
@@ -120,19 +126,29 @@ impl RecordKeeper {
             reservations: Vec::new(),
             reports: Reports::default(),
             flushes: Vec::new(),
+            impatient: Vec::new(),
             reads: Vec::new(),
             deletions: Vec::new(),
             armed: None,
             watching: Watching::default(),
             watch: None,
             in_flight: None,
-        }
+            is_gone,
+        };
+        (keeper, shown)
     }
 
     /// Makes the next call if it is due, and arms a timer for the following one.
     fn pump(&mut self, ctx: &mut Context<Self>) {
+        let is_gone = self.keeping.is_gone();
+        (self.is_gone).send_if_modified(|shown| std::mem::replace(shown, is_gone) != is_gone);
         let now = self.clock.now();
-        let overdue = self.reports.overdue(now.tick);
+        // Nobody will write a record that is gone together with the right to make it anew.
+        let patience = match is_gone && self.keeping.may_not_write() {
+            true => PATIENCE,
+            false => Duration::ZERO,
+        };
+        let overdue = self.reports.overdue(now.tick + patience);
         self.report(overdue);
         if self.stale && self.keeping.wants_intervals(now.tick) {
             self.stale = false;
@@ -271,7 +287,12 @@ impl RecordKeeper {
                         let _ = answer.send(up_to);
                     }
                 }
-                Effect::Flushed => answer_all(&mut self.flushes),
+                Effect::Flushed => {
+                    answer_all(&mut self.flushes);
+                    answer_all(&mut self.impatient);
+                }
+                // Who waits learns that nobody answers any more.
+                Effect::MayNotWrite => self.impatient.clear(),
                 Effect::Deleted => answer_all(&mut self.deletions),
                 Effect::Over(over) => self.over.do_send(DriverIsOver(over)),
                 Effect::Troubled(error) => {
@@ -359,58 +380,11 @@ impl RecordKeeper {
         }
     }
 
-    /// Opens the watch from the known version if none is open (spec W-7).
-    fn rewatch(&mut self, now: Tick, ctx: &mut Context<Self>) {
-        if !self.keeping.is_settled() || !self.watching.is_due(now) {
-            return;
-        }
-        let Some(version) = self.keeping.version().cloned() else {
-            return;
-        };
-        self.watching.begin(now);
-        let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
-        let open = async move {
-            calls
-                .watch_config_map(&name, Some(&version), watching::SECONDS)
-                .await
-        };
-        let opening = ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
-            Ok(lines) => {
-                let deadline = tokio::time::sleep(watching::DEADLINE);
-                this.watch = Some(ctx.add_stream(lines.take_until(Box::pin(deadline))));
-            }
-            Err(failure) => {
-                let error = &failure.message;
-                tracing::debug!(%error, "the watch on the application record did not begin");
-                this.watch_ended(ctx);
-            }
-        }));
-        self.watch = Some(opening);
-    }
-
-    /// Closes the watch after an outage: its connection may be dead (spec W-8).
-    fn watch_anew(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now().tick;
-        if let Some(watch) = self.watch.take() {
-            ctx.cancel_future(watch);
-            self.watching.ended(now);
-        }
-        self.watching.server_is_back(now);
-    }
-
     fn check_what_is_owned(&mut self) {
         self.owners.try_again();
         if let Some(record) = self.keeping.uid() {
             self.owned_resources.check(record);
         }
-    }
-
-    fn watch_ended(&mut self, ctx: &mut Context<Self>) {
-        self.watch = None;
-        self.watching.ended(self.clock.now().tick);
-        self.keeping.check();
-        self.check_what_is_owned();
-        self.pump(ctx);
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Record), ctx: &mut Context<Self>) {

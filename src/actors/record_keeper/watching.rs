@@ -1,5 +1,6 @@
 //! Decides when the watch on the application record is opened (spec W-7).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::Tick;
@@ -17,11 +18,24 @@ const AGAIN: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
+/// After so many watches in a row that ended at once, an operator is told.
+const SAID_AFTER: u32 = 3;
+
 #[derive(Debug, Default)]
 pub struct Watching {
     open: Option<Tick>,
     failures: u32,
     not_before: Tick,
+    /// Why the watch that is open, or the last one, failed.
+    error: Option<Arc<str>>,
+    is_said: bool,
+}
+
+/// What an operator is told, once.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    Fails(Arc<str>),
+    Works,
 }
 
 impl Watching {
@@ -37,6 +51,7 @@ impl Watching {
 
     pub fn begin(&mut self, now: Tick) {
         self.open = Some(now);
+        self.error = None;
     }
 
     /// The end of an outage ends the backoff (spec W-8).
@@ -45,15 +60,40 @@ impl Watching {
         self.not_before = self.not_before.min(now);
     }
 
+    /// The watch was not opened, or has shown an error.
+    pub fn failed(&mut self, error: Arc<str>) {
+        self.error = Some(error);
+    }
+
+    /// The open watch has shown that it works.
+    pub fn works(&mut self) -> Option<Said> {
+        self.failures = 0;
+        std::mem::take(&mut self.is_said).then_some(Said::Works)
+    }
+
+    /// The watch was closed, although it may have worked.
+    pub fn cancelled(&mut self) {
+        self.open = None;
+    }
+
     /// The watch has ended, or was not opened.
-    pub fn ended(&mut self, now: Tick) {
+    pub fn ended(&mut self, now: Tick) -> Option<Said> {
         let lasted = self.open.take().map_or(Duration::ZERO, |at| now.since(at));
-        self.failures = if lasted >= AGAIN.max {
+        let lasts = lasted >= AGAIN.max;
+        self.failures = if lasts {
             1
         } else {
             self.failures.saturating_add(1)
         };
         self.not_before = now + AGAIN.delay(self.failures);
+        if lasts {
+            return std::mem::take(&mut self.is_said).then_some(Said::Works);
+        }
+        if self.failures < SAID_AFTER || std::mem::replace(&mut self.is_said, true) {
+            return None;
+        }
+        let error = self.error.take();
+        Some(Said::Fails(error.unwrap_or_else(|| "it ended".into())))
     }
 }
 
@@ -94,6 +134,27 @@ mod tests {
         watching.begin(now);
         now = now + Duration::from_secs(300);
         watching.ended(now);
+        assert_eq!(watching.next_at(), Some(now + Duration::from_secs(1)));
+    }
+
+    // spec: W-7
+    #[test]
+    fn watches_that_end_at_once_are_told_of_after_three_and_again_when_one_works() {
+        let mut watching = Watching::default();
+        let mut said = Vec::new();
+        let mut now = at(0);
+        for _ in 0..5 {
+            watching.begin(now);
+            watching.failed("410".into());
+            said.push(watching.ended(now));
+            now = watching.next_at().unwrap();
+        }
+        let fails = Said::Fails("410".into());
+        assert_eq!(said, [None, None, Some(fails), None, None]);
+        watching.begin(now);
+        assert_eq!(watching.works(), Some(Said::Works));
+        assert_eq!(watching.works(), None);
+        assert_eq!(watching.ended(now), None, "the first of another row");
         assert_eq!(watching.next_at(), Some(now + Duration::from_secs(1)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::config::Config;
@@ -10,7 +11,7 @@ use crate::kubernetes::calls::{Controlled, ControllerKind, Reference};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::telemetry::millis;
 
-use super::{Evidence, Meaning, OwnPod, Owner, Workload, may_change, meaning};
+use super::{Evidence, Meaning, OwnPod, Owner, Workload, may_change, meaning, without_rights};
 
 /// How long it may take to learn what a signal means, at most.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -41,6 +42,8 @@ pub struct Reader {
     chain: Option<OwnerChain>,
     has_standby: bool,
     limit: Duration,
+    /// Shows whether the application record is gone; `None` until it is watched.
+    record_is_gone: Option<watch::Receiver<bool>>,
 }
 
 impl Reader {
@@ -52,12 +55,17 @@ impl Reader {
             chain: None,
             has_standby: config.ha.lease,
             limit: LIMIT.min(config.shutdown.grace / SHARE),
+            record_is_gone: None,
         })
     }
 
     /// From now on these calls are used.
     pub fn use_calls(&mut self, calls: &Calls) {
         self.calls = calls.clone();
+    }
+
+    pub fn follow_record(&mut self, is_gone: watch::Receiver<bool>) {
+        self.record_is_gone = Some(is_gone);
     }
 
     pub fn know(&mut self, chain: Option<&OwnerChain>) {
@@ -79,18 +87,14 @@ impl Reader {
 
     async fn learn_since(&self, began: Instant) -> (Meaning, &'static str) {
         let until = began + self.limit;
-        let first = match timeout_at(until, self.read_until_answered()).await {
+        let mut last = None;
+        let first = match timeout_at(until, self.read_until_answered(&mut last)).await {
             Ok(Ok(evidence)) => evidence,
-            Ok(Err(failure)) => {
-                tracing::warn!(
-                    error = %failure,
-                    rule = failure.missing_right().map(|right| right.rule()),
-                    hint = "grant it: see docs/kubernetes.md, \"Rights\"",
-                    "why this driver is asked to stop cannot be read"
-                );
-                return (Meaning::HandOver, "a right is missing");
-            }
-            Err(_) => return (Meaning::HandOver, "the API server does not answer"),
+            Ok(Err(failure)) => return self.without_rights(&failure, until).await,
+            Err(_) => match last.filter(|failure| failure.kind == Kind::Credentials) {
+                Some(failure) => return self.without_rights(&failure, until).await,
+                None => return (Meaning::HandOver, "the API server does not answer"),
+            },
         };
         let decided = meaning(&first, self.has_standby);
         if decided.0 != Meaning::HandOver || !may_change(&first) {
@@ -103,13 +107,35 @@ impl Reader {
         }
     }
 
+    /// The record, which is watched by a connection from before, may be collected a moment after the rights.
+    async fn without_rights(&self, failure: &Failure, until: Instant) -> (Meaning, &'static str) {
+        let gone = async {
+            let mut is_gone = self.record_is_gone.clone()?;
+            is_gone.wait_for(|is_gone| *is_gone).await.ok().map(drop)
+        };
+        let record_is_gone = matches!(timeout_at(until, gone).await, Ok(Some(())));
+        let decided = without_rights(record_is_gone);
+        if decided.0 == Meaning::HandOver {
+            tracing::warn!(
+                error = %failure,
+                rule = failure.missing_right().map(|right| right.rule()),
+                hint = "grant it: see docs/kubernetes.md, \"Rights\"",
+                "why this driver is asked to stop cannot be read"
+            );
+        }
+        decided
+    }
+
+    /// `last` is the last failure.
+    ///
     /// # Errors
     /// If a right is missing: then there will be no answer.
-    async fn read_until_answered(&self) -> Result<Evidence, Failure> {
+    async fn read_until_answered(&self, last: &mut Option<Failure>) -> Result<Evidence, Failure> {
         loop {
             match self.read().await {
                 Err(failure) if failure.kind != Kind::Rights => {
                     tracing::debug!(error = %failure, "the driver's pod or its controller is not read");
+                    *last = Some(failure);
                     sleep(RETRY).await;
                 }
                 answered => return answered,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
+use tokio::sync::watch;
 
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
@@ -28,7 +29,10 @@ use crate::server::sessions::access::{Access, TokenKeys};
 use super::basis::Basis;
 use super::links::Links;
 
-pub(super) fn record_keeper(basis: &Basis<'_>, links: &Links) -> RecordKeeper {
+pub(super) fn record_keeper(
+    basis: &Basis<'_>,
+    links: &Links,
+) -> (RecordKeeper, watch::Receiver<bool>) {
     let application = basis.application;
     RecordKeeper::new(record_keeper::Wiring {
         keeping: Keeping::new(

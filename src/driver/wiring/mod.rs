@@ -73,7 +73,8 @@ pub(super) fn wire(
     let poll = poll.start();
     let reachability = sources::reachability(&basis, &links, &poll, reachability_rng);
     contexts.reachability.run(reachability);
-    contexts.record.run(edges::record_keeper(&basis, &links));
+    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
+    contexts.record.run(record_keeper);
     let registry = backend::executor_registry(&basis, &links, accounts);
     contexts.registry.run(registry);
     contexts.history.run(backend::event_history(&basis, &links));
@@ -109,6 +110,7 @@ pub(super) fn wire(
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,
+        record_is_gone,
         event_recorder: links.event_recorder,
         lifecycle: links.lifecycle,
         registry: links.registry,

@@ -44,6 +44,8 @@ pub struct Shared {
     pub completed_writes: Vec<CompletedWrite>,
     /// When each driver last opened a watch on the executors' pods, and the number of that watch.
     pub watch_opened: BTreeMap<usize, (Instant, u64)>,
+    /// When each driver has read the application record last.
+    pub record_read: BTreeMap<usize, Instant>,
     /// When each driver made its first call during the present outage, or the last one.
     pub called_in_outage: BTreeMap<usize, Instant>,
     /// A driver is killed after this many more requests were carried out.
@@ -81,6 +83,7 @@ impl Shared {
             states: VecDeque::new(),
             completed_writes: Vec::new(),
             watch_opened: BTreeMap::new(),
+            record_read: BTreeMap::new(),
             called_in_outage: BTreeMap::new(),
             kill_countdown: None,
             killed: None,

@@ -18,8 +18,11 @@ impl Keeping {
         }
         let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
         let newer = self.version().is_none_or(|version| map.version > *version);
-        if let Some(over) = self.over(map) {
-            return self.leave(over);
+        match self.over(map) {
+            Some(over) if newer => return self.leave(over),
+            // A watch may begin with what a server's cache held before: only a read tells.
+            Some(_) => self.must_read = true,
+            None => {}
         }
         if !known || (newer && self.sent.is_none()) {
             self.must_read = true;
@@ -27,11 +30,23 @@ impl Keeping {
         Vec::new()
     }
 
+    /// The watch has shown everything up to this version, so the record existed then. Where its deletion is looked for,
+    /// that version is in the server's history longer than the record's own.
+    pub fn came_to(&mut self, version: ResourceVersion) {
+        if self.map.is_some()
+            && let Some(last) = &mut self.last_version
+            && *last < version
+        {
+            *last = version;
+        }
+    }
+
     pub fn seen_deleted(&mut self, uid: &PodUid) -> Vec<Effect> {
         if self.goal == Goal::Delete || self.uid() != Some(uid) {
             return Vec::new();
         }
         self.must_read = true;
+        self.gone = true;
         vec![Effect::Lost]
     }
 
@@ -54,6 +69,7 @@ impl Keeping {
             Answer::Got(None) => {
                 self.must_read = false;
                 (self.map, self.written) = (None, None);
+                self.gone = true;
                 vec![Effect::Lost]
             }
             Answer::GotDeleted(last) => {
@@ -72,12 +88,14 @@ impl Keeping {
             Answer::Deleted => self.deleted(),
         };
         (self.failures, self.troubled, self.not_before) = (0, false, now);
+        self.refusals = 0;
         effects.extend(recovered);
         effects
     }
 
     fn know(&mut self, uid: PodUid, version: ResourceVersion) {
         self.last_version = Some(version.clone());
+        self.gone = false;
         self.map = Some((uid, version));
     }
 
@@ -214,9 +232,17 @@ impl Keeping {
         };
         self.asked_to_wait = now + failure.retry_after.unwrap_or_default();
         self.not_before = self.asked_to_wait.max(now + wait);
-        if contended || std::mem::replace(&mut self.troubled, true) {
-            return Vec::new();
+        self.refusals = match failure.kind {
+            Kind::Rights => self.refusals.saturating_add(1),
+            _ => 0,
+        };
+        let mut effects = Vec::new();
+        if self.may_not_write() {
+            effects.push(Effect::MayNotWrite);
         }
-        vec![Effect::Troubled(Arc::clone(&failure.message))]
+        if !contended && !std::mem::replace(&mut self.troubled, true) {
+            effects.push(Effect::Troubled(Arc::clone(&failure.message)));
+        }
+        effects
     }
 }

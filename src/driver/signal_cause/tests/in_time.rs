@@ -1,5 +1,7 @@
 //! What is learned from an API server that is slow, silent or away for a while, and when.
 
+use tokio::sync::watch;
+
 use super::*;
 
 // spec: O-66
@@ -82,4 +84,48 @@ async fn a_short_outage_of_the_api_server_is_waited_for_and_a_second_look_withou
     ];
     let meaning = reader(server(objects, began), JOB, &[]).learn().await;
     assert_eq!(meaning, Meaning::HandOver);
+}
+
+/// A reader to whom everything is refused with this code, and what shows it whether the record is gone.
+fn refused(code: StatusCode, reason: &'static str) -> (Reader, watch::Sender<bool>) {
+    let router = Router::new().fallback(move || async move {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(), "reason": reason,
+            "message": "it is forbidden: User \"u\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\"",
+        });
+        (code, Json(status)).into_response()
+    });
+    let mut reader = reader(router, DEPLOYMENT, &[]);
+    let (shows, is_gone) = watch::channel(false);
+    reader.follow_record(is_gone);
+    (reader, shows)
+}
+
+// spec: O-66
+#[tokio::test(start_paused = true)]
+async fn a_driver_whose_record_and_rights_are_gone_is_over_and_missing_rights_alone_end_nothing() {
+    for (code, reason) in [
+        (StatusCode::FORBIDDEN, "Forbidden"),
+        (StatusCode::UNAUTHORIZED, "Unauthorized"),
+    ] {
+        let (reader, shows) = refused(code, reason);
+        shows.send_replace(true);
+        assert_eq!(reader.learn().await, Meaning::Collected, "{reason}");
+
+        let (reader, _shows) = refused(code, reason);
+        let began = Instant::now();
+        assert_eq!(reader.learn().await, Meaning::HandOver, "{reason}");
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
+    }
+    // The record goes a moment after the signal.
+    let (reader, shows) = refused(StatusCode::FORBIDDEN, "Forbidden");
+    let (learned, ()) = tokio::join!(reader.learn(), async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        shows.send_replace(true);
+    });
+    assert_eq!(learned, Meaning::Collected);
+    // An API server that is away shows nothing, whatever was seen before.
+    let (reader, shows) = refused(StatusCode::BAD_GATEWAY, "BadGateway");
+    shows.send_replace(true);
+    assert_eq!(reader.learn().await, Meaning::HandOver);
 }

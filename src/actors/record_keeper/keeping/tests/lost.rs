@@ -53,3 +53,76 @@ fn a_record_whose_deletion_is_unknown_or_was_restored_is_created_again() {
     restored.answered(Answer::Got(None), at(0));
     assert!(matches!(restored.next(at(0)), Some(Op::Create(_))));
 }
+
+// spec: W-7
+#[test]
+fn who_deleted_the_record_is_looked_for_from_the_last_bookmark_on() {
+    let mut keeping = keeping(3);
+    keeping.came_to(5_000.into());
+    keeping.came_to(4_000.into());
+    keeping.seen_deleted(&"u1".into());
+    keeping.next(at(0));
+    keeping.answered(Answer::Got(None), at(0));
+    keeping.came_to(9_000.into());
+    let deleted = Op::GetDeleted(5_000.into());
+    assert_eq!(keeping.next(at(0)), Some(deleted), "its own is compacted");
+
+    let mut restored = self::keeping(3);
+    restored.begin_epoch(Epoch(1));
+    restored.came_to(5_000.into());
+    restored.next(at(0));
+    restored.answered(Answer::Got(None), at(0));
+    let created = restored.next(at(0));
+    assert!(matches!(created, Some(Op::Create(_))), "{created:?}");
+}
+
+// spec: W-7
+#[test]
+fn an_old_state_with_which_a_watch_begins_ends_no_driver_before_the_record_is_read() {
+    let mut keeping = keeping(3);
+    let mut another = record(9);
+    another.origin = Some("another".into());
+    assert_eq!(keeping.seen(&map(&another, "u0", 7)), []);
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+    keeping.answered(Answer::Got(Some(map(&record(3), "u1", 10))), at(0));
+    assert_eq!(keeping.next(at(99)), None);
+    let effects = keeping.seen(&map(&record(4), "u1", 11));
+    assert_eq!(effects, [Effect::Over(Over::Superseded { by: 4 })]);
+}
+
+// spec: O-66
+#[test]
+fn a_record_is_gone_from_its_deletion_until_it_is_seen_again_and_a_missing_right_proves_nothing() {
+    let mut keeping = keeping(3);
+    keeping.check();
+    keeping.next(at(0));
+    keeping.answered(broken(Kind::Rights), at(0));
+    assert!(!keeping.is_gone());
+    keeping.seen_deleted(&"another".into());
+    assert!(!keeping.is_gone());
+    keeping.seen_deleted(&"u1".into());
+    assert!(keeping.is_gone());
+    keeping.next(at(60));
+    keeping.answered(broken(Kind::Rights), at(60));
+    assert!(keeping.is_gone());
+    keeping.next(at(120));
+    keeping.answered(Answer::Got(Some(map(&record(3), "u1", 10))), at(120));
+    assert!(!keeping.is_gone(), "the server was restored");
+}
+
+// spec: O-10
+#[test]
+fn a_driver_that_may_not_write_the_record_says_so_at_the_second_refusal() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 5_000);
+    let mut refused = |kind, second| {
+        keeping.next(at(second)).unwrap();
+        let effects = keeping.answered(broken(kind), at(second));
+        effects.contains(&Effect::MayNotWrite)
+    };
+    assert!(!refused(Kind::Rights, 0));
+    assert!(!refused(Kind::Server, 60), "that was no refusal");
+    assert!(!refused(Kind::Rights, 120));
+    assert!(refused(Kind::Rights, 180));
+    assert!(refused(Kind::Rights, 240));
+}
