@@ -94,8 +94,7 @@ pub(super) fn wire(
     if let Some(context) = contexts.pod_groups {
         context.run(edges::pod_groups(&basis, &links));
     }
-    let budgets = edges::disruption_budgets(&basis, &links);
-    contexts.disruption_budgets.run(budgets);
+    (contexts.disruption_budgets).run(edges::disruption_budgets(&basis, &links));
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
