@@ -171,6 +171,7 @@ impl World {
         self.check_converged().await?;
         self.probe_record().await?;
         self.probe_watch().await?;
+        self.probe_record().await?;
         self.check_memory_at_rest().await?;
         self.end_application().await
     }

@@ -16,8 +16,9 @@ const MAX_WATCH_DELAY: Duration = Duration::from_secs(2);
 const OPEN_AGAIN: Duration = Duration::from_secs(35);
 
 impl World {
-    /// Lets the server forget its history and end all watches, changes the record later, and checks that the driver reads
-    /// it: the watch on the record is open again, although the record's own version is too old to begin from.
+    /// Lets the server forget its history, whose last change is not the record's, and end all watches, changes the record
+    /// later, and checks that the driver reads it: the watch on the record is open again, although the record's own
+    /// version is too old to begin from.
     // spec: W-7
     pub async fn probe_record(&mut self) -> Verdict {
         self.cluster.compact().await;
