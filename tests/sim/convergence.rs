@@ -169,7 +169,6 @@ impl World {
             return Err(format!("I-4: {} writes after convergence", self.writes));
         }
         self.check_converged().await?;
-        self.probe_record().await?;
         self.probe_watch().await?;
         self.probe_record().await?;
         self.check_memory_at_rest().await?;
