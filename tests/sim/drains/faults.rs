@@ -116,6 +116,10 @@ impl World {
             return;
         }
         let handle = self.drivers.borrow()[number - 1].handle.clone();
+        // A driver that still starts would set it after nobody waits for the answer any more.
+        let Ok(Some(_)) = timeout(Duration::from_secs(1), handle.look()).await else {
+            return;
+        };
         let set = handle.set_targets([("default".into(), target)].into());
         if let Ok(Some(Ok(_))) = timeout(Duration::from_secs(1), set).await {
             trace_line!("d{number}: target {target}");
