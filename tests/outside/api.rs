@@ -202,13 +202,6 @@ impl Api {
         self.delete("configmaps", name);
     }
 
-    /// Deletes an object and nothing that it owns.
-    pub fn delete_orphaning(&self, resource: &str, name: &str) {
-        let options = json!({"propagationPolicy": "Orphan"});
-        self.call("DELETE", &self.at(resource, name), Some(&options))
-            .unwrap();
-    }
-
     pub fn delete(&self, resource: &str, name: &str) {
         self.call("DELETE", &self.at(resource, name), None).unwrap();
     }

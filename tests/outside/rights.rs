@@ -61,10 +61,7 @@ impl Limited {
         let config = config.replace("ADDRESS", &free_address().replace("127.0.0.1", "0.0.0.0"));
         fs::write(&file, config).unwrap();
         let (role, of_cluster) = printed_roles(&file);
-        let mut rules = role["rules"].as_array().unwrap().clone();
-        // The printed Role is for a driver in a pod, which leaves the record to its owner. This one is in none.
-        let record = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]});
-        rules.push(record);
+        let rules = role["rules"].as_array().unwrap().clone();
         let (cluster, user) = limited("driver", &rules, of_cluster)?;
         Some(Self {
             user,
@@ -97,6 +94,15 @@ impl Limited {
     fn set_rules(&mut self, rules: &[Value]) {
         self.user.set_rules(&self.cluster, rules);
     }
+
+    /// The same with what a driver needs that runs in no pod, as here: none but itself deletes its record (O-11).
+    fn start_outside_a_pod(more: &str) -> Option<Self> {
+        let mut limited = Self::start(&format!("{PROFILE}{more}"))?;
+        let record = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]});
+        let rules = [&limited.rules[..], &[record]].concat();
+        limited.set_rules(&rules);
+        Some(limited)
+    }
 }
 
 /// The Role of the manifests, and what grants rights outside its namespace.
@@ -117,7 +123,7 @@ fn printed_roles(config: &Path) -> (Value, Vec<Value>) {
 
 /// The driver brings its executors up, replaces one and ends, without a refusal.
 fn lives_on_its_rights(more: &str) {
-    let Some(limited) = Limited::start(&format!("{PROFILE}{more}")) else {
+    let Some(limited) = Limited::start_outside_a_pod(more) else {
         return;
     };
     let mut driver = limited.drive();
@@ -210,7 +216,7 @@ fn define_kueue(api: &Api) {
 #[test]
 fn the_printed_rights_are_enough_for_a_queue() {
     let queue = "[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n";
-    let Some(limited) = Limited::start(&format!("{PROFILE}{queue}")) else {
+    let Some(limited) = Limited::start_outside_a_pod(queue) else {
         return;
     };
     let api = &limited.cluster.api;
