@@ -31,7 +31,15 @@ fn what_a_driver_leaves_that_cannot_end_by_itself_is_collected_with_its_controll
         let path = format!("/{group}/namespaces/{}/{resource}/boatswain", place.name());
         let background = json!({"propagationPolicy": "Background"});
         place.api.call("DELETE", &path, Some(&background)).unwrap();
-        place.told(&["delete", "pod", &pod, "--force", "--grace-period=0"]);
+        // The collector may have been there first.
+        place.told(&[
+            "delete",
+            "pod",
+            &pod,
+            "--force",
+            "--grace-period=0",
+            "--ignore-not-found",
+        ]);
         place.nothing_is_left();
     }
 }

@@ -117,6 +117,9 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     let mut unused: Vec<_> = printed.difference(&used).collect();
     // Those of every driver, which need a misfortune to be used: shown by one of the tests.
     unused.retain(|(_, resource, _)| name == "rights-job" || resource != "events");
+    // Used when the record was deleted and is made anew: it becomes the owner of executors and sets (K-2).
+    let owned = ["pods", "statefulsets", "deployments"];
+    unused.retain(|(_, resource, verb)| verb != "patch" || !owned.contains(&resource.as_str()));
     assert!(unused.is_empty(), "printed and not used: {unused:?}");
 }
 
