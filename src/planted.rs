@@ -131,8 +131,6 @@ faults! {
     NumberReused,
     /// Sets are read once, so changes by others are not seen (spec A-80).
     SetsLookedAtOnce,
-    /// An unreadable pod of a set in the first list does not delay reports of losses (spec S-15, A-80).
-    UnreadPassedOver,
     /// A driver writes however long ago its lease was renewed (spec O-32).
     LeaseNotChecked,
     /// A successor waits until the wall-clock time at which a backoff ends, however far that is (spec A-30).
@@ -155,8 +153,6 @@ faults! {
     CrashLoopIgnored,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,
-    /// A container that waits to be started again does not explain the silence of its executor (spec B-14).
-    RestartIsSilence,
 }
 
 #[cfg(feature = "planted-faults")]

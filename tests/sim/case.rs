@@ -210,10 +210,7 @@ impl Simplification {
 
 /// Whether only scripts with sets can reveal this fault.
 fn needs_sets(fault: Planted) -> bool {
-    matches!(
-        fault,
-        Planted::NumberReused | Planted::SetsLookedAtOnce | Planted::UnreadPassedOver
-    )
+    matches!(fault, Planted::NumberReused | Planted::SetsLookedAtOnce)
 }
 
 /// The planted fault that the environment names.

@@ -6,7 +6,6 @@ use super::{Effect, LOOK, Reach, Registry};
 use crate::actors::executor_registry::messages::Timeouts;
 use crate::model::executor::{Class, Why};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
-use crate::planted::{self, Planted};
 
 use super::Via;
 use super::doubt::{Look, Turn};
@@ -109,9 +108,6 @@ impl Registry {
     /// Its container has ended and waits to be started again: Kubernetes says why it is silent, however long that takes
     /// (spec B-14).
     pub(super) fn begins_to_restart(&mut self, id: ExecutorId) {
-        if planted::is(Planted::RestartIsSilence) {
-            return;
-        }
         self.restarting.insert(id);
         self.stop_waiting_for(id);
         if let Some(due) = self.accounts.get_mut(&id).and_then(|a| a.due.take()) {

@@ -9,7 +9,6 @@ use crate::model::news::ListTicket;
 use crate::model::pod::{PodIdentity, Unreadable};
 use crate::model::snapshot::UnassignedPod;
 use crate::model::{Entry, Now, Pod, PodUid, ResourceVersion, Snapshot};
-use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger};
@@ -135,7 +134,7 @@ impl Ledger {
 
     /// Whether some pod may be one of the executors that the first list did not show.
     pub(super) fn has_unread(&self) -> bool {
-        let unread = |pod: &UnassignedPod| pod.unread && !planted::is(Planted::UnreadPassedOver);
+        let unread = |pod: &UnassignedPod| pod.unread;
         self.current.unassigned.values().any(unread)
     }
 
