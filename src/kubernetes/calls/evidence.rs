@@ -89,20 +89,8 @@ impl Calls {
             Some(uid) => format!("involvedObject.uid={}", uid.as_str()),
             None => format!("involvedObject.kind=Pod,involvedObject.name={pod}"),
         };
-        let query = Query::default()
-            .with("fieldSelector", &format!("{about},type=Warning"))
-            .with("limit", PAGE);
-        let call = Call {
-            method: Method::GET,
-            path: self.core_path("events", None),
-            query,
-            body: None,
-            limit: OBJECT_LIMIT,
-        };
-        let place = call.place();
-        let body = self.answer(&self.clients().reads, call).await;
-        let body = body.map_err(|rejection| rejection.failure)?;
-        read_warnings(&transport::text(&body)).map_err(|why| garbage(&place, &why))
+        let (place, body) = self.events(&format!("{about},type=Warning")).await?;
+        read_warnings(&body).map_err(|why| garbage(&place, &why))
     }
 
     /// Reads whether a kubelet killed a pod's executor container because a liveness or startup probe failed; in its own
@@ -112,8 +100,14 @@ impl Calls {
     /// Notably [`Kind::Rights`](crate::kubernetes::Kind::Rights) without the right to list Events.
     pub async fn failed_probe(&self, pod: &PodUid) -> Result<Option<Arc<str>>, Failure> {
         let selector = format!("involvedObject.uid={}", pod.as_str());
+        let (place, body) = self.events(&selector).await?;
+        read_probe(&body, &self.at.reader.container).map_err(|why| garbage(&place, &why))
+    }
+
+    /// Lists Events by a field selector. Returns what was asked and the answer.
+    async fn events(&self, selector: &str) -> Result<(String, String), Failure> {
         let query = Query::default()
-            .with("fieldSelector", &selector)
+            .with("fieldSelector", selector)
             .with("limit", PAGE);
         let call = Call {
             method: Method::GET,
@@ -125,8 +119,7 @@ impl Calls {
         let place = call.place();
         let body = self.answer(&self.clients().reads, call).await;
         let body = body.map_err(|rejection| rejection.failure)?;
-        read_probe(&transport::text(&body), &self.at.reader.container)
-            .map_err(|why| garbage(&place, &why))
+        Ok((place, transport::text(&body).into_owned()))
     }
 
     /// Reads the last lines that a pod's executor container wrote, or those of its previous run; `None` if the pod does
