@@ -89,7 +89,7 @@ pub async fn listen(
 
 /// Serves until it is dropped, which closes all connections. A connection is unauthenticated until
 /// a request proves who the client is: see [`admit`]. At most `most` connections are; when more
-/// come, the oldest is closed. So a flood of connections keeps neither clients out nor probes.
+/// come, the oldest is closed, those that have said nothing first. So a flood of connections keeps neither clients out nor probes.
 /// A connection that was upgraded to a WebSocket belongs to the router and does not count.
 ///
 /// With `tls` all connections are HTTPS; the time of an unauthenticated one includes the handshake.
@@ -103,7 +103,7 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize, tls: Opti
             biased;
             Some(_) = connections.join_next() => {}
             place = Arc::clone(&places).acquire_owned(), if free.is_none() => free = place.ok(),
-            () = unauthenticated.close_oldest(), if free.is_none() => {
+            () = unauthenticated.close_one(), if free.is_none() => {
                 free = Arc::clone(&places).acquire_owned().await.ok();
             }
             taken = listener.accept(), if free.is_some() => match (taken, free.take()) {
@@ -146,6 +146,9 @@ impl Talk {
         }
         let (router, admission) = (self.router, self.admission);
         let talking = async {
+            if admission.hear(&connection).await.is_err() {
+                return;
+            }
             let Some(tls) = self.tls else {
                 return http1(Bounded::new(connection, UNREAD), router, admission).await;
             };
@@ -240,6 +243,7 @@ fn prepare(connection: &TcpStream) -> io::Result<()> {
 mod tests {
     use axum::routing::get;
 
+    use super::admission::AT_LEAST;
     use super::*;
 
     async fn served(most: usize) -> (std::net::SocketAddr, JoinSet<()>) {
@@ -309,6 +313,27 @@ mod tests {
         sleep(PROOF + Duration::from_secs(1)).await;
         assert_eq!(asked(&mut client).await.as_deref(), Some("200"), "it stays");
         assert_eq!(asked(&mut other).await, None, "it has proved nothing");
+    }
+
+    // spec: O-55
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_say_nothing_give_way_sooner_than_those_that_do() {
+        let (address, _serving) = served(2).await;
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..4 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let began = tokio::time::Instant::now();
+        let mut other = TcpStream::connect(address).await.unwrap();
+        assert_eq!(asked(&mut other).await.as_deref(), Some("200"));
+        let took = began.elapsed();
+        assert!(took < AT_LEAST, "{took:?}");
+        slow.write_all(b"host: a\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        assert!(said(slow).await.ends_with("hello"));
     }
 
     // spec: O-53, O-55

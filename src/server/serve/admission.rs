@@ -2,22 +2,36 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Extensions;
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// A client has at least this long to prove who it is, however many others come.
-const AT_LEAST: Duration = Duration::from_secs(1);
+/// A client that has said something has at least this long to prove who it is, however many others come.
+pub(super) const AT_LEAST: Duration = Duration::from_secs(1);
+
+/// A client has at least this long to say something. It costs an attacker nothing to say nothing,
+/// and the fewer files may be open, the longer others would have to wait for those that do.
+const SILENT: Duration = Duration::from_millis(100);
 
 /// The place that a connection has.
 #[derive(Debug)]
-enum Place {
-    Unauthenticated { _of: OwnedSemaphorePermit },
-    Client { _of: OwnedSemaphorePermit },
+struct Place {
+    of: Who,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// Nothing has been received.
+    Silent,
+    Unauthenticated,
+    Client,
 }
 
 /// The place of a connection. It comes with each of its requests.
@@ -42,31 +56,42 @@ pub(crate) fn admit(request: &Extensions, places: &Arc<Semaphore>) -> Result<(),
     let Some(Admission(place)) = request.get::<Admission>() else {
         return Ok(());
     };
-    if matches!(*place.borrow(), Place::Client { .. }) {
+    if place.borrow().of == Who::Client {
         return Ok(());
     }
     let free = Arc::clone(places).try_acquire_owned().map_err(|_| Full)?;
-    place.send_replace(Place::Client { _of: free });
+    place.send_replace(Place {
+        of: Who::Client,
+        _permit: free,
+    });
     Ok(())
 }
 
 impl Admission {
     pub(super) fn unauthenticated(place: OwnedSemaphorePermit) -> (Self, Admitted) {
-        let (place, admitted) = watch::channel(Place::Unauthenticated { _of: place });
+        let (place, admitted) = watch::channel(Place {
+            of: Who::Silent,
+            _permit: place,
+        });
         (Self(Arc::new(place)), Admitted(admitted))
+    }
+
+    /// Waits for the first byte from the client.
+    pub(super) async fn hear(&self, connection: &TcpStream) -> io::Result<()> {
+        connection.peek(&mut [0]).await?;
+        self.0.send_modify(|place| place.of = Who::Unauthenticated);
+        Ok(())
     }
 }
 
 impl Admitted {
-    fn is_client(&self) -> bool {
-        matches!(*self.0.borrow(), Place::Client { .. })
+    fn who(&self) -> Who {
+        self.0.borrow().of
     }
 
     /// Waits until the client has proved who it is.
     pub(super) async fn wait(mut self) {
-        let client = self
-            .0
-            .wait_for(|place| matches!(place, Place::Client { .. }));
+        let client = self.0.wait_for(|place| place.of == Who::Client);
         if client.await.is_err() {
             // The connection has ended.
             pending::<()>().await;
@@ -95,27 +120,38 @@ impl Unauthenticated {
         });
     }
 
-    /// Closes the oldest once it has had its time.
-    pub(super) async fn close_oldest(&mut self) {
-        while self
-            .0
-            .front()
-            .is_some_and(|oldest| !oldest.is_unauthenticated())
-        {
-            self.0.pop_front();
-        }
-        let Some(oldest) = self.0.front() else {
-            return pending().await;
-        };
-        sleep_until(oldest.since + AT_LEAST).await;
-        if let Some(oldest) = self.0.pop_front().filter(Connection::is_unauthenticated) {
-            oldest.connection.abort();
+    /// Closes one: the first that has had its time.
+    pub(super) async fn close_one(&mut self) {
+        loop {
+            self.0.retain(Connection::is_unauthenticated);
+            let connections = self.0.iter().map(Connection::until).enumerate();
+            let Some((first, until)) = connections.min_by_key(|(_, until)| *until) else {
+                return pending().await;
+            };
+            if until > Instant::now() {
+                // It may say something meanwhile.
+                sleep_until(until).await;
+                continue;
+            }
+            if let Some(first) = self.0.remove(first) {
+                first.connection.abort();
+            }
+            return;
         }
     }
 }
 
 impl Connection {
     fn is_unauthenticated(&self) -> bool {
-        !self.connection.is_finished() && !self.admitted.is_client()
+        !self.connection.is_finished() && self.admitted.who() != Who::Client
+    }
+
+    /// Until when it may not be closed for others.
+    fn until(&self) -> Instant {
+        let at_least = match self.admitted.who() {
+            Who::Silent => SILENT,
+            Who::Unauthenticated | Who::Client => AT_LEAST,
+        };
+        self.since + at_least
     }
 }
