@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [--restarts N] [--kills N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [sessions] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
 and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
+For `sessions` see sessions.py.
 """
 
 import argparse
@@ -13,68 +14,15 @@ import base64
 import json
 import pathlib
 import random
-import secrets
 import time
 
-from cluster import Namespace, equal, kill, run, running, say, until
+import sessions
+from boatswain import DEPLOYMENT, DRIVER, configuration, install, restart
+from cluster import Namespace, equal, kill, say, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 WANTED = 4
-DEPLOYMENT = "deployment/etl-boatswain"
-DRIVER = "app.kubernetes.io/name=boatswain"
-
-
-def configuration(namespace):
-    """As docs/spark.md has it. The engines choose which executors go, and bring their own profiles."""
-    return {
-        "app": {"name": "etl"},
-        "allocation": {"scale_down": "pending-only"},
-        "failures": {"max": 1000},
-        "profiles": {"default": {"executors": 0, "image": "localhost/engines:1", "command": ["/bin/true"]}},
-        "api": {
-            "listen": "0.0.0.0:7117",
-            "token_file": "/etc/boatswain-secrets/tokens",
-            "service_accounts": {f"{namespace}/engine": "full"},
-        },
-        "backend": {
-            "listen": "0.0.0.0:7078",
-            "key_file": "/etc/boatswain-secrets/key",
-            "registration": "optional",
-            "service_selector": {"app.kubernetes.io/name": "boatswain"},
-        },
-        "agent": {"inject": "init", "image": "localhost/boatswain:1", "decommission_command": "true"},
-        "tls": {"generate": True},
-    }
-
-
-def install(space):
-    """boatswain, by its chart, with the rights that the chart gives it and no others."""
-    space.delete()
-    space.create()
-    random_values = {"tokens": secrets.token_hex(24), "key": secrets.token_hex(24)}
-    space.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "engine"}},
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "etl-boatswain-secrets"}, "stringData": random_values},
-    )
-    values = {
-        "kind": "deployment",
-        "image": {"repository": "localhost/boatswain", "tag": "1"},
-        "config": configuration(space.name),
-    }
-    file = space.folder / "values.json"
-    file.write_text(json.dumps(values))
-    run("helm", "install", "etl", str(ROOT / "deploy/chart"), "--namespace", space.name, "--values", str(file))
-    until("boatswain is ready", lambda: driver(space) and ready(driver(space)))
-
-
-def driver(space):
-    found = space.pods(DRIVER)
-    return found[-1] if found else None
-
-
-def ready(pod):
-    return running(pod) and all(state["ready"] for state in pod["status"]["containerStatuses"])
 
 
 def application(space, command, files, token):
@@ -184,42 +132,12 @@ def kill_executors(space, count, rng):
     return killed
 
 
-def adopted(space):
-    """How many executors this driver has adopted, and how many it has lost, once it says so."""
-    log = space.kubectl("logs", driver(space)["metadata"]["name"], fails=True).splitlines()
-    for line in log:
-        if '"executors adopted"' in line:
-            said = json.loads(line)
-            return said.get("found"), said.get("lost")
-    return None
-
-
-def restart(space, rng):
-    """`kill -9` of boatswain. The kubelet restarts a container once without delay; then its pod is replaced."""
-    pod = driver(space)
-    first = pod["status"]["containerStatuses"][0]["restartCount"] == 0
-    kill(pod)
-    if not first:
-        space.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
-
-    def another():
-        now = driver(space)
-        if now is None or not running(now):
-            return False
-        was = pod["status"]["containerStatuses"][0]["containerID"]
-        return now["status"]["containerStatuses"][0]["containerID"] != was
-
-    until("another boatswain runs", another)
-    equal(until("it has adopted", lambda: adopted(space)), (WANTED, 0), "found and lost:")
-    time.sleep(rng.random())
-
-
 def restart_often(space, count, rng):
     """boatswain, while the application works. No executor may be lost."""
     before = until("all executors run", lambda: all_run(space))
     for number in range(count):
         say(f"kill -9 of boatswain, {number + 1} of {count}")
-        restart(space, rng)
+        restart(space, rng, WANTED)
         equal(space.executors(), before, "executors:")
 
 
@@ -258,11 +176,8 @@ def shown_of_kills(space, killed):
     assert all((end["reason"], end["exit_code"]) == ("Exited", 137) for end in ends), ends
 
 
-def scenario(engine, of):
-    rng = random.Random(of.seed)
-    space = Namespace(f"engines-{engine}", of.out)
-    began = time.monotonic()
-    install(space)
+def scenario(engine, space, rng, of):
+    install(space, configuration(f"{space.name}/engine"))
     ENGINES[engine](space, of.jar)
     try:
         until("the undisturbed run is over", lambda: results(space) >= 0, 300)
@@ -274,22 +189,30 @@ def scenario(engine, of):
         shown(space)
     equal(sorted(lost), sorted(killed), "lost:")
     assert all("SIGKILL" in why for why in lost.values()), lost
-    space.delete()
-    say(f"{engine}: {of.kills} executors killed, {of.restarts} times boatswain, {time.monotonic() - began:.0f} s")
+    say(f"{engine}: {of.kills} executors killed, {of.restarts} times boatswain")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=list(ENGINES), help="of these")
+    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions"], help="of these")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--rotations", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--jar", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     of = parser.parse_args()
     say("seed", of.seed)
     for engine in of.engines:
-        scenario(engine, of)
+        began = time.monotonic()
+        space = Namespace(f"engines-{engine}", of.out)
+        rng = random.Random(of.seed)
+        if engine == "sessions":
+            sessions.scenario(space, rng, of)
+        else:
+            scenario(engine, space, rng, of)
+        space.delete()
+        say(f"{engine} took {time.monotonic() - began:.0f} s")
 
 
 main()
