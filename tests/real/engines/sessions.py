@@ -105,8 +105,9 @@ def rotate(space, call, before, count):
 def scenario(space, rng, of):
     run("kubectl", "delete", "namespace", CALLER, "--ignore-not-found", "--timeout=90s")
     config = boatswain.configuration(f"{CALLER}/operator", command=("sleep", "infinity"), registration="required")
-    boatswain.install(space, config)
+    # First, for the API server heeds a policy some seconds after it was created.
     short_tokens(space)
+    boatswain.install(space, config)
     call = Caller(space)
     say("scaled by curl:", call("/v1/targets/default", "--request", "PUT", "--data", json.dumps({"executors": EXECUTORS})))
     sessions = until("all are connected", lambda: all_connected(call))
