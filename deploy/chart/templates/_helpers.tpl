@@ -75,9 +75,6 @@ labels:
 {{/* The configuration file. */}}
 {{- define "boatswain.toml" -}}
 {{- range $section, $values := .Values.config }}
-{{- if not (kindIs "map" $values) }}
-{{- fail (printf "config.%s: a section is a map" $section) }}
-{{- end }}
 [{{ $section }}]
 {{- range $key, $value := $values }}
 {{- if not (kindIs "invalid" $value) }}
