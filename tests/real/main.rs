@@ -24,6 +24,7 @@ mod ends;
 mod ends_of_drivers;
 mod evictions;
 mod registration;
+mod releases;
 mod rights;
 mod server;
 mod webhook;
