@@ -425,8 +425,12 @@ fn waits_for(container: &ContainerState) -> Option<Option<&str>> {
     let ContainerState::Waiting { reason, .. } = container else {
         return None;
     };
-    let ordinary = |reason: &&str| matches!(*reason, "ContainerCreating" | "PodInitializing");
-    Some(reason.as_deref().filter(|reason| !ordinary(reason)))
+    Some(reason.as_deref().filter(|reason| !is_not_its_turn(reason)))
+}
+
+/// Whether a container that waits for this reason merely waits for what comes before it.
+pub fn is_not_its_turn(reason: &str) -> bool {
+    matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
 impl PodState {
