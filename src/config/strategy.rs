@@ -36,6 +36,8 @@ choice! {
         Yunikorn = "yunikorn",
         /// Like `On`, with a PodGroup for Volcano.
         Volcano = "volcano",
+        /// Like `On`, with a PodGroup for Kubernetes' own scheduler.
+        Kubernetes = "kubernetes",
     }
 }
 
@@ -173,7 +175,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
         notes.contradict(
             &["scheduling.gang"],
             "found \"on\", but boatswain cannot choose which pods of a set are deleted",
-            "name a scheduler that supports gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
+            "name a scheduler that supports gangs (\"kubernetes\", \"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
         );
     }
     names(config, notes);
@@ -313,6 +315,7 @@ mod tests {
             ("\"off\"", Gang::Off),
             ("\"yunikorn\"", Gang::Yunikorn),
             ("\"volcano\"", Gang::Volcano),
+            ("\"kubernetes\"", Gang::Kubernetes),
         ] {
             assert_eq!(gang(value).unwrap(), expected, "{value}");
         }

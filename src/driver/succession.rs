@@ -17,9 +17,9 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::actors::record_keeper::keeping::{Keeping, Over};
-use crate::config::{Config, Where};
+use crate::config::{Config, Gang, Where};
 use crate::exit::Exit;
-use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::calls::{ConfigMap, NO_POD_GROUPS};
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
@@ -110,6 +110,8 @@ pub async fn find_application(
     let (server, namespace) = (&environment.clients.server, &place.namespace);
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
+    ensure_pod_groups_are_served(config, &calls, &retries).await?;
+
     let owner_chain = own_pod::owner_chain(config, &calls, &retries, namespace).await?;
     let owner = owner_chain
         .as_ref()
@@ -122,6 +124,35 @@ pub async fn find_application(
         owner_chain,
         record,
     })
+}
+
+/// Without PodGroups, pods that name one would be scheduled one by one, or not at all (spec A-82).
+async fn ensure_pod_groups_are_served(
+    config: &Config,
+    calls: &Calls,
+    retries: &Retries<'_>,
+) -> Result<(), StartError> {
+    if config.scheduling.gang != Gang::Kubernetes {
+        return Ok(());
+    }
+    match retries
+        .call("scheduling.k8s.io", || calls.pod_groups())
+        .await?
+    {
+        Some(version) => {
+            tracing::info!(
+                version,
+                "gangs are scheduled by Kubernetes, by its PodGroups"
+            );
+            Ok(())
+        }
+        None => Err(StartError::new(
+            Exit::Configuration,
+            format!(
+                "scheduling.gang is \"kubernetes\", and the API server serves no PodGroups of scheduling.k8s.io: {NO_POD_GROUPS}"
+            ),
+        )),
+    }
 }
 
 /// Raises the incarnation in the record, or creates the record.
