@@ -29,8 +29,7 @@ choice! {
         /// Executors are independent.
         #[default]
         Off = "off",
-        /// They are a gang. If it does not become complete, boatswain deletes its pending
-        /// executors.
+        /// They are a gang. If it does not become complete, boatswain deletes its executors for a while.
         On = "on",
         /// Like `On`, with annotations for YuniKorn.
         Yunikorn = "yunikorn",

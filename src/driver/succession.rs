@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::actors::record_keeper::keeping::{Keeping, Over};
 use crate::config::{Config, Gang, Where};
 use crate::exit::Exit;
-use crate::kubernetes::calls::{ConfigMap, NO_POD_GROUPS};
+use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
@@ -34,6 +34,7 @@ use super::owned_resources;
 use super::owner_chain::OwnerChain;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
+use super::rights;
 use record::{Taken, take_over};
 
 pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
@@ -148,9 +149,7 @@ async fn ensure_pod_groups_are_served(
         }
         None => Err(StartError::new(
             Exit::Configuration,
-            format!(
-                "scheduling.gang is \"kubernetes\", and the API server serves no PodGroups of scheduling.k8s.io: {NO_POD_GROUPS}"
-            ),
+            rights::no_pod_groups(),
         )),
     }
 }
