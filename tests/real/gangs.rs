@@ -146,7 +146,7 @@ fn switched_on_one_gang_runs_whole_and_the_other_waits_whole_until_that_ends() {
         "the second was given up, and tries again",
         [&a, &b],
         |[first, other]| {
-            [first, other].map(whole);
+            let _ = [first, other].map(whole);
             assert_eq!((first[2], other[1]), (5, 0));
             (missed(&second.log()) >= 2 && other[0] == 5).then_some(())
         },
@@ -177,7 +177,15 @@ fn switched_on_a_gang_whose_executors_all_failed_is_tried_by_a_probe_and_then_ru
             "[scheduling]\ngang = \"kubernetes\"\ngang_timeout = \"5m\"\n[failures]\nmax = 100\nstable_after = \"3s\"\n[poll]",
         );
     let driver = place.drive_from_outside(&config);
-    place.run(3);
+    until("three run that do not fail", || {
+        let pods = place.executors();
+        let stays = |pod: &&Value| {
+            let id = pod["metadata"]["labels"]["boatswain.dev/executor-id"].as_str();
+            let id: u32 = id.unwrap().parse().unwrap();
+            id > 8 && pod["status"]["phase"] == "Running"
+        };
+        (pods.iter().filter(stays).count() == 3).then_some(())
+    });
     let log = driver.log();
     let failed = log.lines("executor ended").len();
     println!("{failed} executors failed before the gang ran");
