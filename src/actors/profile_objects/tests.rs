@@ -248,3 +248,59 @@ fn a_disruption_budget_never_forbids_more_than_the_target() {
     };
     assert_eq!([number(3, 10), number(3, 2), number(3, 0)], [3, 2, 0]);
 }
+
+/// Calls to a cluster whose group scheduling.k8s.io has these versions with these resources.
+fn serving(versions: &'static [(&'static str, &'static str)]) -> Calls {
+    let service = service_fn(move |request: Request<kube::client::Body>| async move {
+        let path = request.uri().path();
+        let version = path.strip_prefix("/apis/scheduling.k8s.io/");
+        let answer = match version {
+            Some(version) => {
+                let found = versions.iter().find(|(name, _)| *name == version);
+                json!({"resources": [{"name": found.unwrap().1}]})
+            }
+            None => {
+                let versions = versions.iter().map(|(name, _)| json!({"version": name}));
+                let versions: Vec<Value> = versions.collect();
+                json!({"groups": [{"name": "scheduling.k8s.io", "versions": versions}]})
+            }
+        };
+        let response = Response::builder().header("content-type", "application/json");
+        let body = http_body_util::Full::from(answer.to_string());
+        Ok::<_, Infallible>(response.body(body).unwrap())
+    });
+    calls_to(Clients::in_process(service, "default"))
+}
+
+// spec: A-82
+#[actix::test]
+async fn pod_groups_of_kubernetes_are_written_in_the_newest_version_that_is_served_and_known() {
+    let priorities = ("v1", "priorityclasses");
+    for (versions, expected) in [
+        (vec![priorities], None),
+        (
+            vec![priorities, ("v1alpha2", "podgroups")],
+            Some("v1alpha2"),
+        ),
+        (
+            vec![
+                priorities,
+                ("v1alpha2", "podgroups"),
+                ("v1alpha3", "podgroups"),
+            ],
+            Some("v1alpha3"),
+        ),
+        (
+            vec![
+                priorities,
+                ("v1alpha2", "podgroups"),
+                ("v1beta1", "workloads"),
+            ],
+            Some("v1alpha2"),
+        ),
+        (vec![priorities, ("v2", "podgroups")], None),
+    ] {
+        let calls = serving(versions.leak());
+        assert_eq!(calls.pod_groups().await.unwrap(), expected);
+    }
+}
