@@ -229,6 +229,11 @@ async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
 async fn the_pods_of_an_added_profile_name_their_pod_group() {
     let annotations = annotations_of_an_added_gang("volcano").await;
     assert_eq!(annotations["scheduling.k8s.io/group-name"], "t-large");
+}
+
+// spec: A-82, B-26
+#[actix::test]
+async fn the_pods_of_an_added_profile_name_their_pod_group_of_kubernetes() {
     let pod = pod_of_an_added_gang("kubernetes").await;
     let group = json!({"podGroupName": "t-large"});
     assert_eq!(pod["spec"]["schedulingGroup"], group);
