@@ -13,6 +13,7 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, How, Why};
@@ -131,6 +132,10 @@ impl Allocation {
         self.queue.as_ref()
     }
 
+    pub fn gangs(&self) -> &Gangs {
+        &self.gangs
+    }
+
     /// The blocks were written and read.
     pub fn queue_read(&mut self, read: queue::Read, now: Tick) -> Option<Notice> {
         self.queue.as_mut()?.read(read, now)
@@ -241,7 +246,8 @@ impl Allocation {
             decision.actions.push(going);
         }
         let backoff = &self.settings.crash_backoff;
-        for (profile, change) in self.gangs.tick(latest, backoff, now) {
+        let random = || self.rng.random();
+        for (profile, change) in self.gangs.tick(latest, backoff, random, now) {
             decision.say(gang_notice(profile, change, now));
         }
         decision.wake_at(self.gangs.due(), now);
@@ -383,21 +389,23 @@ impl Allocation {
             {
                 victims.ids.retain(|id| !released.contains(id));
                 let why = Why::GangMissed(settings.timeout);
-                let release = Action::Retire(released, why, How::Delete);
-                decision.actions.push(release);
+                self.retire(released, &why, latest, decision);
             }
-            let registered =
-                |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
-            let (drained, deleted): (Vec<_>, Vec<_>) =
-                victims.ids.into_iter().partition(registered);
-            let within = self.settings.victims.decommission_timeout;
-            for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
-                if !ids.is_empty() {
-                    let why = Why::ScaledDown;
-                    decision.actions.push(Action::Retire(ids, why, how));
-                }
-            }
+            self.retire(victims.ids, &Why::ScaledDown, latest, decision);
             decision.wake_at(victims.more_at, now);
+        }
+    }
+
+    /// Registered executors are drained first.
+    fn retire(&self, ids: Vec<ExecutorId>, why: &Why, latest: &Snapshot, decision: &mut Decision) {
+        let registered =
+            |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
+        let (drained, deleted): (Vec<_>, Vec<_>) = ids.into_iter().partition(registered);
+        let within = self.settings.victims.decommission_timeout;
+        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+            if !ids.is_empty() {
+                decision.actions.push(Action::Retire(ids, why.clone(), how));
+            }
         }
     }
 

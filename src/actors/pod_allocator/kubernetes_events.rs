@@ -51,7 +51,7 @@ pub fn note(notice: &Notice) -> Option<Note> {
             ..
         } => {
             let text = format!(
-                "{there} of profile {profile} came in time, and fewer than {least} are of no use: those that wait go"
+                "{there} of profile {profile} came in time, and fewer than {least} are of no use: they make room"
             );
             of("GangMissed", profile.as_str(), text, true)
         }

@@ -40,7 +40,7 @@ pub fn log(notice: &Notice) {
             least,
             there,
             wait_ms = millis(*wait),
-            "too few executors of this profile came in time: those that wait are let go, and asked for again later"
+            "too few executors of this profile came in time: they are let go, and asked for again later"
         ),
         Notice::GangOver { profile, after } => tracing::info!(
             profile = profile.as_str(),
