@@ -96,6 +96,8 @@ struct Usage {
     of: BTreeMap<u32, Members>,
     /// Live executors without a block: they were requested before there was a queue.
     outside: BTreeMap<ProfileName, u32>,
+    /// Executors of blocks whose Workload is gone: their pods use quota that Kueue believes to be free.
+    strays: BTreeMap<ProfileName, u32>,
 }
 
 impl Usage {
@@ -190,7 +192,7 @@ impl Queue {
             decision.wake_at(Some(self.look_at), now);
             decision.wake_at(Some(self.write_at), now);
         }
-        self.free = self.free(&usage);
+        self.free = self.free(usage);
         self.wait(latest, now, decision);
     }
 
@@ -280,6 +282,9 @@ impl Queue {
                     let members = usage.of.entry(number).or_default();
                     members.live += u32::from(live);
                     members.all += u32::from(!ended);
+                    if !ended && !self.blocks.iter().flatten().any(|b| b.number == number) {
+                        *usage.strays.entry(entry.profile.clone()).or_default() += 1;
+                    }
                 }
                 None if live => *usage.outside.entry(entry.profile.clone()).or_default() += 1,
                 None => {}
@@ -315,15 +320,22 @@ impl Queue {
     }
 
     /// What each block may still be requested of. Nothing while the blocks cannot be read.
-    fn free(&self, usage: &Usage) -> BTreeMap<ProfileName, Vec<(u32, u32)>> {
+    fn free(&self, mut usage: Usage) -> BTreeMap<ProfileName, Vec<(u32, u32)>> {
         let mut free: BTreeMap<ProfileName, Vec<(u32, u32)>> = BTreeMap::new();
         if self.unread() {
             return free;
         }
         for block in self.blocks.iter().flatten().filter(|b| self.is_current(b)) {
             let placed = matches!(&block.standing, Standing::Admitted { placement, .. } if placement.is_some());
-            let slots = slots(block).saturating_sub(usage.of(block).all);
-            if may_run(block) && placed && slots > 0 {
+            let mut slots = slots(block).saturating_sub(usage.of(block).all);
+            if !may_run(block) || !placed {
+                continue;
+            }
+            if let Some(strays) = usage.strays.get_mut(&block.profile) {
+                let taken = slots.min(*strays);
+                (slots, *strays) = (slots - taken, *strays - taken);
+            }
+            if slots > 0 {
                 let of = free.entry(block.profile.clone()).or_default();
                 of.push((block.number, slots));
             }
