@@ -37,6 +37,7 @@ const CAUSES = {
 	"right-missing": "Grant the right; boatswain manifests prints the Role.",
 	"credentials-refused": "Renew the driver’s credentials; it reads them again by itself.",
 	"namespace-unusable": "Create the namespace.",
+	"requests-fail": "See what the API server, or a webhook of the cluster, says; it is tried again by itself.",
 };
 
 // ---- what is known
