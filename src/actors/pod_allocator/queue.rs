@@ -50,6 +50,8 @@ pub struct Queue {
     /// What this round may still request: numbers of blocks, and how many executors of each.
     free: BTreeMap<ProfileName, Vec<(u32, u32)>>,
     waits: BTreeMap<ProfileName, Wait>,
+    /// Whether it was said that Kueue queues pods a second time.
+    said_twice: bool,
 }
 
 #[derive(Debug)]
@@ -118,6 +120,7 @@ impl Queue {
             given: BTreeMap::new(),
             free: BTreeMap::new(),
             waits: BTreeMap::new(),
+            said_twice: false,
         }
     }
 
@@ -193,6 +196,7 @@ impl Queue {
             decision.wake_at(Some(self.write_at), now);
         }
         self.free = self.free(usage);
+        self.see_twice(latest, decision);
         self.wait(latest, now, decision);
     }
 
@@ -242,13 +246,15 @@ impl Queue {
         }
     }
 
-    /// Since when a profile has waited for the queue, if that has lasted.
-    pub fn pause_of(&self, profile: &ProfileName) -> Option<Pause> {
-        let wait = self.waits.get(profile).filter(|wait| wait.said)?;
+    /// Since when a profile has waited for the queue, if that has lasted or the queue cannot be used.
+    pub fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
+        let waits = self.waits.get(profile).filter(|wait| wait.said);
+        let trouble = self.trouble.as_ref().filter(|_| lacks);
+        let since = waits.map(|wait| wait.since);
         Some(Pause {
             cause: Cause::Queued,
             why: self.why(profile),
-            since: wait.since,
+            since: since.or(trouble.map(|trouble| trouble.since))?,
             until: None,
         })
     }
@@ -347,6 +353,18 @@ impl Queue {
     fn is_current(&self, block: &Block) -> bool {
         let known = self.profiles.get(&block.profile);
         known.is_some_and(|known| known.hash == block.hash)
+    }
+
+    /// Says once that Kueue has queued a pod of a block by itself as well (spec A-94).
+    fn see_twice(&mut self, latest: &Snapshot, decision: &mut Decision) {
+        if self.said_twice {
+            return;
+        }
+        let mut pods = latest.entries.values().filter_map(|entry| entry.pod());
+        if let Some(queue) = pods.find_map(|pod| pod.block.and(pod.queue.clone())) {
+            self.said_twice = true;
+            decision.say(Notice::QueuedTwice { queue });
+        }
     }
 
     fn wait(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {

@@ -55,7 +55,7 @@ impl Allocation {
                 until,
             });
         }
-        self.queue.as_ref()?.pause_of(profile)
+        self.queue.as_ref()?.pause_of(profile, lacks)
     }
 
     /// Whether requests fail, whosever they are (spec A-26).

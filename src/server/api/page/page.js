@@ -38,6 +38,7 @@ const CAUSES = {
 	"credentials-refused": "Renew the driver’s credentials; it reads them again by itself.",
 	"namespace-unusable": "Create the namespace.",
 	"requests-fail": "See what the API server, or a webhook of the cluster, says; it is tried again by itself.",
+	queued: "Raise the queue’s quota, or lower the target; kubectl describe shows the Workload.",
 };
 
 // ---- what is known
