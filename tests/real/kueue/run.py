@@ -251,7 +251,7 @@ def play(name, of):
     try:
         function(here, of)
         here.finish()
-    except Exception as error:  # noqa: BLE001  the others go on
+    except Exception as error:  # the others go on
         here.close(error)
         traceback.print_exc()
         return False

@@ -12,9 +12,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.append(str(HERE.parent / "engines"))
 
-from cluster import Namespace, kill, run, say  # noqa: E402  what the engines' tests do to a cluster
-from picture import draw  # noqa: E402
-from watch import Watch  # noqa: E402
+from cluster import Namespace, kill, run, say  # what the engines' tests do to a cluster
+from picture import draw
+from watch import Watch
 
 BINARY = ROOT / "target/debug/boatswain"
 IMAGE = "localhost/boatswain-test:1"
