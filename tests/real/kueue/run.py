@@ -82,7 +82,7 @@ def priority(here, of):
     here.run_(low=30)
     high = here.driver("high", "team", 20, ["scheduling.queue_priority=100"])
     here.run_(high=20, low=10)
-    assert len(low.ends("Preempted")) == 30, low.ends("Preempted")
+    here.until("30 ends are logged", lambda: len(low.ends("Preempted")) == 30)
     assert not any(end["failure"] for end in low.ends("Preempted"))
     low.logs("executor ended")
     low.says("it waits for the rest", "queued")
@@ -164,7 +164,7 @@ def deactivated(here, of):
     here.run_(first=20, second=10)
     patch(here, "first's Workload is deactivated", workload, {"active": False})
     here.run_(first=0, second=20)
-    assert len(first.ends("Preempted")) == 20
+    here.until("20 ends are logged", lambda: len(first.ends("Preempted")) == 20)
     first.says("it says so", "is deactivated")
     here.stays(8, first=0, second=20)
     equal(len(here.watch.workloads("first")), 1)
@@ -242,7 +242,7 @@ def removed(here, of):
     here.run_(etl=25, late=5)
     for one in (driver, late):
         one.logs("recovered: the queue can be used")
-    equal(len(driver.ends("Preempted")), 25)
+    here.until("25 ends are logged", lambda: len(driver.ends("Preempted")) == 25)
     here.stays(3, etl=25, late=5)
 
 

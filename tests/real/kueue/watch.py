@@ -66,19 +66,24 @@ class Watch:
             threading.Thread(target=self.follow, args=(kind, path.format(namespace)), daemon=True).start()
 
     def follow(self, kind, path):
+        since = ""
         while not self.closed:
-            reader = subprocess.Popen(
-                ["kubectl", "get", "--raw", f"{path}?watch=1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
+            command = ["kubectl", "get", "--raw", f"{path}?watch=1{since}"]
+            reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             self.readers[kind] = reader
+            heard = False
             for line in reader.stdout:
-                self.add(kind, json.loads(line))
-            reader.wait()
-            time.sleep(0.2)  # the API has gone, as when Kueue is removed
+                heard, version = True, self.add(kind, json.loads(line))
+                since = f"&resourceVersion={version}" if version else ""
+            # The server ends a watch whenever it likes; and it has none of Workloads while Kueue is removed.
+            if reader.wait() and not heard:
+                since = ""
+            time.sleep(0.2)
 
     def add(self, kind, event):
+        """Returns its version."""
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
-            return
+            return None
         thing, deleted = event["object"], event["type"] == "DELETED"
         meta = thing["metadata"]
         if deleted:
@@ -86,6 +91,7 @@ class Watch:
         else:
             self.now[kind][meta["uid"]] = thing
         self.events.append(Event(int(meta["resourceVersion"]), time.time(), kind, deleted, thing))
+        return meta["resourceVersion"]
 
     def close(self):
         self.closed = True
