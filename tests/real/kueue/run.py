@@ -162,8 +162,11 @@ def deactivated(here, of):
     workload = "workload/" + here.watch.workloads("first")[0]["metadata"]["name"]
     second = here.driver("second", "team", 20)
     here.run_(first=20, second=10)
+    # Kueue gives the quota of a deactivated Workload away at once; both have pods until the first's have gone.
+    here.watch.limits.append((time.time(), 50))
     patch(here, "first's Workload is deactivated", workload, {"active": False})
     here.run_(first=0, second=20)
+    here.watch.limits.append((time.time(), 30))
     here.until("20 ends are logged", lambda: len(first.ends("Preempted")) == 20)
     first.says("it says so", "is deactivated")
     here.stays(8, first=0, second=20)
