@@ -132,9 +132,7 @@ impl PodReader {
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),
             block: labels.and_then(|pairs| pairs.get(BLOCK)?.parse().ok()),
-            queue: labels
-                .and_then(|pairs| pairs.get(QUEUE))
-                .map(|queue| cut(queue)),
+            queue: labels.and_then(|pairs| pairs.get(QUEUE)).map(cut),
             owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
             restarts,
         })
