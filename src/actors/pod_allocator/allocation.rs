@@ -49,6 +49,8 @@ pub struct Allocation {
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     refusal_pauses: BTreeMap<ProfileName, RefusalPause>,
+    /// Since when and why requests fail, whosever they are.
+    failing: Option<(Tick, Arc<str>)>,
     gangs: Gangs,
     claims: Claims,
     /// `None`: executors are requested without a queue.
@@ -99,6 +101,7 @@ impl Allocation {
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
             refusal_pauses: BTreeMap::new(),
+            failing: None,
             gangs: Gangs::new(settings.gang, least),
             claims,
             queue: None,

@@ -114,6 +114,8 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
+    /// Kueue has queued pods of admitted blocks once more, each by itself, in this LocalQueue.
+    QueuedTwice { queue: Arc<str> },
     /// The queue cannot be used.
     QueueTrouble { why: Arc<str> },
     /// It can again.
