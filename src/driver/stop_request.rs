@@ -1,5 +1,6 @@
 //! A request to stop, and what it means: at once, or after the cause of the signal was read (spec O-66).
 
+use std::future::pending;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -105,10 +106,18 @@ impl StopRequest {
         }
     }
 
-    /// Waits until a request is made and its meaning known. May be dropped and called again.
+    /// Waits until a request is made and its meaning known, or until the application was deleted without one. May be
+    /// dropped and called again.
     pub(super) async fn meaning(&mut self) -> Meaning {
-        let Some(made) = &mut self.made else {
-            return std::future::pending().await;
+        let made = match &mut self.made {
+            Some(made) => made,
+            None => {
+                let meaning = self.deleted().await;
+                self.made.insert(Made {
+                    at: Instant::now(),
+                    way: Way::Known(meaning),
+                })
+            }
         };
         let meaning = match &mut made.way {
             Way::Known(meaning) => return *meaning,
@@ -116,6 +125,14 @@ impl StopRequest {
         };
         made.way = Way::Known(meaning);
         meaning
+    }
+
+    /// The signal of a driver whose controller was deleted may come long after the record was collected.
+    async fn deleted(&self) -> Meaning {
+        match (&self.reader, self.configured) {
+            (Some(reader), OnSignal::Auto) => reader.deleted().await,
+            _ => pending().await,
+        }
     }
 
     /// When the time to end the application is over.

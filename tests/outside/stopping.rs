@@ -1,10 +1,12 @@
 //! Tests the two ways to stop a driver, and the obstacles to each.
 
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::local_run::{Local, nothing_is_left};
+use super::process::until;
 
 /// Executors that ignore SIGTERM.
 const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]";
@@ -132,4 +134,36 @@ fn a_signal_before_the_cluster_is_reached_is_no_clean_end_because_executors_may_
         driver.signal(Signal::TERM);
         assert_eq!(driver.exit(), Some(code), "{on_signal}");
     }
+}
+
+// spec: O-66, K-2
+#[test]
+fn a_driver_whose_controller_was_deleted_ends_though_no_signal_comes() {
+    let cluster = Cluster::any();
+    let labels = json!({"app": "driver"});
+    let container = json!({"name": "driver", "image": "debian:stable-slim"});
+    let deployment = json!({"metadata": {"name": "owner"}, "spec": {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }});
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments",
+        cluster.api.namespace
+    );
+    cluster.api.call("POST", &path, Some(&deployment)).unwrap();
+    let pod = until("the driver has a pod", || {
+        cluster.api.pods().pop().map(|pod| pod.name)
+    });
+    let mut driver = Driver::start(&cluster, 3, &[&format!("driver.pod_name={pod}")]);
+    cluster.converges(4);
+    let background = json!({"propagationPolicy": "Background"});
+    let path = format!("{path}/owner");
+    cluster
+        .api
+        .call("DELETE", &path, Some(&background))
+        .unwrap();
+    assert_eq!(driver.exit(), Some(0));
+    driver.says("the application is over");
+    cluster.settles(0);
+    assert_eq!(cluster.api.config_map(RECORD), None);
 }

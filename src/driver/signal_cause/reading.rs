@@ -1,5 +1,6 @@
 //! Reads after a signal why the driver's pod is being stopped. It is bounded, and hands over where nothing is learned.
 
+use std::future::pending;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -83,6 +84,27 @@ impl Reader {
             "asked to stop: what it means for the application is learned"
         );
         meaning
+    }
+
+    /// Waits until the application record is gone, and with it the controller that owned it (spec O-66). What would
+    /// be created anew for it would be collected again.
+    pub async fn deleted(&self) -> Meaning {
+        let Some(mut is_gone) = self.record_is_gone.clone() else {
+            return pending().await;
+        };
+        loop {
+            if is_gone.wait_for(|is_gone| *is_gone).await.is_err() {
+                return pending().await;
+            }
+            let owner = self.known_top().await;
+            if matches!(owner, Ok(owner) if owner.is_gone()) {
+                let why =
+                    "the application record was deleted, and so was the controller that owned it";
+                tracing::info!(why, "the application is over");
+                return Meaning::End;
+            }
+            sleep(RETRY).await;
+        }
     }
 
     async fn learn_since(&self, began: Instant) -> (Meaning, &'static str) {
