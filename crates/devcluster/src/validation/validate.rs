@@ -8,8 +8,8 @@ use super::names;
 use super::validate_meta;
 use crate::api::status::Causes;
 use crate::changes::write::Part;
-use crate::objects::kinds;
 use crate::objects::object::{at, entries, is_true, list, number, text};
+use crate::objects::{kinds, label_selector, quantity};
 use crate::objects::resource::Resource;
 
 /// The most data of a ConfigMap, in bytes.
@@ -123,11 +123,56 @@ fn service(object: &Value, causes: &mut Causes) {
 }
 
 fn claim(object: &Value, causes: &mut Causes) {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    if list(spec, &["accessModes"]).is_empty() {
-        causes.required("spec.accessModes", "at least 1 access mode is required");
+    claim_spec(
+        object.get("spec").unwrap_or(&Value::Null),
+        "spec",
+        causes,
+    );
+}
+
+/// Validates what is claimed, by a claim or by the template of one.
+pub(crate) fn claim_spec(spec: &Value, path: &str, causes: &mut Causes) {
+    let modes = list(spec, &["accessModes"]);
+    if modes.is_empty() {
+        let detail = "at least 1 access mode is required";
+        causes.required(format!("{path}.accessModes"), detail);
     }
-    if at(spec, &["resources", "requests", "storage"]).is_none() {
-        causes.required("spec.resources[storage]", "");
+    let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in modes.iter().filter_map(Value::as_str) {
+        if !known.contains(&mode) {
+            causes.not_supported(format!("{path}.accessModes"), mode, &known);
+        }
+        if mode == "ReadWriteOncePod" && modes.len() > 1 {
+            let detail = "may not use ReadWriteOncePod with other access modes";
+            causes.forbidden(format!("{path}.accessModes"), detail);
+        }
+    }
+    match at(spec, &["resources", "requests", "storage"]) {
+        None => causes.required(format!("{path}.resources[storage]"), ""),
+        Some(size) => {
+            if size.as_str().and_then(quantity::parse).is_none_or(|size| size <= 0) {
+                let field = format!("{path}.resources[storage]");
+                causes.invalid(field, size, "must be greater than zero");
+            }
+        }
+    }
+    if let Some(selector) = spec.get("selector") {
+        label_selector::validate(selector, &format!("{path}.selector"), causes);
+    }
+    for class in ["storageClassName", "volumeAttributesClassName"] {
+        let name = text(spec, &[class]);
+        if let Err(why) = names::subdomain(name)
+            && !name.is_empty()
+        {
+            causes.invalid(format!("{path}.{class}"), name, why);
+        }
+    }
+    causes.one_of(spec, format!("{path}.volumeMode"), &["Block", "Filesystem"]);
+    for source in ["dataSource", "dataSourceRef"] {
+        for field in ["kind", "name"] {
+            if spec.get(source).is_some_and(|source| text(source, &[field]).is_empty()) {
+                causes.required(format!("{path}.{source}.{field}"), "");
+            }
+        }
     }
 }
