@@ -117,6 +117,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
     fields.insert("apiVersion".into(), version.into());
     unset(&mut object, &["metadata", "selfLink"]);
     let managed = unset(&mut object, &["metadata", "managedFields"]);
+    nulls(&mut object);
     let mut typed = resource
         .typed(&object)
         .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
@@ -194,6 +195,42 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
                 path.truncate(before);
             }
         }
+        _ => {}
+    }
+}
+
+/// Maps from texts to texts.
+const TEXTS: [&str; 6] = [
+    "labels",
+    "annotations",
+    "data",
+    "stringData",
+    "matchLabels",
+    "nodeSelector",
+];
+
+/// Replaces what stands for an empty text in maps and lists of texts, which Go takes for one.
+fn nulls(value: &mut Value) {
+    let empty = |value: &mut Value| {
+        if value.is_null() {
+            *value = "".into();
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::Object(texts) if TEXTS.contains(&name.as_str()) => {
+                        texts.values_mut().for_each(empty);
+                    }
+                    field => nulls(field),
+                }
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_string) => {
+            items.iter_mut().for_each(empty);
+        }
+        Value::Array(items) => items.iter_mut().for_each(nulls),
         _ => {}
     }
 }

@@ -1,5 +1,7 @@
 //! Deletes objects: at once, after a grace period, or when their last finalizer is removed.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -9,7 +11,6 @@ use crate::api::status::{ApiError, Causes, success};
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::pod;
 use crate::objects::resource::Resource;
-use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
 /// The finalizer that keeps an owner until its dependents no longer refer to it.
@@ -339,17 +340,11 @@ fn set_propagation_finalizers(object: &mut Value, resource: Resource, options: &
 pub(crate) fn collection(
     state: &mut State,
     resource: Resource,
-    namespace: Option<&str>,
-    selector: &Selector,
+    objects: Vec<Arc<Object>>,
     options: &DeleteOptions,
     context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let version = state.resource_version();
-    let objects: Vec<_> = state
-        .list(resource, namespace)
-        .filter(|o| selector.matches(o))
-        .cloned()
-        .collect();
     for object in &objects {
         one(state, object.key(), options, context)?;
     }

@@ -33,11 +33,14 @@ impl State {
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
+        let mut object = object;
+        if text(&object, &["metadata", "resourceVersion"]) == "0" {
+            unset(&mut object, &["metadata", "resourceVersion"]);
+        }
         let Some(old) = self.get(&key).cloned() else {
             if !traits.creates_on_update || part == Part::Status {
                 return Err(key.not_found());
             }
-            let mut object = object;
             unset(&mut object, &["metadata", "resourceVersion"]);
             return self.create(key.resource, &key.namespace, object, Owners::New, context);
         };

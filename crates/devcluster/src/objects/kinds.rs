@@ -11,6 +11,7 @@ use super::quantity;
 use super::resource::Resource;
 use super::workloads;
 use crate::api::status::Causes;
+use crate::changes::limit_ranges;
 use crate::validation::defaults::default;
 use crate::validation::names;
 use crate::validation::validate::immutable;
@@ -48,6 +49,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 default(object, &["status", "allocatable", &name], amount);
             }
         }
+        Resource::LimitRanges => limit_ranges::complete(object),
         Resource::Jobs => jobs::fill(object),
         resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
@@ -97,6 +99,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
         Resource::Events => validate_event(object, causes),
+        Resource::LimitRanges => limit_ranges::validate(object, causes),
         Resource::ResourceQuotas => validate_quota(object, causes),
         Resource::Leases => validate_lease(object, causes),
         Resource::RoleBindings | Resource::ClusterRoleBindings => {
@@ -327,9 +330,15 @@ fn service_change(old: &Value, new: &Value, causes: &mut Causes) {
 }
 
 fn claim_change(old: &Value, new: &Value, causes: &mut Causes) {
+    let is_bound = text(old, &["status", "phase"]) == "Bound";
     let without_size = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
-        unset(&mut spec, &["resources"]);
+        // Only a volume can grow, and only a claim without one may get a class.
+        if is_bound {
+            unset(&mut spec, &["resources"]);
+        } else if at(old, &["spec", "storageClassName"]).is_none() {
+            unset(&mut spec, &["storageClassName"]);
+        }
         unset(&mut spec, &["volumeAttributesClassName"]);
         // The volume may be set once.
         if text(old, &["spec", "volumeName"]).is_empty() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Key, Object, at, entries, set, text, unset};
+use super::object::{Key, Object, at, entries, list, set, text, unset};
 use crate::api::status::{ApiError, Causes, success};
 use crate::changes::write::{Answer, WriteContext};
 use crate::storage::store::State;
@@ -46,6 +46,9 @@ impl State {
                 key.name
             ));
         }
+        if !list(old.value(), &["spec", "schedulingGates"]).is_empty() {
+            return refused(format!("pod {} has non-empty .spec.schedulingGates", key.name));
+        }
         let assigned = text(old.value(), &["spec", "nodeName"]);
         if !assigned.is_empty() {
             return refused(format!(
@@ -80,6 +83,17 @@ impl State {
             return Ok(Answer::Object(old, false));
         }
         Ok(Answer::Object(self.put(key.clone(), new)?, false))
+    }
+}
+
+/// Sets the condition of a pod that nobody may bind yet.
+pub(crate) fn say_gated(pod: &mut Value, now: &Value) {
+    if !list(pod, &["spec", "schedulingGates"]).is_empty() {
+        let why = (
+            "SchedulingGated",
+            "Scheduling is blocked due to non-empty scheduling gates",
+        );
+        set_explained(pod, "PodScheduled", false, why, now);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parses and formats resource quantities, such as `500m` or `1Gi`.
 
 const NANO: i128 = 1_000_000_000;
+const MILLI: i128 = 1_000_000;
 
 /// The largest amount with a binary suffix.
 const LARGEST_BINARY: i128 = i64::MAX as i128 * NANO;
@@ -65,14 +66,12 @@ pub fn normalized(text: &str) -> Result<String, &'static str> {
     let Some(nano) = parse(text) else {
         return Err(wrong(text));
     };
+    // Real servers keep no fraction of a thousandth of these.
+    let nano = nano.div_euclid(MILLI) * MILLI + i128::from(nano.rem_euclid(MILLI) != 0) * MILLI;
     let suffix = text.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
     let small = nano.unsigned_abs() < 1_024 * NANO.unsigned_abs();
     Ok(match suffix {
-        _ if suffix.ends_with('i') && !small => {
-            // A fraction of a binary unit is rounded up.
-            let up = nano.rem_euclid(NANO) != 0;
-            canonical(nano.div_euclid(NANO) * NANO + i128::from(up) * NANO, true)
-        }
+        _ if suffix.ends_with('i') && !small => canonical(nano, true),
         _ if suffix.starts_with(['e', 'E']) && suffix.len() > 1 => exponential(nano),
         _ => canonical(nano, false),
     })

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
+    ConfigMap, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
     ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -28,6 +28,7 @@ pub enum Resource {
     Events,
     Nodes,
     ResourceQuotas,
+    LimitRanges,
     ServiceAccounts,
     Roles,
     RoleBindings,
@@ -122,7 +123,7 @@ const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
     }
 }
 
-static TRAITS: [Traits; 22] = [
+static TRAITS: [Traits; 23] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -172,6 +173,10 @@ static TRAITS: [Traits; 22] = [
         ..of::<ResourceQuota>()
     },
     Traits {
+        short_names: &["limits"],
+        ..of::<LimitRange>()
+    },
+    Traits {
         short_names: &["sa"],
         returns_deleted: true,
         ..of::<ServiceAccount>()
@@ -202,7 +207,7 @@ static TRAITS: [Traits; 22] = [
 ];
 
 impl Resource {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -213,6 +218,7 @@ impl Resource {
         Self::Events,
         Self::Nodes,
         Self::ResourceQuotas,
+        Self::LimitRanges,
         Self::ServiceAccounts,
         Self::Roles,
         Self::RoleBindings,
