@@ -155,7 +155,11 @@ pub(crate) fn impersonated(
 ) -> Result<User, ApiError> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let Some(name) = parts.headers.get("impersonate-user").map(text) else {
-        return Ok(user);
+        let mut names = parts.headers.keys();
+        return match names.find(|name| name.as_str().starts_with("impersonate-")) {
+            Some(_) => Err(ApiError::bad_request("requested without impersonating a user name")),
+            None => Ok(user),
+        };
     };
     let groups: Vec<String> = parts
         .headers

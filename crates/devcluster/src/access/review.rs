@@ -61,10 +61,13 @@ impl Reviewer<'_> {
                 path: Some(text(path, &["path"]).to_owned()),
                 ..Attributes::default()
             },
-            _ => {
-                let why =
-                    "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return refused("spec.resourceAttributes", &Value::Null, why);
+            (both, _) => {
+                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                let field = match both {
+                    Some(_) => "spec.nonResourceAttributes",
+                    None => "spec.resourceAttributes",
+                };
+                return refused(field, &Value::Null, why);
             }
         };
         if let Some(namespace) = namespace

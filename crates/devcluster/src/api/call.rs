@@ -24,9 +24,9 @@ use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
-use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
+use crate::objects::{kinds, new_events};
 
 /// The largest request body, in bytes; the limit of real servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -275,6 +275,11 @@ impl<'a> Call<'a> {
                 let object = self.object(resource, options.validation)?;
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
+                if new_events::is_at(self.parts.uri.path()) {
+                    let name = text(&object, &["metadata", "name"]);
+                    let causes = Causes::of(|c| kinds::validate_new_event(&object, c));
+                    causes.check("Event", "events.k8s.io", name)?;
+                }
                 self.caller.manager = options.manager;
                 let write = Write::create(resource, &namespace, object);
                 Ok((write, options.dry_run))
@@ -309,6 +314,7 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
+            Some("resize") if key.resource == Resource::Pods => Part::Resources,
             Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
             Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),

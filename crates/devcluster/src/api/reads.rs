@@ -85,7 +85,8 @@ impl Api {
             return Ok(response(200, scale::of(&set).to_string()));
         }
         let view = self.view(call, false)?;
-        if !matches!(sub, None | Some("status"))
+        let is_resize = sub == Some("resize") && key.resource == Resource::Pods;
+        if !(is_resize || matches!(sub, None | Some("status")))
             || (sub.is_some() && !key.resource.traits().has_status)
         {
             return Err(match call.is_known_subresource(key, sub) {

@@ -9,7 +9,10 @@ use crate::objects::resource::Resource;
 
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
-        Resource::Pods => pod(object),
+        Resource::Pods => {
+            pod(object);
+            default(object, &["spec", "enableServiceLinks"], true.into());
+        }
         Resource::Services => service(object),
         Resource::Namespaces => namespace(object),
         Resource::PersistentVolumeClaims => {
@@ -86,7 +89,6 @@ pub(crate) fn pod(pod: &mut Value) {
     }
     requests(spec);
     default(spec, &["schedulerName"], "default-scheduler".into());
-    default(spec, &["enableServiceLinks"], true.into());
     default(spec, &["securityContext"], json!({}));
     for kind in ["initContainers", "containers"] {
         items(spec, kind).for_each(container);
@@ -210,6 +212,7 @@ fn volume(volume: &mut Value) {
     }
     if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate/spec") {
         default(claim, &["volumeMode"], "Filesystem".into());
+        default(volume, &["ephemeral", "volumeClaimTemplate", "metadata"], json!({}));
     }
     if let Some(files) = volume.get_mut("downwardAPI") {
         items(files, "items").for_each(downward);
@@ -232,7 +235,7 @@ fn volume(volume: &mut Value) {
 }
 
 /// The QoS class of a pod, from the requests and limits of its containers.
-fn quality_of_service(pod: &Value) -> &'static str {
+pub(super) fn quality_of_service(pod: &Value) -> &'static str {
     let containers: Vec<&Value> = match at(pod, &["spec", "resources"]) {
         Some(_) => pod.get("spec").into_iter().collect(),
         None => ["containers", "initContainers"]
@@ -272,7 +275,9 @@ fn service(service: &mut Value) {
     for port in items(spec, "ports") {
         default(port, &["protocol"], "TCP".into());
         let number = port.get("port").cloned().unwrap_or_default();
-        default(port, &["targetPort"], number);
+        if port.get("targetPort").is_none_or(|target| *target == 0 || *target == "") {
+            set(port, &["targetPort"], number);
+        }
     }
     if text(spec, &["type"]) != "ExternalName" {
         default(spec, &["internalTrafficPolicy"], "Cluster".into());

@@ -10,11 +10,6 @@ pub const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case a
      and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// A real server's message for an invalid service name.
-pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
 /// A real server's message for a name that is none with an optional domain.
 pub const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
      alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
@@ -54,15 +49,6 @@ pub fn subdomain(name: &str) -> Result<(), &'static str> {
 pub fn label(name: &str) -> Result<(), &'static str> {
     valid(name.len() <= 63, "must be no more than 63 bytes")?;
     valid(is_dns_word(name), LABEL)
-}
-
-/// Validates the name of a service: a DNS label that starts with a letter.
-pub fn label_1035(name: &str) -> Result<(), &'static str> {
-    valid(name.len() <= 63, "must be no more than 63 bytes")?;
-    valid(
-        is_dns_word(name) && name.starts_with(|c: char| c.is_ascii_lowercase()),
-        LABEL_1035,
-    )
 }
 
 /// Validates the key of a label or annotation: a word, optionally prefixed by a domain and a slash.

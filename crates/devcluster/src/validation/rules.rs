@@ -11,6 +11,8 @@ use crate::api::status::Causes;
 /// What is checked of a value. Only `Required` minds one that is missing.
 enum Check {
     Required,
+    /// One of these texts, also where none is given.
+    Named(&'static [&'static str]),
     /// One of these texts.
     OneOf(&'static [&'static str]),
     Between(i64, i64),
@@ -35,7 +37,7 @@ enum Check {
 }
 
 use Check::{
-    Absolute, Address, AtMost, Between, Down, Form, Handler, One, OneOf, Port, Qualified, Relative,
+    Absolute, Address, AtMost, Between, Down, Form, Handler, Named, One, OneOf, Port, Qualified, Relative,
     Required,
 };
 
@@ -90,7 +92,7 @@ static RULES: &[(&str, Check)] = &[
     (container!("resizePolicy[].!restartPolicy"), OneOf(&["NotRequired", "RestartContainer"])),
     (container!("restartPolicy"), OneOf(&["Always", "OnFailure", "Never"])),
     (container!("restartPolicyRules"), AtMost(20)),
-    (container!("restartPolicyRules[*].action"), OneOf(&["Restart", "RestartAllContainers"])),
+    (container!("restartPolicyRules[*].action"), Named(&["Restart", "RestartAllContainers"])),
     (container!("restartPolicyRules[*].exitCodes"), Required),
     (container!("restartPolicyRules[*].exitCodes.operator"), OneOf(&["In", "NotIn"])),
     (container!("restartPolicyRules[*].exitCodes.values"), AtMost(255)),
@@ -186,7 +188,7 @@ static RULES: &[(&str, Check)] = &[
     ("spec.topologySpreadConstraints[*].topologyKey", Required),
     (
         "spec.topologySpreadConstraints[*].whenUnsatisfiable",
-        OneOf(&["DoNotSchedule", "ScheduleAnyway"]),
+        Named(&["DoNotSchedule", "ScheduleAnyway"]),
     ),
     ("spec.topologySpreadConstraints[*].nodeAffinityPolicy|nodeTaintsPolicy", NODE_POLICY),
     // Security.
@@ -279,6 +281,11 @@ impl Check {
             return;
         }
         let text = value.and_then(Value::as_str).unwrap_or_default();
+        if let Named(allowed) = self
+            && !allowed.contains(&text)
+        {
+            return causes.not_supported(field, text, allowed);
+        }
         let Some(value) = value else {
             // As Go has it, a missing text is an empty one.
             if matches!(self, Qualified) {

@@ -136,7 +136,7 @@ pub(super) fn of_pod(spec: &Value, causes: &mut Causes) {
     let containers = list(spec, &["containers"]);
     for (name, most) in entries(resources, &["requests"]) {
         let each = containers.iter().filter_map(|c| at(c, &["resources", "requests", name]));
-        if each.map(parse).sum::<i128>() > parse(most) {
+        if each.map(parse).sum::<i128>() > parse(most).max(0) {
             let detail = "must be greater than or equal to aggregate container requests";
             let field = match at(resources, &["limits", name]) {
                 Some(_) => format!("{PATH}.requests"),

@@ -101,6 +101,7 @@ impl Conversation {
     async fn begin() -> Self {
         let cluster = devcluster::start(Options {
             token: Some(TOKEN.to_owned()),
+            roles: Some(Vec::new()),
             collect_garbage: false,
             ..Options::default()
         });
