@@ -192,6 +192,11 @@ pub(crate) fn validate(range: &Value, causes: &mut Causes) {
                 let Some(amount) = is_bound(field, name).filter(|_| kind != "Pod" || field == "min") else {
                     continue;
                 };
+                let least = is_bound("min", name).filter(|least| field != "min" && amount < *least);
+                if least.is_some() {
+                    let detail = format!("min value is greater than {field} value");
+                    causes.invalid(format!("{path}.{field}[{name}]"), &limit[field][name], &detail);
+                }
                 let above = |other: &&&str| is_bound(other, name).is_some_and(|bound| amount > bound);
                 if let Some(other) = others.iter().find(above) {
                     let detail = format!("{field} value is greater than {other} value");

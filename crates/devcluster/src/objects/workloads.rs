@@ -37,6 +37,13 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
         }
         _ => {}
     }
+    let claims = object
+        .pointer_mut("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array_mut);
+    for claim in claims.into_iter().flatten() {
+        default(claim, &["spec", "volumeMode"], "Filesystem".into());
+        default(claim, &["status", "phase"], "Pending".into());
+    }
     if let Some(template) = object.pointer_mut("/spec/template") {
         defaults::pod(template);
     }

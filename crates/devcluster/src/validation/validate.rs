@@ -37,7 +37,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
         (Resource::Pods, Part::Status) => {
             super::validate_pod_change::status(old, new, &mut causes);
         }
-        (_, Part::Status | Part::Finalizers | Part::Resources) => {}
+        (_, Part::Status | Part::Finalizers) => {}
         (Resource::Pods, Part::Resources) => {
             causes.extend(object(resource, new));
             if defaults::quality_of_service(old) != defaults::quality_of_service(new) {
@@ -53,6 +53,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
             immutable(old, new, &["immutable", "data", "binaryData"], &mut causes);
             causes.extend(object(resource, new));
         }
+        (_, Part::Resources) => {}
         (other, Part::Main) => {
             causes.extend(object(resource, new));
             kinds::change(other, old, new, &mut causes);

@@ -31,6 +31,10 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
             }
         }
     }
+    if spec.get("ephemeralContainers").is_some() {
+        let detail = "ephemeral containers can only be added to a pod that exists";
+        causes.forbidden("spec.ephemeralContainers", detail);
+    }
     rules::check(pod, causes);
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
     tolerations(spec, causes);
