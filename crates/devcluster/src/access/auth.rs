@@ -157,7 +157,9 @@ pub(crate) fn impersonated(
     let Some(name) = parts.headers.get("impersonate-user").map(text) else {
         let mut names = parts.headers.keys();
         return match names.find(|name| name.as_str().starts_with("impersonate-")) {
-            Some(_) => Err(ApiError::bad_request("requested without impersonating a user name")),
+            Some(_) => Err(ApiError::bad_request(
+                "requested without impersonating a user name",
+            )),
             None => Ok(user),
         };
     };

@@ -62,7 +62,8 @@ impl Reviewer<'_> {
                 ..Attributes::default()
             },
             (both, _) => {
-                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                let why =
+                    "exactly one of nonResourceAttributes or resourceAttributes must be specified";
                 let field = match both {
                     Some(_) => "spec.nonResourceAttributes",
                     None => "spec.resourceAttributes",

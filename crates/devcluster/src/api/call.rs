@@ -288,7 +288,9 @@ impl<'a> Call<'a> {
                 let options = self.delete_options()?;
                 let selector = self.query.selector(resource)?;
                 let limit = self.query.number("limit")?;
-                let limit = limit.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+                let limit = limit
+                    .filter(|n| *n > 0)
+                    .and_then(|n| usize::try_from(n).ok());
                 let dry_run = options.dry_run;
                 Ok((
                     Write::DeleteCollection {

@@ -212,12 +212,17 @@ const MICRO_TIMES: [&str; 5] = [
 ];
 
 fn micro_times(object: &Value) -> Result<(), String> {
-    for time in MICRO_TIMES.iter().filter_map(|path| object.pointer(path)?.as_str()) {
+    for time in MICRO_TIMES
+        .iter()
+        .filter_map(|path| object.pointer(path)?.as_str())
+    {
         let fraction = time.split_once('.').map_or("", |(_, rest)| rest);
         let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
         if digits != 6 || time.parse::<jiff::Timestamp>().is_err() {
             let form = "2006-01-02T15:04:05.000000Z07:00";
-            return Err(format!("parsing time {time:?} as {form:?}: cannot parse {time:?}"));
+            return Err(format!(
+                "parsing time {time:?} as {form:?}: cannot parse {time:?}"
+            ));
         }
     }
     Ok(())

@@ -151,7 +151,8 @@ impl Log {
 fn lengths(pod: &str, query: &Query) -> Result<(Option<u64>, u64), ApiError> {
     let time = query.text("sinceTime");
     if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
-        let why = format!("parsing time {time:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it");
+        let why =
+            format!("parsing time {time:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it");
         return Err(ApiError::bad_request(why));
     }
     let mut causes = Causes::default();

@@ -88,7 +88,10 @@ fn mount_token(pod: &mut Value, context: &mut WriteContext<'_>) {
     for kind in ["initContainers", "containers"] {
         let containers = at(pod, &["spec", kind]).and_then(Value::as_array).cloned();
         let mut containers = containers.unwrap_or_default();
-        for container in containers.iter_mut().filter(|container| !is_there(container)) {
+        for container in containers
+            .iter_mut()
+            .filter(|container| !is_there(container))
+        {
             let name = volume.get_or_insert_with(|| context.ids.name("kube-api-access-"));
             let mut mounts = list(container, &["volumeMounts"]).to_vec();
             mounts.push(json!({"name": name, "mountPath": TOKEN_PATH, "readOnly": true}));
@@ -125,13 +128,16 @@ fn classes(key: &Key, pod: &mut Value) -> Result<(), ApiError> {
     let computed = "must not be provided in pod spec; priority admission controller computed";
     let of_class = "from the given PriorityClass name";
     if let Some(given) = number(pod, &["spec", "priority"]).filter(|given| *given != priority) {
-        let why = format!("the integer value of priority ({given}) {computed} {priority} {of_class}");
+        let why =
+            format!("the integer value of priority ({given}) {computed} {priority} {of_class}");
         return Err(key.forbidden(&why));
     }
     let preemption = "PreemptLowerPriority";
     let given = text_or(pod, &["spec", "preemptionPolicy"], preemption);
     if given != preemption {
-        let why = format!("the string value of PreemptionPolicy ({given}) {computed} {preemption} {of_class}");
+        let why = format!(
+            "the string value of PreemptionPolicy ({given}) {computed} {preemption} {of_class}"
+        );
         return Err(key.forbidden(&why));
     }
     set(pod, &["spec", "priority"], priority.into());
@@ -141,7 +147,8 @@ fn classes(key: &Key, pod: &mut Value) -> Result<(), ApiError> {
         return Err(key.forbidden(&why));
     }
     if at(pod, &["spec", "overhead"]).is_some() {
-        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        let why =
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
         return Err(key.forbidden(why));
     }
     Ok(())

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{admission, field_owners, quota};
 use super::update::Owners;
 use super::write::{Answer, Part, WriteContext};
+use super::{admission, field_owners, quota};
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, set, text, unset};
-use crate::objects::{jobs, pod};
 use crate::objects::resource::Resource;
+use crate::objects::{jobs, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;

@@ -9,7 +9,13 @@ use crate::objects::resource::Resource;
 use crate::storage::store::State;
 use crate::validation::defaults::default;
 
-const BOUNDS: [&str; 5] = ["min", "max", "default", "defaultRequest", "maxLimitRequestRatio"];
+const BOUNDS: [&str; 5] = [
+    "min",
+    "max",
+    "default",
+    "defaultRequest",
+    "maxLimitRequestRatio",
+];
 
 fn nano(amount: &Value) -> i128 {
     amount.as_str().and_then(quantity::parse).unwrap_or(0)
@@ -29,13 +35,24 @@ fn limits<'a>(
 
 /// What a new LimitRange leaves out follows from what it has.
 pub(crate) fn complete(range: &mut Value) {
-    let limits = range.pointer_mut("/spec/limits").and_then(Value::as_array_mut);
+    let limits = range
+        .pointer_mut("/spec/limits")
+        .and_then(Value::as_array_mut);
     for limit in limits.into_iter().flatten() {
         if text(limit, &["type"]) != "Container" {
             continue;
         }
-        for (field, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
-            for (name, amount) in at(limit, &[from]).and_then(Value::as_object).cloned().into_iter().flatten() {
+        for (field, from) in [
+            ("default", "max"),
+            ("defaultRequest", "default"),
+            ("defaultRequest", "min"),
+        ] {
+            for (name, amount) in at(limit, &[from])
+                .and_then(Value::as_object)
+                .cloned()
+                .into_iter()
+                .flatten()
+            {
                 default(limit, &[field, &name], amount);
             }
         }
@@ -44,16 +61,26 @@ pub(crate) fn complete(range: &mut Value) {
 
 /// Fills in the requests and limits of containers that have none.
 pub(super) fn fill(state: &State, key: &Key, pod: &mut Value) {
-    let defaults: Vec<Value> = limits(state, &key.namespace, "Container").cloned().collect();
+    let defaults: Vec<Value> = limits(state, &key.namespace, "Container")
+        .cloned()
+        .collect();
     let mut notes: Vec<String> = Vec::new();
     for kind in ["initContainers", "containers"] {
         let path = format!("/spec/{kind}");
         let containers = pod.pointer_mut(&path).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter(|_| !defaults.is_empty()) {
+        for container in containers
+            .into_iter()
+            .flatten()
+            .filter(|_| !defaults.is_empty())
+        {
             let name = text(container, &["name"]).to_owned();
-            for (field, from, word) in [("requests", "defaultRequest", "request"), ("limits", "default", "limit")] {
+            for (field, from, word) in [
+                ("requests", "defaultRequest", "request"),
+                ("limits", "default", "limit"),
+            ] {
                 let mut set_here: Vec<&str> = Vec::new();
-                for (resource, amount) in defaults.iter().flat_map(|limit| entries(limit, &[from])) {
+                for (resource, amount) in defaults.iter().flat_map(|limit| entries(limit, &[from]))
+                {
                     if at(container, &["resources", field, resource]).is_none() {
                         set(container, &["resources", field, resource], amount.clone());
                         set_here.push(resource);
@@ -69,7 +96,11 @@ pub(super) fn fill(state: &State, key: &Key, pod: &mut Value) {
     }
     if !notes.is_empty() {
         let note = format!("LimitRanger plugin set: {}", notes.join("; "));
-        set(pod, &["metadata", "annotations", "kubernetes.io/limit-ranger"], note.into());
+        set(
+            pod,
+            &["metadata", "annotations", "kubernetes.io/limit-ranger"],
+            note.into(),
+        );
     }
 }
 
@@ -77,20 +108,29 @@ pub(super) fn fill(state: &State, key: &Key, pod: &mut Value) {
 pub(super) fn check(state: &State, key: &Key, object: &Value) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     if key.resource == Resource::PersistentVolumeClaims {
-        let resources = at(object, &["spec", "resources"]).cloned().unwrap_or_default();
+        let resources = at(object, &["spec", "resources"])
+            .cloned()
+            .unwrap_or_default();
         for limit in limits(state, &key.namespace, "PersistentVolumeClaim") {
             out_of_range(limit, &resources, &mut wrong);
         }
     } else {
         let containers = ["containers", "initContainers"];
-        let containers: Vec<&Value> = containers.iter().flat_map(|kind| list(object, &["spec", kind])).collect();
+        let containers: Vec<&Value> = containers
+            .iter()
+            .flat_map(|kind| list(object, &["spec", kind]))
+            .collect();
         for container in &containers {
             for limit in limits(state, &key.namespace, "Container") {
                 out_of_range(limit, &container["resources"], &mut wrong);
             }
         }
         for limit in limits(state, &key.namespace, "Pod") {
-            out_of_range(limit, &sum(list(object, &["spec", "containers"])), &mut wrong);
+            out_of_range(
+                limit,
+                &sum(list(object, &["spec", "containers"])),
+                &mut wrong,
+            );
         }
     }
     match wrong.as_slice() {
@@ -104,7 +144,10 @@ pub(super) fn check(state: &State, key: &Key, object: &Value) -> Result<(), ApiE
 fn sum(containers: &[Value]) -> Value {
     let mut all = json!({});
     for kind in ["requests", "limits"] {
-        for (name, amount) in containers.iter().flat_map(|c| entries(c, &["resources", kind])) {
+        for (name, amount) in containers
+            .iter()
+            .flat_map(|c| entries(c, &["resources", kind]))
+        {
             let before = at(&all, &[kind, name]).map_or(0, nano);
             let is_binary = amount.as_str().is_some_and(|amount| amount.ends_with('i'));
             let total = quantity::canonical(before + nano(amount), is_binary);
@@ -136,7 +179,11 @@ fn out_of_range(limit: &Value, resources: &Value, wrong: &mut Vec<String>) {
     };
     for (name, most) in entries(limit, &["max"]) {
         let rule = format!("maximum {name} usage per {kind} is {}", show(most));
-        match if is_claim { request(name) } else { most_of(name) } {
+        match if is_claim {
+            request(name)
+        } else {
+            most_of(name)
+        } {
             None => wrong.push(format!("{rule}.  No {word} is specified")),
             Some(given) if nano(given) > nano(most) => {
                 wrong.push(format!("{rule}, but {word} is {}", show(given)));
@@ -145,15 +192,22 @@ fn out_of_range(limit: &Value, resources: &Value, wrong: &mut Vec<String>) {
         }
     }
     for (name, most) in entries(limit, &["maxLimitRequestRatio"]) {
-        let rule = format!("{name} max limit to request ratio per {kind} is {}", show(most));
+        let rule = format!(
+            "{name} max limit to request ratio per {kind} is {}",
+            show(most)
+        );
         let requested = request(name).map_or(0, nano);
         if requested == 0 {
-            wrong.push(format!("{rule}, but no request is specified or request is 0"));
+            wrong.push(format!(
+                "{rule}, but no request is specified or request is 0"
+            ));
         } else if let Some(limit) = most_of(name).map(nano) {
             let thousandths = limit.saturating_mul(1_000) / requested;
             if thousandths * 1_000_000 > nano(most) {
                 let (whole, rest) = (thousandths / 1_000, thousandths % 1_000);
-                wrong.push(format!("{rule}, but provided ratio is {whole}.{rest:03}000"));
+                wrong.push(format!(
+                    "{rule}, but provided ratio is {whole}.{rest:03}000"
+                ));
             }
         }
     }
@@ -175,11 +229,19 @@ pub(crate) fn validate(range: &Value, causes: &mut Causes) {
                 }
             }
         }
-        if kind == "PersistentVolumeClaim" && limit.get("min").is_none() && limit.get("max").is_none() {
-            let detail = "either minimum or maximum storage value is required, but neither was provided";
+        if kind == "PersistentVolumeClaim"
+            && limit.get("min").is_none()
+            && limit.get("max").is_none()
+        {
+            let detail =
+                "either minimum or maximum storage value is required, but neither was provided";
             causes.required(format!("{path}.limits"), detail);
         }
-        let mut names: Vec<&String> = BOUNDS.iter().flat_map(|f| entries(limit, &[f])).map(|(n, _)| n).collect();
+        let mut names: Vec<&String> = BOUNDS
+            .iter()
+            .flat_map(|f| entries(limit, &[f]))
+            .map(|(n, _)| n)
+            .collect();
         names.sort_unstable();
         names.dedup();
         for name in names {
@@ -189,23 +251,38 @@ pub(crate) fn validate(range: &Value, causes: &mut Causes) {
                 ("defaultRequest", &["max", "default"]),
                 ("default", &["max"]),
             ] {
-                let Some(amount) = is_bound(field, name).filter(|_| kind != "Pod" || field == "min") else {
+                let Some(amount) =
+                    is_bound(field, name).filter(|_| kind != "Pod" || field == "min")
+                else {
                     continue;
                 };
                 let least = is_bound("min", name).filter(|least| field != "min" && amount < *least);
                 if least.is_some() {
                     let detail = format!("min value is greater than {field} value");
-                    causes.invalid(format!("{path}.{field}[{name}]"), &limit[field][name], &detail);
+                    causes.invalid(
+                        format!("{path}.{field}[{name}]"),
+                        &limit[field][name],
+                        &detail,
+                    );
                 }
-                let above = |other: &&&str| is_bound(other, name).is_some_and(|bound| amount > bound);
+                let above =
+                    |other: &&&str| is_bound(other, name).is_some_and(|bound| amount > bound);
                 if let Some(other) = others.iter().find(above) {
                     let detail = format!("{field} value is greater than {other} value");
-                    causes.invalid(format!("{path}.{field}[{name}]"), &limit[field][name], &detail);
+                    causes.invalid(
+                        format!("{path}.{field}[{name}]"),
+                        &limit[field][name],
+                        &detail,
+                    );
                 }
             }
             if is_bound("maxLimitRequestRatio", name).is_some_and(|ratio| ratio < 1_000_000_000) {
                 let field = format!("{path}.maxLimitRequestRatio[{name}]");
-                causes.invalid(field, &limit["maxLimitRequestRatio"][name], "ratio is less than 1");
+                causes.invalid(
+                    field,
+                    &limit["maxLimitRequestRatio"][name],
+                    "ratio is less than 1",
+                );
             }
         }
     }

@@ -221,7 +221,10 @@ pub(crate) fn validate_new_event(event: &Value, causes: &mut Causes) {
         causes.invalid("series.count", count, "should be at least 2");
     }
     for field in ["firstTimestamp", "lastTimestamp", "count"] {
-        if let Some(value) = event.get(field).filter(|value| !value.is_null() && **value != 0) {
+        if let Some(value) = event
+            .get(field)
+            .filter(|value| !value.is_null() && **value != 0)
+        {
             causes.invalid(field, value, "needs to be unset");
         }
     }
@@ -253,8 +256,11 @@ fn validate_quota(quota: &Value, causes: &mut Causes) {
 
 /// The resources that are counted in fractions.
 fn is_amount(name: &str) -> bool {
-    let name = name.trim_start_matches("requests.").trim_start_matches("limits.");
-    matches!(name, "cpu" | "memory" | "storage" | "ephemeral-storage") || name.contains("/requests.")
+    let name = name
+        .trim_start_matches("requests.")
+        .trim_start_matches("limits.");
+    matches!(name, "cpu" | "memory" | "storage" | "ephemeral-storage")
+        || name.contains("/requests.")
 }
 
 fn is_quota_name(name: &str) -> bool {

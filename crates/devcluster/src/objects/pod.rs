@@ -47,7 +47,10 @@ impl State {
             ));
         }
         if !list(old.value(), &["spec", "schedulingGates"]).is_empty() {
-            return refused(format!("pod {} has non-empty .spec.schedulingGates", key.name));
+            return refused(format!(
+                "pod {} has non-empty .spec.schedulingGates",
+                key.name
+            ));
         }
         let assigned = text(old.value(), &["spec", "nodeName"]);
         if !assigned.is_empty() {
@@ -94,7 +97,9 @@ pub(crate) fn resized(pod: &Value, other: &Value) -> Value {
         let path = format!("/spec/{kind}");
         let containers = resized.pointer_mut(&path).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let mut same = others.iter().filter(|o| o.get("name") == container.get("name"));
+            let mut same = others
+                .iter()
+                .filter(|o| o.get("name") == container.get("name"));
             if let Some(resources) = same.next().and_then(|other| other.get("resources")) {
                 set(container, &["resources"], resources.clone());
             }

@@ -93,7 +93,10 @@ async fn a_pod_that_mounts_a_path_outside_of_a_volume_is_refused() {
         (json!({"subPath": "/x"}), ".subPath"),
         (json!({"subPath": "a/../../x"}), ".subPath"),
         (json!({"subPathExpr": "../$(A)"}), ".subPathExpr"),
-        (json!({"subPath": "a", "subPathExpr": "b"}), "[0].subPathExpr"),
+        (
+            json!({"subPath": "a", "subPathExpr": "b"}),
+            "[0].subPathExpr",
+        ),
     ] {
         let mut pod = using("p", "a");
         let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];

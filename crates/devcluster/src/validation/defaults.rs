@@ -212,7 +212,11 @@ fn volume(volume: &mut Value) {
     }
     if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate/spec") {
         default(claim, &["volumeMode"], "Filesystem".into());
-        default(volume, &["ephemeral", "volumeClaimTemplate", "metadata"], json!({}));
+        default(
+            volume,
+            &["ephemeral", "volumeClaimTemplate", "metadata"],
+            json!({}),
+        );
     }
     if let Some(files) = volume.get_mut("downwardAPI") {
         items(files, "items").for_each(downward);
@@ -275,7 +279,10 @@ fn service(service: &mut Value) {
     for port in items(spec, "ports") {
         default(port, &["protocol"], "TCP".into());
         let number = port.get("port").cloned().unwrap_or_default();
-        if port.get("targetPort").is_none_or(|target| *target == 0 || *target == "") {
+        if port
+            .get("targetPort")
+            .is_none_or(|target| *target == 0 || *target == "")
+        {
             set(port, &["targetPort"], number);
         }
     }

@@ -94,7 +94,8 @@ pub fn header(name: &str) -> Result<(), &'static str> {
 /// Validates the name of a kernel parameter.
 pub fn sysctl(name: &str) -> Result<(), &'static str> {
     let is_word = |word: &str| {
-        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
+        let inner =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
         let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         word.bytes().all(inner) && ends(word.bytes().next()) && ends(word.bytes().last())
     };

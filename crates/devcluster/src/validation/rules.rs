@@ -37,8 +37,8 @@ enum Check {
 }
 
 use Check::{
-    Absolute, Address, AtMost, Between, Down, Form, Handler, Named, One, OneOf, Port, Qualified, Relative,
-    Required,
+    Absolute, Address, AtMost, Between, Down, Form, Handler, Named, One, OneOf, Port, Qualified,
+    Relative, Required,
 };
 
 const INT: i64 = i32::MAX as i64;
@@ -66,15 +66,30 @@ macro_rules! probe {
 /// A path below each hook of a container's life.
 macro_rules! hook {
     ($path:literal) => {
-        concat!("spec.containers|initContainers[*].lifecycle.postStart|preStop.", $path)
+        concat!(
+            "spec.containers|initContainers[*].lifecycle.postStart|preStop.",
+            $path
+        )
     };
 }
 
 static RULES: &[(&str, Check)] = &[
-    ("spec.restartPolicy", OneOf(&["Always", "OnFailure", "Never"])),
-    ("spec.dnsPolicy", OneOf(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])),
-    ("spec.preemptionPolicy", OneOf(&["PreemptLowerPriority", "Never"])),
-    ("spec.serviceAccountName|nodeName|priorityClassName", Form(names::subdomain)),
+    (
+        "spec.restartPolicy",
+        OneOf(&["Always", "OnFailure", "Never"]),
+    ),
+    (
+        "spec.dnsPolicy",
+        OneOf(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
+    ),
+    (
+        "spec.preemptionPolicy",
+        OneOf(&["PreemptLowerPriority", "Never"]),
+    ),
+    (
+        "spec.serviceAccountName|nodeName|priorityClassName",
+        Form(names::subdomain),
+    ),
     ("spec.activeDeadlineSeconds", Between(1, INT)),
     ("spec.hostname|subdomain", Form(names::label)),
     ("spec.readinessGates[*].conditionType", Qualified),
@@ -87,43 +102,99 @@ static RULES: &[(&str, Check)] = &[
     ("spec.dnsConfig.searches[*]", Form(names::subdomain)),
     ("spec.dnsConfig.options[*].!name", Required),
     (container!("imagePullPolicy"), PULL),
-    (container!("terminationMessagePolicy"), OneOf(&["FallbackToLogsOnError", "File"])),
-    (container!("resizePolicy[].!resourceName"), OneOf(&["cpu", "memory"])),
-    (container!("resizePolicy[].!restartPolicy"), OneOf(&["NotRequired", "RestartContainer"])),
-    (container!("restartPolicy"), OneOf(&["Always", "OnFailure", "Never"])),
+    (
+        container!("terminationMessagePolicy"),
+        OneOf(&["FallbackToLogsOnError", "File"]),
+    ),
+    (
+        container!("resizePolicy[].!resourceName"),
+        OneOf(&["cpu", "memory"]),
+    ),
+    (
+        container!("resizePolicy[].!restartPolicy"),
+        OneOf(&["NotRequired", "RestartContainer"]),
+    ),
+    (
+        container!("restartPolicy"),
+        OneOf(&["Always", "OnFailure", "Never"]),
+    ),
     (container!("restartPolicyRules"), AtMost(20)),
-    (container!("restartPolicyRules[*].action"), Named(&["Restart", "RestartAllContainers"])),
+    (
+        container!("restartPolicyRules[*].action"),
+        Named(&["Restart", "RestartAllContainers"]),
+    ),
     (container!("restartPolicyRules[*].exitCodes"), Required),
-    (container!("restartPolicyRules[*].exitCodes.operator"), OneOf(&["In", "NotIn"])),
-    (container!("restartPolicyRules[*].exitCodes.values"), AtMost(255)),
+    (
+        container!("restartPolicyRules[*].exitCodes.operator"),
+        OneOf(&["In", "NotIn"]),
+    ),
+    (
+        container!("restartPolicyRules[*].exitCodes.values"),
+        AtMost(255),
+    ),
     // Probes and hooks.
-    (probe!(""), Handler(&["exec", "httpGet", "tcpSocket", "grpc"])),
+    (
+        probe!(""),
+        Handler(&["exec", "httpGet", "tcpSocket", "grpc"]),
+    ),
     (probe!("exec.command"), Required),
     (probe!("httpGet|tcpSocket.port"), Port),
     (probe!("httpGet.scheme"), OneOf(&["HTTP", "HTTPS"])),
     (probe!("httpGet.httpHeaders[].!name"), Form(names::header)),
     (probe!("grpc.port"), Between(1, 65_535)),
     (
-        probe!("initialDelaySeconds|timeoutSeconds|periodSeconds|failureThreshold|successThreshold"),
+        probe!(
+            "initialDelaySeconds|timeoutSeconds|periodSeconds|failureThreshold|successThreshold"
+        ),
         Between(0, INT),
     ),
-    (container!("livenessProbe|startupProbe.successThreshold"), Between(1, 1)),
-    (container!("livenessProbe|startupProbe.terminationGracePeriodSeconds"), Between(1, INT)),
-    (container!("readinessProbe.terminationGracePeriodSeconds"), OneOf(&[])),
-    (hook!(""), Handler(&["exec", "httpGet", "tcpSocket", "sleep"])),
+    (
+        container!("livenessProbe|startupProbe.successThreshold"),
+        Between(1, 1),
+    ),
+    (
+        container!("livenessProbe|startupProbe.terminationGracePeriodSeconds"),
+        Between(1, INT),
+    ),
+    (
+        container!("readinessProbe.terminationGracePeriodSeconds"),
+        OneOf(&[]),
+    ),
+    (
+        hook!(""),
+        Handler(&["exec", "httpGet", "tcpSocket", "sleep"]),
+    ),
     (hook!("exec.command"), Required),
     (hook!("httpGet|tcpSocket.port"), Port),
     (hook!("httpGet.scheme"), OneOf(&["HTTP", "HTTPS"])),
     // Environment.
-    (container!("envFrom[].!"), One(&["configMapRef", "secretRef"])),
+    (
+        container!("envFrom[].!"),
+        One(&["configMapRef", "secretRef"]),
+    ),
     (container!("envFrom[*].prefix"), Form(names::variable)),
-    (container!("envFrom[*].configMapRef|secretRef.name"), Required),
-    (container!("envFrom[*].configMapRef|secretRef.name"), Form(names::subdomain)),
+    (
+        container!("envFrom[*].configMapRef|secretRef.name"),
+        Required,
+    ),
+    (
+        container!("envFrom[*].configMapRef|secretRef.name"),
+        Form(names::subdomain),
+    ),
     (container!("env[*].name"), Required),
     (container!("env[*].name"), Form(names::variable)),
-    (container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.key"), Required),
-    (container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.key"), Form(names::data_key)),
-    (container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.name"), Form(names::subdomain)),
+    (
+        container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.key"),
+        Required,
+    ),
+    (
+        container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.key"),
+        Form(names::data_key),
+    ),
+    (
+        container!("env[*].valueFrom.configMapKeyRef|secretKeyRef.name"),
+        Form(names::subdomain),
+    ),
     // Volumes.
     ("spec.volumes[*].hostPath.path", Required),
     ("spec.volumes[*].hostPath.path", Down),
@@ -149,19 +220,43 @@ static RULES: &[(&str, Check)] = &[
     ("spec.volumes[*].nfs.server|path", Required),
     ("spec.volumes[*].nfs.path", Absolute),
     ("spec.volumes[*].ephemeral.volumeClaimTemplate", Required),
-    ("spec.volumes[*].configMap|secret|downwardAPI|projected.defaultMode", Between(0, 0o777)),
-    ("spec.volumes[*].configMap|secret.items[*].key|path", Required),
+    (
+        "spec.volumes[*].configMap|secret|downwardAPI|projected.defaultMode",
+        Between(0, 0o777),
+    ),
+    (
+        "spec.volumes[*].configMap|secret.items[*].key|path",
+        Required,
+    ),
     ("spec.volumes[*].configMap|secret.items[*].path", Relative),
-    ("spec.volumes[*].configMap|secret.items[*].mode", Between(0, 0o777)),
-    ("spec.volumes[*].projected.sources[*].configMap|secret.name", Required),
-    ("spec.volumes[*].projected.sources[*].configMap|secret.items[*].key|path", Required),
-    ("spec.volumes[*].projected.sources[*].configMap|secret.items[*].path", Relative),
+    (
+        "spec.volumes[*].configMap|secret.items[*].mode",
+        Between(0, 0o777),
+    ),
+    (
+        "spec.volumes[*].projected.sources[*].configMap|secret.name",
+        Required,
+    ),
+    (
+        "spec.volumes[*].projected.sources[*].configMap|secret.items[*].key|path",
+        Required,
+    ),
+    (
+        "spec.volumes[*].projected.sources[*].configMap|secret.items[*].path",
+        Relative,
+    ),
     (
         "spec.volumes[*].projected.sources[*].serviceAccountToken.expirationSeconds",
         Between(600, 1 << 32),
     ),
-    ("spec.volumes[*].projected.!sources[].!serviceAccountToken.path", Required),
-    ("spec.volumes[*].projected.!sources[].!serviceAccountToken.path", Relative),
+    (
+        "spec.volumes[*].projected.!sources[].!serviceAccountToken.path",
+        Required,
+    ),
+    (
+        "spec.volumes[*].projected.!sources[].!serviceAccountToken.path",
+        Relative,
+    ),
     ("spec.volumes[*].downwardAPI.!items[].path", Required),
     ("spec.volumes[*].downwardAPI.!items[].path", Relative),
     (container!("volumeMounts[*].name|mountPath"), Required),
@@ -184,25 +279,58 @@ static RULES: &[(&str, Check)] = &[
         "spec.affinity.nodeAffinity|podAffinity|podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[*].weight",
         Between(1, 100),
     ),
-    ("spec.topologySpreadConstraints[*].maxSkew|minDomains", Between(1, INT)),
+    (
+        "spec.topologySpreadConstraints[*].maxSkew|minDomains",
+        Between(1, INT),
+    ),
     ("spec.topologySpreadConstraints[*].topologyKey", Required),
     (
         "spec.topologySpreadConstraints[*].whenUnsatisfiable",
         Named(&["DoNotSchedule", "ScheduleAnyway"]),
     ),
-    ("spec.topologySpreadConstraints[*].nodeAffinityPolicy|nodeTaintsPolicy", NODE_POLICY),
+    (
+        "spec.topologySpreadConstraints[*].nodeAffinityPolicy|nodeTaintsPolicy",
+        NODE_POLICY,
+    ),
     // Security.
-    ("spec.securityContext.runAsUser|runAsGroup|fsGroup", Between(0, INT)),
-    ("spec.securityContext.supplementalGroups[*]", Between(0, INT)),
-    ("spec.securityContext.seccompProfile|appArmorProfile.type", PROFILE),
-    ("spec.securityContext.fsGroupChangePolicy", OneOf(&["Always", "OnRootMismatch"])),
-    ("spec.securityContext.supplementalGroupsPolicy", OneOf(&["Merge", "Strict"])),
-    ("spec.securityContext.seLinuxChangePolicy", OneOf(&["MountOption", "Recursive"])),
+    (
+        "spec.securityContext.runAsUser|runAsGroup|fsGroup",
+        Between(0, INT),
+    ),
+    (
+        "spec.securityContext.supplementalGroups[*]",
+        Between(0, INT),
+    ),
+    (
+        "spec.securityContext.seccompProfile|appArmorProfile.type",
+        PROFILE,
+    ),
+    (
+        "spec.securityContext.fsGroupChangePolicy",
+        OneOf(&["Always", "OnRootMismatch"]),
+    ),
+    (
+        "spec.securityContext.supplementalGroupsPolicy",
+        OneOf(&["Merge", "Strict"]),
+    ),
+    (
+        "spec.securityContext.seLinuxChangePolicy",
+        OneOf(&["MountOption", "Recursive"]),
+    ),
     ("spec.securityContext.sysctls[*].name", Required),
     ("spec.securityContext.sysctls[*].name", Form(names::sysctl)),
-    (container!("securityContext.runAsUser|runAsGroup"), Between(0, INT)),
-    (container!("securityContext.seccompProfile|appArmorProfile.type"), PROFILE),
-    (container!("securityContext.procMount"), OneOf(&["Default", "Unmasked"])),
+    (
+        container!("securityContext.runAsUser|runAsGroup"),
+        Between(0, INT),
+    ),
+    (
+        container!("securityContext.seccompProfile|appArmorProfile.type"),
+        PROFILE,
+    ),
+    (
+        container!("securityContext.procMount"),
+        OneOf(&["Default", "Unmasked"]),
+    ),
 ];
 
 /// Checks all rules.
@@ -295,14 +423,16 @@ impl Check {
         };
         let count = value.as_array().map_or(0, Vec::len);
         match self {
-            OneOf(allowed) if allowed.is_empty() => {
+            OneOf([]) => {
                 causes.invalid(field, value, "must not be set here");
             }
             OneOf(allowed) if !allowed.contains(&text) => {
                 causes.not_supported(field, value, allowed);
             }
             Between(least, most)
-                if !value.as_i64().is_some_and(|n| (*least..=*most).contains(&n)) =>
+                if !value
+                    .as_i64()
+                    .is_some_and(|n| (*least..=*most).contains(&n)) =>
             {
                 let detail = format!("must be between {least} and {most}, inclusive");
                 causes.invalid(field, value, &detail);
@@ -333,14 +463,19 @@ impl Check {
             }
             AtMost(most) if count > *most => causes.too_many(field, count, *most),
             Handler(kinds) => handler(field, value, kinds, causes),
-            One(kinds) if kinds.iter().filter(|kind| value.get(**kind).is_some()).count() != 1 => {
+            One(kinds)
+                if kinds
+                    .iter()
+                    .filter(|kind| value.get(**kind).is_some())
+                    .count()
+                    != 1 =>
+            {
                 let detail = format!("must specify one of: {}", kinds.join(", "));
                 causes.invalid(field, "", &detail);
             }
             _ => {}
         }
     }
-
 }
 
 fn qualified(field: &str, name: &str, causes: &mut Causes) {
@@ -357,7 +492,10 @@ pub(super) fn port(field: &str, value: &Value, causes: &mut Causes) {
                 causes.invalid(field, value, why);
             }
         }
-        None if !value.as_i64().is_some_and(|port| (1..=65_535).contains(&port)) => {
+        None if !value
+            .as_i64()
+            .is_some_and(|port| (1..=65_535).contains(&port)) =>
+        {
             causes.invalid(field, value, "must be between 1 and 65535, inclusive");
         }
         None => {}

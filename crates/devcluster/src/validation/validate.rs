@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{defaults, names};
 use super::validate_meta;
+use super::{defaults, names};
 use crate::api::status::Causes;
 use crate::changes::write::Part;
 use crate::objects::object::{at, entries, is_true, list, number, text};
-use crate::objects::{kinds, label_selector, quantity};
 use crate::objects::resource::Resource;
+use crate::objects::{kinds, label_selector, quantity};
 
 /// The most data of a ConfigMap, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
@@ -165,7 +165,11 @@ fn service_port(spec: &Value, ports: &[Value], i: usize, causes: &mut Causes) {
         && !name.is_empty()
     {
         causes.invalid(format!("{path}.name"), name, why);
-    } else if !name.is_empty() && ports[..i].iter().any(|other| text(other, &["name"]) == name) {
+    } else if !name.is_empty()
+        && ports[..i]
+            .iter()
+            .any(|other| text(other, &["name"]) == name)
+    {
         causes.duplicate(format!("{path}.name"), name);
     }
     let number = number(port, &["port"]).unwrap_or(0);
@@ -175,7 +179,11 @@ fn service_port(spec: &Value, ports: &[Value], i: usize, causes: &mut Causes) {
     causes.one_of(port, format!("{path}.protocol"), &["SCTP", "TCP", "UDP"]);
     let target = port.get("targetPort").unwrap_or(&Value::Null);
     super::rules::port(&format!("{path}.targetPort"), target, causes);
-    let same = |other: &Value| ["port", "protocol"].iter().all(|f| other.get(f) == port.get(f));
+    let same = |other: &Value| {
+        ["port", "protocol"]
+            .iter()
+            .all(|f| other.get(f) == port.get(f))
+    };
     if ports[..i].iter().any(same) {
         causes.duplicate(path.as_str(), number);
     }
@@ -183,17 +191,14 @@ fn service_port(spec: &Value, ports: &[Value], i: usize, causes: &mut Causes) {
     if let Some(on_nodes) = on_nodes.filter(|n| !(30_000..=32_767).contains(n))
         && text(spec, &["type"]) != "ClusterIP"
     {
-        let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+        let detail =
+            "provided port is not in the valid range. The range of valid ports is 30000-32767";
         causes.invalid(format!("{path}.nodePort"), on_nodes, detail);
     }
 }
 
 fn claim(object: &Value, causes: &mut Causes) {
-    claim_spec(
-        object.get("spec").unwrap_or(&Value::Null),
-        "spec",
-        causes,
-    );
+    claim_spec(object.get("spec").unwrap_or(&Value::Null), "spec", causes);
 }
 
 /// Validates what is claimed, by a claim or by the template of one.
@@ -203,7 +208,12 @@ pub(crate) fn claim_spec(spec: &Value, path: &str, causes: &mut Causes) {
         let detail = "at least 1 access mode is required";
         causes.required(format!("{path}.accessModes"), detail);
     }
-    let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let known = [
+        "ReadOnlyMany",
+        "ReadWriteMany",
+        "ReadWriteOnce",
+        "ReadWriteOncePod",
+    ];
     for mode in modes.iter().filter_map(Value::as_str) {
         if !known.contains(&mode) {
             causes.not_supported(format!("{path}.accessModes"), mode, &known);
@@ -216,7 +226,11 @@ pub(crate) fn claim_spec(spec: &Value, path: &str, causes: &mut Causes) {
     match at(spec, &["resources", "requests", "storage"]) {
         None => causes.required(format!("{path}.resources[storage]"), ""),
         Some(size) => {
-            if size.as_str().and_then(quantity::parse).is_none_or(|size| size <= 0) {
+            if size
+                .as_str()
+                .and_then(quantity::parse)
+                .is_none_or(|size| size <= 0)
+            {
                 let field = format!("{path}.resources[storage]");
                 causes.invalid(field, size, "must be greater than zero");
             }
@@ -236,7 +250,10 @@ pub(crate) fn claim_spec(spec: &Value, path: &str, causes: &mut Causes) {
     causes.one_of(spec, format!("{path}.volumeMode"), &["Block", "Filesystem"]);
     for source in ["dataSource", "dataSourceRef"] {
         for field in ["kind", "name"] {
-            if spec.get(source).is_some_and(|source| text(source, &[field]).is_empty()) {
+            if spec
+                .get(source)
+                .is_some_and(|source| text(source, &[field]).is_empty())
+            {
                 causes.required(format!("{path}.{source}.{field}"), "");
             }
         }

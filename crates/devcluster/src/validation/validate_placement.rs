@@ -32,8 +32,13 @@ pub(super) fn placement(pod: &Value, causes: &mut Causes) {
     for (i, constraint) in constraints.iter().enumerate() {
         let path = format!("spec.topologySpreadConstraints[{i}]");
         spread(constraint, &path, causes);
-        let of = |other: &Value| ["topologyKey", "whenUnsatisfiable"].map(|f| text(other, &[f]).to_owned());
-        if constraints[i + 1..].iter().any(|other| of(other) == of(constraint)) {
+        let of = |other: &Value| {
+            ["topologyKey", "whenUnsatisfiable"].map(|f| text(other, &[f]).to_owned())
+        };
+        if constraints[i + 1..]
+            .iter()
+            .any(|other| of(other) == of(constraint))
+        {
             let field = format!("{path}.{{topologyKey, whenUnsatisfiable}}");
             causes.duplicate(field, of(constraint).join(", "));
         }
@@ -59,7 +64,11 @@ fn node_requirement(wanted: &Value, path: &str, causes: &mut Causes) {
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
         other => {
-            causes.invalid(format!("{path}.operator"), other, "not a valid selector operator");
+            causes.invalid(
+                format!("{path}.operator"),
+                other,
+                "not a valid selector operator",
+            );
         }
     }
     for why in names::all_of_qualified(key) {
@@ -76,9 +85,14 @@ fn node_requirement(wanted: &Value, path: &str, causes: &mut Causes) {
 fn field_requirement(wanted: &Value, path: &str, causes: &mut Causes) {
     let operator = text(wanted, &["operator"]);
     if !["In", "NotIn"].contains(&operator) {
-        causes.invalid(format!("{path}.operator"), operator, "not a valid selector operator");
+        causes.invalid(
+            format!("{path}.operator"),
+            operator,
+            "not a valid selector operator",
+        );
     } else if list(wanted, &["values"]).len() != 1 {
-        let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+        let detail =
+            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
         causes.required(format!("{path}.values"), detail);
     }
     let key = text(wanted, &["key"]);
@@ -104,9 +118,9 @@ fn pod_term(term: &Value, path: &str, causes: &mut Causes) {
 }
 
 fn spread(constraint: &Value, path: &str, causes: &mut Causes) {
-    let least = constraint.get("minDomains").filter(|_| {
-        text(constraint, &["whenUnsatisfiable"]) != "DoNotSchedule"
-    });
+    let least = constraint
+        .get("minDomains")
+        .filter(|_| text(constraint, &["whenUnsatisfiable"]) != "DoNotSchedule");
     if let Some(least) = least {
         let detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule";
         causes.invalid(format!("{path}.minDomains"), least, detail);

@@ -22,9 +22,15 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
             let path = format!("spec.{kind}[{i}]");
             self::container(spec, container, &path, &volumes, &mut seen, causes);
             if kind == "initContainers" && text(container, &["restartPolicy"]) != "Always" {
-                for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                for field in [
+                    "lifecycle",
+                    "livenessProbe",
+                    "readinessProbe",
+                    "startupProbe",
+                ] {
                     if container.get(field).is_some() {
-                        let detail = "may not be set for init containers without restartPolicy=Always";
+                        let detail =
+                            "may not be set for init containers without restartPolicy=Always";
                         causes.forbidden(format!("{path}.{field}"), detail);
                     }
                 }
@@ -42,7 +48,10 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
     validate_security::security(pod, causes);
     gates(spec, causes);
     if text(spec, &["dnsPolicy"]) == "None" && spec.get("dnsConfig").is_none() {
-        causes.required("spec.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None");
+        causes.required(
+            "spec.dnsConfig",
+            "must provide `dnsConfig` when `dnsPolicy` is None",
+        );
     }
     validate_resources::of_pod(spec, causes);
 }
@@ -215,7 +224,11 @@ fn field_of_pod(field: &Value, path: &str, is_variable: bool, causes: &mut Cause
         return causes.required(at, "");
     }
     if text(field, &["apiVersion"]) != "v1" {
-        return causes.invalid(at, shown, "error converting fieldPath: unsupported pod version");
+        return causes.invalid(
+            at,
+            shown,
+            "error converting fieldPath: unsupported pod version",
+        );
     }
     let keyed = shown.strip_suffix("']").and_then(|p| p.split_once("['"));
     match keyed {
@@ -227,11 +240,17 @@ fn field_of_pod(field: &Value, path: &str, is_variable: bool, causes: &mut Cause
         _ if SHOWN.contains(&shown) || (is_variable && IN_VARIABLES.contains(&shown)) => {}
         _ if matches!(shown, "metadata.labels" | "metadata.annotations") && !is_variable => {}
         _ => {
-            let others = ["metadata.labels", "metadata.annotations", "status.phase", "spec.restartPolicy"];
+            let others = [
+                "metadata.labels",
+                "metadata.annotations",
+                "status.phase",
+                "spec.restartPolicy",
+            ];
             if IN_VARIABLES.contains(&shown) || others.contains(&shown) {
                 causes.not_supported(at, shown, &SHOWN);
             } else {
-                let detail = format!("error converting fieldPath: field label not supported: {shown}");
+                let detail =
+                    format!("error converting fieldPath: field label not supported: {shown}");
                 causes.invalid(at, shown, &detail);
             }
         }
@@ -263,12 +282,7 @@ fn container<'a>(
     validate_resources::of_container(spec, container, path, causes);
 }
 
-fn mounts(
-    container: &Value,
-    path: &str,
-    volumes: &BTreeMap<&str, &Value>,
-    causes: &mut Causes,
-) {
+fn mounts(container: &Value, path: &str, volumes: &BTreeMap<&str, &Value>, causes: &mut Causes) {
     let mut paths = BTreeSet::new();
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let name = text(mount, &["name"]);
@@ -288,7 +302,8 @@ fn mounts(
         }
         let is_privileged = is_true(container, &["securityContext", "privileged"]);
         if text(mount, &["mountPropagation"]) == "Bidirectional" && !is_privileged {
-            let detail = "Bidirectional mount propagation is available only to privileged containers";
+            let detail =
+                "Bidirectional mount propagation is available only to privileged containers";
             causes.forbidden(format!("{path}.volumeMounts.mountPropagation"), detail);
         }
         let recursive = text(mount, &["recursiveReadOnly"]);
@@ -323,14 +338,19 @@ fn restarts(spec: &Value, container: &Value, path: &str, causes: &mut Causes) {
         if let Some(seconds) = number(container, &["lifecycle", hook, "sleep", "seconds"])
             && !(0..=grace).contains(&seconds)
         {
-            let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+            let detail = format!(
+                "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            );
             causes.invalid(format!("{path}.lifecycle.{hook}.sleep"), seconds, &detail);
         }
     }
     let policies = list(container, &["resizePolicy"]);
     for (i, policy) in policies.iter().enumerate() {
         let resource = |policy: &Value| text(policy, &["resourceName"]).to_owned();
-        if policies[..i].iter().any(|other| resource(other) == resource(policy)) {
+        if policies[..i]
+            .iter()
+            .any(|other| resource(other) == resource(policy))
+        {
             causes.duplicate(format!("{path}.resizePolicy[{i}]"), resource(policy));
         }
     }

@@ -118,7 +118,9 @@ fn gates(before: &Value, after: &Value, causes: &mut Causes) -> bool {
             causes.forbidden(field, &detail);
         }
     }
-    list(after, &["schedulingGates"]).iter().all(|gate| olds.contains(gate))
+    list(after, &["schedulingGates"])
+        .iter()
+        .all(|gate| olds.contains(gate))
 }
 
 /// A gated pod may be narrowed to fewer nodes: what was selected stays selected.
@@ -212,7 +214,11 @@ fn addresses(pod: &Value, causes: &mut Causes) {
             causes.invalid(field, text(first, &["ip"]), "must be equal to `hostIP`");
         }
         for (i, address) in list.iter().enumerate().filter(|(_, a)| parse(a).is_err()) {
-            causes.invalid(format!("status.{list_name}[{i}]"), text(address, &["ip"]), detail);
+            causes.invalid(
+                format!("status.{list_name}[{i}]"),
+                text(address, &["ip"]),
+                detail,
+            );
         }
         let families = list.iter().filter_map(|address| parse(address).ok());
         if families.filter(std::net::IpAddr::is_ipv4).count() > 1 {
@@ -252,7 +258,11 @@ pub(crate) fn status(old: &Value, new: &Value, causes: &mut Causes) {
         let mut known = list(new, &["spec", "resourceClaims"]).iter();
         if !known.any(|claim| text(claim, &["name"]) == name) {
             let field = format!("status.resourceClaimStatuses[{i}].name");
-            causes.invalid(field, name, "must match the name of an entry in `spec.resourceClaims`");
+            causes.invalid(
+                field,
+                name,
+                "must match the name of an entry in `spec.resourceClaims`",
+            );
         }
     }
     let policy = text(old, &["spec", "restartPolicy"]);

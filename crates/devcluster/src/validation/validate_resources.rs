@@ -28,7 +28,11 @@ pub(super) fn of_container(spec: &Value, container: &Value, path: &str, causes: 
         }
     }
     requests(resources, &path, causes);
-    let has = |name: &str| ["limits", "requests"].iter().any(|kind| at(resources, &[kind, name]).is_some());
+    let has = |name: &str| {
+        ["limits", "requests"]
+            .iter()
+            .any(|kind| at(resources, &[kind, name]).is_some())
+    };
     let pages = entries(resources, &["limits"]).any(|(name, _)| is_huge(name));
     if pages && !has("cpu") && !has("memory") {
         causes.forbidden(path.as_str(), "HugePages require cpu or memory");
@@ -64,11 +68,19 @@ fn resource_name(name: &str, field: &str, causes: &mut Causes) {
     }
     if !name.contains('/') {
         if !OTHERS.contains(&name) {
-            causes.invalid(field, name, "must be a standard resource type or fully qualified");
+            causes.invalid(
+                field,
+                name,
+                "must be a standard resource type or fully qualified",
+            );
         }
         causes.invalid(field, name, "must be a standard resource for containers");
     } else if name.starts_with("requests.") {
-        causes.invalid(field, name, "doesn't follow extended resource name standard");
+        causes.invalid(
+            field,
+            name,
+            "doesn't follow extended resource name standard",
+        );
     }
 }
 
@@ -135,7 +147,9 @@ pub(super) fn of_pod(spec: &Value, causes: &mut Causes) {
     let parse = |amount: &Value| amount.as_str().and_then(quantity::parse).unwrap_or(0);
     let containers = list(spec, &["containers"]);
     for (name, most) in entries(resources, &["requests"]) {
-        let each = containers.iter().filter_map(|c| at(c, &["resources", "requests", name]));
+        let each = containers
+            .iter()
+            .filter_map(|c| at(c, &["resources", "requests", name]));
         if each.map(parse).sum::<i128>() > parse(most).max(0) {
             let detail = "must be greater than or equal to aggregate container requests";
             let field = match at(resources, &["limits", name]) {

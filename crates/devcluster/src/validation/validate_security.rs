@@ -12,7 +12,9 @@ pub(super) fn security(pod: &Value, causes: &mut Causes) {
     for contexts in [both, each] {
         for profile in ["seccompProfile", "appArmorProfile"] {
             let path = format!("{contexts}.{profile}");
-            rules::each(pod, &path, &mut |at, profile| self::profile(profile, at, causes));
+            rules::each(pod, &path, &mut |at, profile| {
+                self::profile(profile, at, causes)
+            });
         }
     }
     let host_users = at(pod, &["spec", "hostUsers"]) == Some(&Value::Bool(false));
@@ -36,7 +38,10 @@ pub(super) fn security(pod: &Value, causes: &mut Causes) {
     let parameters = list(pod, &["spec", "securityContext", "sysctls"]);
     for (i, parameter) in parameters.iter().enumerate() {
         let name = |parameter: &Value| text(parameter, &["name"]).to_owned();
-        if parameters[..i].iter().any(|other| name(other) == name(parameter)) {
+        if parameters[..i]
+            .iter()
+            .any(|other| name(other) == name(parameter))
+        {
             causes.duplicate(format!("{both}.sysctls[{i}].name"), name(parameter));
         }
     }
@@ -48,7 +53,10 @@ pub(super) fn security(pod: &Value, causes: &mut Causes) {
 
 /// A profile of the node's own has a name there, and no other has one.
 fn profile(profile: &Value, path: &str, causes: &mut Causes) {
-    let (field, name) = (format!("{path}.localhostProfile"), text(profile, &["localhostProfile"]));
+    let (field, name) = (
+        format!("{path}.localhostProfile"),
+        text(profile, &["localhostProfile"]),
+    );
     let is_local = text(profile, &["type"]) == "Localhost";
     if is_local && name.is_empty() {
         causes.required(field, "must be set when type is Localhost");
