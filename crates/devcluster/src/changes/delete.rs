@@ -121,11 +121,18 @@ pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let conflict = |why: String| Err(object.key().conflict(&why));
+    match unmet(object, options) {
+        Some(why) => Err(object.key().conflict(&why)),
+        None => Ok(()),
+    }
+}
+
+/// The precondition that an object does not meet, in words.
+pub(crate) fn unmet(object: &Object, options: &DeleteOptions) -> Option<String> {
     if let Some(uid) = &options.uid
         && uid != object.uid()
     {
-        return conflict(format!(
+        return Some(format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
              deleted and then recreated",
             object.uid()
@@ -134,13 +141,13 @@ pub(crate) fn check_preconditions(
     if let Some(version) = &options.resource_version
         && *version != object.resource_version().to_string()
     {
-        return conflict(format!(
+        return Some(format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
              The object might have been modified",
             object.resource_version()
         ));
     }
-    Ok(())
+    None
 }
 
 /// What a delete request does first.

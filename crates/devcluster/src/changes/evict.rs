@@ -33,11 +33,8 @@ impl State {
             self.put(budget.key().clone(), value)?;
         }
         // As on real servers, the budget is charged for an eviction that then does not take place.
-        if let Err(mut error) = delete::check_preconditions(&old, options) {
-            error.message = error.message.replace("on pods ", "on Pod ");
-            if let Some(details) = &mut error.details {
-                details["kind"] = "Pod".into();
-            }
+        if let Some(why) = delete::unmet(&old, options) {
+            let error = ApiError::conflict("Pod", "", &key.name, &why);
             return Ok(Answer::Status(error.code, error.to_value()));
         }
         let mut new = old.value().clone();

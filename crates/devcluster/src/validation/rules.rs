@@ -97,7 +97,6 @@ static RULES: &[(&str, Check)] = &[
     ("spec.os.!name", OneOf(&["linux", "windows"])),
     ("spec.hostAliases[*].ip", Address),
     ("spec.hostAliases[*].hostnames[*]", Form(names::subdomain)),
-    ("spec.dnsConfig.nameservers", AtMost(3)),
     ("spec.dnsConfig.nameservers[*]", Address),
     ("spec.dnsConfig.searches[*]", Form(names::subdomain)),
     ("spec.dnsConfig.options[*].!name", Required),
@@ -456,10 +455,6 @@ impl Check {
             Address if text.parse::<std::net::IpAddr>().is_err() => {
                 let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
                 causes.invalid(field, value, detail);
-            }
-            AtMost(most) if count > *most && field.ends_with("nameservers") => {
-                let detail = format!("must not have more than {most} nameservers");
-                causes.invalid(field, value, &detail);
             }
             AtMost(most) if count > *most => causes.too_many(field, count, *most),
             Handler(kinds) => handler(field, value, kinds, causes),

@@ -132,7 +132,7 @@ fn narrowed(before: &Value, after: &Value, causes: &mut Causes) {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         causes.invalid("spec.nodeSelector", selector, detail);
     }
-    let terms = |spec: &'_ Value| spec.pointer(REQUIRED).and_then(Value::as_array).cloned();
+    let terms = |spec: &Value| spec.pointer(REQUIRED).and_then(Value::as_array).cloned();
     let Some(olds) = terms(before) else {
         return;
     };

@@ -54,8 +54,8 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether requests of a resource may differ from its limit.
-fn is_divisible(name: &str) -> bool {
+/// Whether a resource is counted in fractions, and its requests may differ from its limit.
+fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name)
 }
 
@@ -63,7 +63,7 @@ fn resource_name(name: &str, field: &str, causes: &mut Causes) {
     if let Err(why) = names::qualified(name) {
         return causes.invalid(field, name, why);
     }
-    if is_divisible(name) || is_huge(name) {
+    if is_standard(name) || is_huge(name) {
         return;
     }
     if !name.contains('/') {
@@ -94,7 +94,7 @@ fn amount(name: &str, amount: &Value, field: &str, causes: &mut Causes) {
     } else if page.is_some_and(|page| page > 0 && nano % page != 0) {
         let detail = "must be a positive integer multiple of the page size";
         causes.invalid(field, amount, detail);
-    } else if !is_divisible(name) && nano % NANO != 0 {
+    } else if !is_standard(name) && nano % NANO != 0 {
         causes.invalid(field, amount, "must be an integer");
     }
 }
@@ -105,7 +105,7 @@ fn requests(resources: &Value, path: &str, causes: &mut Causes) {
         let parse = |amount: &Value| amount.as_str().and_then(quantity::parse);
         let limit = at(resources, &["limits", name]);
         let (Some(amount), Some(most)) = (parse(requested), limit.map(parse)) else {
-            if limit.is_none() && !is_divisible(name) && name.contains('/') {
+            if limit.is_none() && !is_standard(name) && name.contains('/') {
                 let detail = "Limit must be set for non overcommitable resources";
                 causes.required(format!("{path}.limits"), detail);
             }
@@ -113,7 +113,7 @@ fn requests(resources: &Value, path: &str, causes: &mut Causes) {
         };
         let limit = limit.and_then(Value::as_str).unwrap_or_default();
         let field = format!("{path}.requests");
-        if !is_divisible(name) && most != Some(amount) {
+        if !is_standard(name) && most != Some(amount) {
             let detail = format!("must be equal to {name} limit of {limit}");
             causes.invalid(field, requested, &detail);
         } else if most.is_some_and(|most| amount > most) {
