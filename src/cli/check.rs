@@ -44,6 +44,11 @@ async fn ask_for_rights(config: &Config, kind: Kind) -> Exit {
         Ok(None) => return say("\nRights: the embedded cluster grants all."),
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
+    match rights.not_served().await {
+        Ok(None) => {}
+        Ok(Some(why)) => return fail(Exit::Configuration, format_args!("{why}")),
+        Err(error) => return fail_with(error.exit(), &error),
+    }
     let namespace = rights.namespace.clone();
     let reviewed = match rights.review().await {
         Ok(reviewed) => reviewed,

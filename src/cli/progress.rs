@@ -185,10 +185,10 @@ mod tests {
             Scheduling::Waiting(Some(Arc::from("0/3 nodes\u{1b}[2J are free"))),
             None,
         );
-        waits(&mut scenario, 5, Scheduling::Gated, None);
+        waits(&mut scenario, 5, Scheduling::Gated("gang".into()), None);
         assert_eq!(
             line(&scenario),
-            "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate, 1 more reasons), 1 requested"
+            "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate: gang, 1 more reasons), 1 requested"
         );
         waits(
             &mut scenario,

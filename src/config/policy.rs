@@ -118,7 +118,7 @@ section! {
         /// Whether a profile's executors are of no use below `min_executors`, and which scheduler
         /// enforces that (spec A-82).
         pub gang: Gang = value(GangKind) or Gang::Off;
-        /// How long a gang may take to become complete. After that its pending executors are
+        /// How long a gang may take to become complete. After that its executors are
         /// deleted for a while, to make room for others.
         pub gang_timeout: Duration = value(span(secs(1)..=DAY)) or secs(300);
         /// Who admits executors before their pods are requested.

@@ -29,13 +29,14 @@ choice! {
         /// Executors are independent.
         #[default]
         Off = "off",
-        /// They are a gang. If it does not become complete, boatswain deletes its pending
-        /// executors.
+        /// They are a gang. If it does not become complete, boatswain deletes its executors for a while.
         On = "on",
         /// Like `On`, with annotations for YuniKorn.
         Yunikorn = "yunikorn",
         /// Like `On`, with a PodGroup for Volcano.
         Volcano = "volcano",
+        /// Like `On`, with a PodGroup for Kubernetes' own scheduler.
+        Kubernetes = "kubernetes",
     }
 }
 
@@ -173,7 +174,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
         notes.contradict(
             &["scheduling.gang"],
             "found \"on\", but boatswain cannot choose which pods of a set are deleted",
-            "name a scheduler that supports gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
+            "name a scheduler that supports gangs (\"kubernetes\", \"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
         );
     }
     names(config, notes);
@@ -313,6 +314,7 @@ mod tests {
             ("\"off\"", Gang::Off),
             ("\"yunikorn\"", Gang::Yunikorn),
             ("\"volcano\"", Gang::Volcano),
+            ("\"kubernetes\"", Gang::Kubernetes),
         ] {
             assert_eq!(gang(value).unwrap(), expected, "{value}");
         }

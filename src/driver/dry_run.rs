@@ -16,7 +16,7 @@ use super::succession::{holder, label_scheme, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
 use crate::actors::profile_objects::{self, Place, Todo};
-use crate::config::{self, Auth, ClusterMode, Config, Gang};
+use crate::config::{self, Auth, ClusterMode, Config};
 use crate::kubernetes::calls::ProfileObject;
 use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};
 use crate::kubernetes::pod_template::{Common, Template, queued};
@@ -128,9 +128,10 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     let mut documents = vec![record.to_config_map(&place, None)];
     let owned = owned_resources::all(config, &place, &common.app_id, content.as_ref());
     documents.extend(owned.into_iter().map(|owned_resource| owned_resource.json));
-    if config.scheduling.gang == Gang::Volcano {
+    if let Some(groups) = settings::pod_groups(&config.scheduling) {
         let least = least(&config.profiles);
-        documents.extend(profile_objects(ProfileObject::PodGroup, common, least));
+        let groups = ProfileObject::PodGroup(groups);
+        documents.extend(profile_objects(groups, common, least));
     }
     let least = (config.profiles.iter())
         .filter_map(|(name, profile)| {
@@ -252,7 +253,7 @@ fn profile_objects(
                 json["metadata"]["namespace"] = common.namespace.as_str().into();
                 Some(json)
             }
-            Todo::Nothing | Todo::Patch(_) => None,
+            Todo::Nothing | Todo::Patch(_) | Todo::Replace | Todo::Await => None,
         }
     })
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::config::Config;
+use crate::config::{Config, Gang};
 use crate::exit::Exit;
 use crate::kubernetes::Kind as FailureKind;
+use crate::kubernetes::calls::{NO_POD_GROUPS, SCHEDULING};
 use crate::kubernetes::rights::Right;
 use crate::kubernetes::{Calls, Clients, Failure};
 use crate::manifests::Kind;
@@ -26,6 +27,14 @@ pub struct Rights {
     needed: Vec<Right>,
     calls: Calls,
     pub namespace: String,
+    needs_pod_groups: bool,
+}
+
+/// What a start says that needs PodGroups on a cluster without any (spec A-82).
+pub(super) fn no_pod_groups() -> String {
+    format!(
+        "scheduling.gang is \"kubernetes\", and the API server serves no PodGroups of {SCHEDULING}: {NO_POD_GROUPS}"
+    )
 }
 
 /// Why it is unknown which rights the driver has.
@@ -57,7 +66,20 @@ impl Rights {
             needed: rights::one_by_one(config, kind),
             calls,
             namespace: place.namespace,
+            needs_pod_groups: config.scheduling.gang == Gang::Kubernetes,
         }
+    }
+
+    /// What the cluster has to serve for this configuration, and does not; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// If the API server does not answer.
+    pub async fn not_served(&self) -> Result<Option<String>, Unknown> {
+        if !self.needs_pod_groups {
+            return Ok(None);
+        }
+        let served = self.calls.pod_groups().await.map_err(Unknown::Failed)?;
+        Ok(served.is_none().then(no_pod_groups))
     }
 
     /// Asks for the rules that apply in one call, and one by one for what these do not grant: a server whose webhook

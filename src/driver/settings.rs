@@ -18,6 +18,7 @@ use crate::actors::profiles::messages::Bounds;
 use crate::actors::roller::rolling::{self, Policy};
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
+use crate::kubernetes::calls::PodGroups;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::kubernetes::workloads::Queue;
 use crate::kubernetes::{ProfileSpec, Record};
@@ -348,6 +349,15 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
+/// The PodGroups that a gang scheduler reads; `None` without any (spec A-82).
+pub(super) fn pod_groups(scheduling: &config::Scheduling) -> Option<PodGroups> {
+    match scheduling.gang {
+        Gang::Off | Gang::On | Gang::Yunikorn => None,
+        Gang::Volcano => Some(PodGroups::Volcano),
+        Gang::Kubernetes => Some(PodGroups::KUBERNETES),
+    }
+}
+
 /// Marks the pods of these profiles for a gang scheduler (spec A-82). Returns their gangs, to which
 /// profiles that are added later are added; `None` if no gang scheduler is informed of gangs.
 pub(super) fn mark_gangs(
@@ -359,6 +369,7 @@ pub(super) fn mark_gangs(
         Gang::Off | Gang::On => return None,
         Gang::Yunikorn => GangScheduler::Yunikorn,
         Gang::Volcano => GangScheduler::Volcano,
+        Gang::Kubernetes => GangScheduler::Kubernetes,
     };
     let mut gangs = Gangs::new(scheduler, scheduling.gang_timeout.as_secs());
     gangs.add_all(least, specs);

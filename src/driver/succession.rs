@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::actors::record_keeper::keeping::{Keeping, Over};
-use crate::config::{Config, Where};
+use crate::config::{Config, Gang, Where};
 use crate::exit::Exit;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
@@ -34,6 +34,7 @@ use super::owned_resources;
 use super::owner_chain::OwnerChain;
 use super::profile_proofs::ProfileProofs;
 use super::provisioners;
+use super::rights;
 use record::{Taken, take_over};
 
 pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
@@ -110,6 +111,8 @@ pub async fn find_application(
     let (server, namespace) = (&environment.clients.server, &place.namespace);
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
+    ensure_pod_groups_are_served(config, &calls, &retries).await?;
+
     let owner_chain = own_pod::owner_chain(config, &calls, &retries, namespace).await?;
     let owner = owner_chain
         .as_ref()
@@ -122,6 +125,33 @@ pub async fn find_application(
         owner_chain,
         record,
     })
+}
+
+/// Without PodGroups, pods that name one would be scheduled one by one, or not at all (spec A-82).
+async fn ensure_pod_groups_are_served(
+    config: &Config,
+    calls: &Calls,
+    retries: &Retries<'_>,
+) -> Result<(), StartError> {
+    if config.scheduling.gang != Gang::Kubernetes {
+        return Ok(());
+    }
+    match retries
+        .call("scheduling.k8s.io", || calls.pod_groups())
+        .await?
+    {
+        Some(version) => {
+            tracing::info!(
+                version,
+                "gangs are scheduled by Kubernetes, by its PodGroups"
+            );
+            Ok(())
+        }
+        None => Err(StartError::new(
+            Exit::Configuration,
+            rights::no_pod_groups(),
+        )),
+    }
 }
 
 /// Raises the incarnation in the record, or creates the record.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::draining;
 use super::labels::{
-    BLOCK, DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
+    BLOCK, DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE, QUEUE,
 };
 use super::refusal::clean;
 use super::wire::{
@@ -132,6 +132,7 @@ impl PodReader {
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),
             block: labels.and_then(|pairs| pairs.get(BLOCK)?.parse().ok()),
+            queue: labels.and_then(|pairs| pairs.get(QUEUE)).map(cut),
             owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
             restarts,
         })
@@ -261,12 +262,10 @@ fn scheduling(spec: &SpecWire<'_>, status: &StatusWire<'_>) -> Scheduling {
     if text(&spec.node_name).is_some_and(|node| !node.is_empty()) {
         return Scheduling::Bound;
     }
-    if spec
-        .scheduling_gates
-        .as_ref()
-        .is_some_and(|gates| !gates.is_empty())
-    {
-        return Scheduling::Gated;
+    let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
+    if !gates.is_empty() {
+        let names: Vec<&str> = gates.iter().filter_map(|gate| text(&gate.name)).collect();
+        return Scheduling::Gated(cut(&names.join(", ")));
     }
     let conditions = status.conditions.as_deref().unwrap_or_default();
     Scheduling::Waiting(

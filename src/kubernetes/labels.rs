@@ -17,6 +17,9 @@ pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost"
 /// The label with the number of an executor's block, on its pod and on the block's Workload (spec A-90).
 pub const BLOCK: &str = "boatswain.dev/block";
 
+/// Kueue's label on a pod that it has queued by itself.
+pub const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
 /// The annotation of a set or Workload with the hash of its template (spec ).
 pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
 

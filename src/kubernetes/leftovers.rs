@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::calls::SCHEDULING;
 use super::labels::{EXECUTOR_ROLE, INCARNATION, LabelScheme, SET_ROLE};
 use super::workloads;
 use crate::model::{AppId, PodUid};
@@ -35,13 +36,17 @@ const fn kind(
 }
 
 /// The kinds that are listed by label, in the order of deletion: what makes pods comes before the pods.
-pub const LISTED: [LeftoverKind; 11] = [
+pub const LISTED: [LeftoverKind; 12] = [
     kind("apps", "v1", "StatefulSet", "statefulsets"),
     kind("apps", "v1", "Deployment", "deployments"),
     kind("apps", "v1", "ReplicaSet", "replicasets"),
     LeftoverKind {
         optional: true,
         ..kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
+    },
+    LeftoverKind {
+        optional: true,
+        ..kind(SCHEDULING, "v1alpha2", "PodGroup", "podgroups")
     },
     kind(
         "policy",

@@ -102,13 +102,20 @@ pub(super) struct SpecWire<'a> {
     pub(super) node_name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) restart_policy: Option<Text<'a>>,
-    pub(super) scheduling_gates: Option<Vec<IgnoredAny>>,
+    #[serde(borrow)]
+    pub(super) scheduling_gates: Option<Vec<GateWire<'a>>>,
     #[serde(borrow)]
     pub(super) containers: Option<Vec<DeclaredWire<'a>>>,
     #[serde(borrow)]
     pub(super) init_containers: Option<Vec<DeclaredWire<'a>>>,
     #[serde(borrow)]
     pub(super) volumes: Option<Vec<VolumeWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GateWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use crate::config::{Config, Gang, OnSignal, Queue, Strategy};
+use crate::kubernetes::calls::SCHEDULING;
 use crate::kubernetes::rights::Right;
 use crate::kubernetes::workloads::GROUP;
 
@@ -113,6 +114,14 @@ const TABLE: &[(IsOn, Rule)] = &[
         volcano,
         rule(
             "scheduling.volcano.sh",
+            "podgroups",
+            &["create", "get", "patch", "delete"],
+        ),
+    ),
+    (
+        |config, _| config.scheduling.gang == Gang::Kubernetes,
+        rule(
+            SCHEDULING,
             "podgroups",
             &["create", "get", "patch", "delete"],
         ),

@@ -114,6 +114,8 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
     let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
     assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+    let gang = gang.replace("volcano", "kubernetes");
+    assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
     let queue = format!("{PLAIN}[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n");
     assert_eq!(
         resources(&queue, Kind::Job),

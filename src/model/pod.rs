@@ -69,6 +69,8 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// The number of the block that it was admitted with, if a queue admits executors (spec A-91).
     pub block: Option<u32>,
+    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-94).
+    pub queue: Option<Arc<str>>,
     /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,
     /// The restarts of its container, if a set made it (spec A-80); `None`: no restarts.
@@ -215,8 +217,8 @@ impl Phase {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheduling {
-    /// A scheduling gate blocks it.
-    Gated,
+    /// Scheduling gates with these names block it.
+    Gated(Arc<str>),
     /// No node yet; contains the scheduler's message, if any.
     Waiting(Option<Arc<str>>),
     Bound,
@@ -300,8 +302,8 @@ impl Pod {
             _ => String::new(),
         };
         Some(match (stage, &self.scheduling, &self.executor) {
-            (PendingStage::Unscheduled, Scheduling::Gated, _) => {
-                "held by a scheduling gate".to_owned()
+            (PendingStage::Unscheduled, Scheduling::Gated(names), _) => {
+                format!("held by a scheduling gate: {names}")
             }
             (PendingStage::Unscheduled, Scheduling::Waiting(Some(why)), _) => {
                 format!("unscheduled: {why}")
@@ -365,6 +367,7 @@ impl Pod {
             draining: None,
             deletion_cost: 0,
             block: None,
+            queue: None,
             owner: None,
             restarts: None,
         }
@@ -413,7 +416,7 @@ impl Pod {
 
     fn pending_stage(&self) -> PendingStage {
         match (&self.scheduling, &self.executor) {
-            (Scheduling::Gated | Scheduling::Waiting(_), _) => PendingStage::Unscheduled,
+            (Scheduling::Gated(_) | Scheduling::Waiting(_), _) => PendingStage::Unscheduled,
             (Scheduling::Bound, ContainerState::Absent) => PendingStage::Scheduled,
             (Scheduling::Bound, _) => PendingStage::Starting,
         }
@@ -425,8 +428,12 @@ fn waits_for(container: &ContainerState) -> Option<Option<&str>> {
     let ContainerState::Waiting { reason, .. } = container else {
         return None;
     };
-    let ordinary = |reason: &&str| matches!(*reason, "ContainerCreating" | "PodInitializing");
-    Some(reason.as_deref().filter(|reason| !ordinary(reason)))
+    Some(reason.as_deref().filter(|reason| !is_not_its_turn(reason)))
+}
+
+/// Whether a container that waits for this reason merely waits for what comes before it.
+pub fn is_not_its_turn(reason: &str) -> bool {
+    matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
 impl PodState {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::clock::Tick;
 use super::executor::{Entry, HowGone, State, Why};
 use super::exit_code;
-use super::pod::{ContainerState, Pod, RUNTIME_UNKNOWN, STATUS_UNKNOWN, Termination};
+use super::pod::{
+    ContainerState, Pod, RUNTIME_UNKNOWN, STATUS_UNKNOWN, Termination, is_not_its_turn,
+};
 use super::reason::{Evidence, LossClass, LossReason};
 use crate::planted::{self, Planted};
 use boatswain_agent::{AGENT, NO_DRIVER, UNORDERED};
@@ -305,6 +307,10 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
         return None;
     }
     Some(match (&pod.executor, pod.reason.as_deref()) {
+        (ContainerState::Waiting { reason, message }, None) if says_nothing(reason, message) => {
+            let lost = "its node lost it before its program began";
+            (LossClass::Disrupted, with_detail(lost, message.as_deref()))
+        }
         (ContainerState::Waiting { reason, message }, _) => {
             let reason = reason.as_deref().unwrap_or("never started");
             (
@@ -346,6 +352,17 @@ fn by_absence(entry: &Entry) -> (LossClass, String) {
 fn ended_by_agent(end: &Termination) -> bool {
     let message = end.message.as_deref().unwrap_or_default();
     end.exit_code == Some(i32::from(NO_DRIVER)) && message.starts_with(AGENT)
+}
+
+/// Whether what a pod that ended before its program began had waited for shows no mistake of the application. A kubelet
+/// that finds none of its containers, as after a crash of the node, lets it fail so.
+fn says_nothing(reason: &Option<Arc<str>>, message: &Option<Arc<str>>) -> bool {
+    match reason.as_deref() {
+        None => message.is_none(),
+        Some(reason) => {
+            is_not_its_turn(reason) || matches!(reason, STATUS_UNKNOWN | RUNTIME_UNKNOWN)
+        }
+    }
 }
 
 /// Kubelet or runtime has lost the container, as after the crash of a node. The program did not cause that.

@@ -112,6 +112,8 @@ fn configurations() -> Vec<(&'static str, Value)> {
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
     gang["profiles"]["default"]["min_executors"] = json!(2);
     gang["profiles"]["default"]["min_available"] = json!(1);
+    let mut kubernetes = gang.clone();
+    kubernetes["scheduling"]["gang"] = json!("kubernetes");
     let queue = json!({"queue": "kueue", "queue_name": "team"});
     vec![
         ("job", plain()),
@@ -121,6 +123,7 @@ fn configurations() -> Vec<(&'static str, Value)> {
         ("job", claims),
         ("statefulset", certificate),
         ("job", gang),
+        ("job", kubernetes),
         (
             "deployment",
             with("allocation", json!({"strategy": "statefulset"})),

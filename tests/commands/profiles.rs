@@ -207,15 +207,19 @@ async fn a_profile_added_during_a_hold_starts_on_resume() {
     until_running(&driver, "large", 2).await;
 }
 
-/// The annotations of an executor's pod whose profile was added to a driver with this gang scheduler.
-async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
+/// The executor's pod whose profile was added to a driver with this gang scheduler.
+async fn pod_of_an_added_gang(scheduler: &str) -> Value {
     let gang = format!("scheduling.gang={scheduler}");
     let (_world, driver) = driver(&[&gang, "profiles.default.min_executors=3"]).await;
     let described = json!({"executors": 2, "min_executors": 2});
     let (status, answer) = add(&driver, "large", described).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     until_running(&driver, "large", 2).await;
-    let pod = driver.pod(4).await;
+    driver.pod(4).await
+}
+
+async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
+    let pod = pod_of_an_added_gang(scheduler).await;
     assert_eq!(pod["spec"]["schedulerName"], scheduler);
     pod["metadata"]["annotations"].clone()
 }
@@ -225,6 +229,14 @@ async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
 async fn the_pods_of_an_added_profile_name_their_pod_group() {
     let annotations = annotations_of_an_added_gang("volcano").await;
     assert_eq!(annotations["scheduling.k8s.io/group-name"], "t-large");
+}
+
+// spec: A-82, B-26
+#[actix::test]
+async fn the_pods_of_an_added_profile_name_their_pod_group_of_kubernetes() {
+    let pod = pod_of_an_added_gang("kubernetes").await;
+    let group = json!({"podGroupName": "t-large"});
+    assert_eq!(pod["spec"]["schedulingGroup"], group);
 }
 
 // spec: A-82, B-26

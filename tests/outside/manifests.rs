@@ -61,6 +61,10 @@ listen = \"0.0.0.0:9091\"
         "job",
     ),
     (
+        "min_executors = 1\n[scheduling]\ngang = \"kubernetes\"\n",
+        "job",
+    ),
+    (
         "[agent]\ninject = \"init\"\nimage = \"boatswain:1\"\n[tls]\ngenerate = true\n[backend]\nlisten = \"0.0.0.0:7078\"\nservice_selector = { driver = \"t\" }\n",
         "statefulset",
     ),

@@ -23,6 +23,7 @@ mod admission;
 mod ends;
 mod ends_of_drivers;
 mod evictions;
+mod gangs;
 mod registration;
 mod releases;
 mod rights;

@@ -72,7 +72,11 @@ pub fn time_limit(script: &Script) -> Duration {
     let surplus = config.allocation.cancel_delay + removed;
     // A gang may have been given up just before; it is then complete one attempt later.
     let gang = match config.scheduling.gang.is_on() {
-        true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + removed + runs,
+        true => {
+            2 * (config.failures.backoff_max + config.scheduling.gang_timeout.mul_f64(1.25))
+                + removed
+                + runs
+        }
         false => Duration::ZERO,
     };
     let (mut slow_delay, mut template_retry) = (LONGEST_DELAY, TEMPLATE_RETRY);

@@ -223,6 +223,8 @@ pub enum PauseCause {
     NamespaceUnusable,
     #[serde(rename = "queued")]
     Queued,
+    #[serde(rename = "requests-fail")]
+    RequestsFail,
     /// One that this client does not know.
     #[default]
     #[serde(other)]

@@ -13,6 +13,7 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, How, Why};
@@ -48,6 +49,8 @@ pub struct Allocation {
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     refusal_pauses: BTreeMap<ProfileName, RefusalPause>,
+    /// Since when and why requests fail, whosever they are.
+    failing: Option<(Tick, Arc<str>)>,
     gangs: Gangs,
     claims: Claims,
     /// `None`: executors are requested without a queue.
@@ -98,6 +101,7 @@ impl Allocation {
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
             refusal_pauses: BTreeMap::new(),
+            failing: None,
             gangs: Gangs::new(settings.gang, least),
             claims,
             queue: None,
@@ -129,6 +133,10 @@ impl Allocation {
 
     pub fn queue(&self) -> Option<&Queue> {
         self.queue.as_ref()
+    }
+
+    pub fn gangs(&self) -> &Gangs {
+        &self.gangs
     }
 
     /// The blocks were written and read.
@@ -241,7 +249,8 @@ impl Allocation {
             decision.actions.push(going);
         }
         let backoff = &self.settings.crash_backoff;
-        for (profile, change) in self.gangs.tick(latest, backoff, now) {
+        let random = || self.rng.random();
+        for (profile, change) in self.gangs.tick(latest, backoff, random, now) {
             decision.say(gang_notice(profile, change, now));
         }
         decision.wake_at(self.gangs.due(), now);
@@ -383,21 +392,23 @@ impl Allocation {
             {
                 victims.ids.retain(|id| !released.contains(id));
                 let why = Why::GangMissed(settings.timeout);
-                let release = Action::Retire(released, why, How::Delete);
-                decision.actions.push(release);
+                self.retire(released, &why, latest, decision);
             }
-            let registered =
-                |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
-            let (drained, deleted): (Vec<_>, Vec<_>) =
-                victims.ids.into_iter().partition(registered);
-            let within = self.settings.victims.decommission_timeout;
-            for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
-                if !ids.is_empty() {
-                    let why = Why::ScaledDown;
-                    decision.actions.push(Action::Retire(ids, why, how));
-                }
-            }
+            self.retire(victims.ids, &Why::ScaledDown, latest, decision);
             decision.wake_at(victims.more_at, now);
+        }
+    }
+
+    /// Registered executors are drained first.
+    fn retire(&self, ids: Vec<ExecutorId>, why: &Why, latest: &Snapshot, decision: &mut Decision) {
+        let registered =
+            |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
+        let (drained, deleted): (Vec<_>, Vec<_>) = ids.into_iter().partition(registered);
+        let within = self.settings.victims.decommission_timeout;
+        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+            if !ids.is_empty() {
+                decision.actions.push(Action::Retire(ids, why.clone(), how));
+            }
         }
     }
 

@@ -61,7 +61,7 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
-    /// Too few executors of a profile run in time: its pending ones are retired (spec B-20).
+    /// Too few executors of a profile run in time: they are retired (spec B-20).
     GangMissed {
         profile: ProfileName,
         /// How many are needed.
@@ -114,6 +114,8 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
+    /// Kueue has queued pods of admitted blocks once more, each by itself, in this LocalQueue.
+    QueuedTwice { queue: Arc<str> },
     /// The queue cannot be used.
     QueueTrouble { why: Arc<str> },
     /// It can again.

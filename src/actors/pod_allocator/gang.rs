@@ -1,5 +1,5 @@
-//! Gangs: executors that are useful only together. If too few of a profile run in time, its pending
-//! ones are retired to make room (spec B-20).
+//! Gangs: executors that are useful only together. If too few of a profile run in time, they are
+//! retired to make room (spec B-20).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct Settings {
 pub struct Gangs {
     settings: Option<Settings>,
     of: BTreeMap<ProfileName, Gang>,
+    /// Executors that were requested without the gang's PodGroup (spec A-87).
+    alone: BTreeSet<ExecutorId>,
 }
 
 /// A gang did not come together, or did after a miss (spec A-31).
@@ -55,7 +57,7 @@ enum Phase {
         since: Tick,
         missed: Option<Missed>,
     },
-    /// Too few executors ran in time: the pending ones are retired.
+    /// Too few executors ran in time: they are retired.
     Released {
         until: Tick,
         missed: Missed,
@@ -76,7 +78,7 @@ impl Gangs {
     pub fn new(settings: Option<Settings>, least: &BTreeMap<ProfileName, u32>) -> Self {
         let mut gangs = Self {
             settings,
-            of: BTreeMap::new(),
+            ..Self::default()
         };
         for (profile, least) in least {
             gangs.know(profile.clone(), *least);
@@ -113,16 +115,44 @@ impl Gangs {
 
     /// An executor has left the snapshot.
     pub fn left(&mut self, id: ExecutorId) {
+        self.alone.remove(&id);
         for gang in self.of.values_mut() {
             gang.there.remove(&id);
         }
     }
 
-    /// Moves the gangs to their next phase where a deadline or a change requires it.
+    /// An executor is about to be requested. `freely`: with all others that are missing.
+    ///
+    /// The scheduler binds none of a PodGroup's pods before as many name it as the gang needs. So a pod names it only while
+    /// the gang is requested as a whole, or it might wait for ever (spec A-87).
+    pub fn request(
+        &mut self,
+        id: ExecutorId,
+        profile: &ProfileName,
+        latest: &Snapshot,
+        freely: bool,
+    ) {
+        let Some(gang) = self.of.get(profile) else {
+            return;
+        };
+        let gathers = matches!(gang.phase, Phase::Gathering { .. });
+        let is_whole = latest.target(profile) >= gang.least && latest.counts(profile).running == 0;
+        if !(gathers && freely && is_whole) {
+            self.alone.insert(id);
+        }
+    }
+
+    /// Whether an executor is scheduled by itself.
+    pub fn is_alone(&self, id: ExecutorId) -> bool {
+        self.alone.contains(&id)
+    }
+
+    /// Moves the gangs to their next phase where a deadline or a change requires it. `random` is from [0, 1).
     pub fn tick(
         &mut self,
         snapshot: &Snapshot,
         backoff: &Backoff,
+        mut random: impl FnMut() -> f64,
         now: Tick,
     ) -> Vec<(ProfileName, Change)> {
         let Some(settings) = self.settings else {
@@ -131,20 +161,31 @@ impl Gangs {
         (self.of.iter_mut())
             .filter_map(|(profile, gang)| {
                 let target = snapshot.target(profile);
-                let change = gang.tick(target, settings.timeout, backoff, now)?;
+                let change = gang.tick(target, settings.timeout, backoff, &mut random, now)?;
                 Some((profile.clone(), change))
             })
             .collect()
     }
 
-    /// The pending executors that must make room. Reads the entries only if there are some.
+    /// The executors that must make room. Two gangs of which a part runs would wait for each other for ever, so running
+    /// ones leave too, unless there are enough and they have not registered. Adopted ones stay: their gang may have been
+    /// complete. Reads the entries only if there are some.
     pub fn released(&self, snapshot: &Snapshot, profile: &ProfileName) -> Vec<ExecutorId> {
-        if self.waits_until(profile).is_none() || snapshot.counts(profile).pending == 0 {
+        let Some(gang) = self.of.get(profile) else {
+            return Vec::new();
+        };
+        let counts = snapshot.counts(profile);
+        if self.waits_until(profile).is_none() || counts.pending + counts.running == 0 {
             return Vec::new();
         }
-        let waits = |entry: &&Arc<Entry>| entry.profile == *profile && entry.class().is_pending();
+        let lacks_room = counts.running < gang.least.min(snapshot.target(profile));
+        let leaves = |entry: &&Arc<Entry>| {
+            let class = entry.class();
+            let runs_in_vain = class == Class::Running && lacks_room && !entry.adopted;
+            entry.profile == *profile && (class.is_pending() || runs_in_vain)
+        };
         (snapshot.entries.values())
-            .filter(waits)
+            .filter(leaves)
             .map(|entry| entry.id)
             .collect()
     }
@@ -188,12 +229,13 @@ impl Gang {
         }
     }
 
-    /// If the target is below the minimum, the target is enough.
+    /// If the target is below the minimum, the target is enough. `random` is from [0, 1).
     fn tick(
         &mut self,
         target: u32,
         timeout: Duration,
         backoff: &Backoff,
+        random: impl FnOnce() -> f64,
         now: Tick,
     ) -> Option<Change> {
         let least = self.least.min(target);
@@ -234,7 +276,8 @@ impl Gang {
                     times: missed.map_or(1, |missed| missed.times.saturating_add(1)),
                     since: missed.map_or(now, |missed| missed.since),
                 };
-                let until = now + backoff.delay(missed.times);
+                // Of two gangs that made room for each other, one is to be requested well before the other.
+                let until = now + backoff.delay(missed.times) + timeout.mul_f64(random() / 4.0);
                 self.phase = Phase::Released { until, missed };
                 Some(Change::Missed {
                     least,
@@ -270,7 +313,7 @@ mod tests {
     }
 
     fn tick(gang: &mut Gang, target: u32, second: u64) -> Option<Change> {
-        gang.tick(target, TIMEOUT, &BACKOFF, at(second))
+        gang.tick(target, TIMEOUT, &BACKOFF, || 0.0, at(second))
     }
 
     fn missed(least: u32, there: u32, until: u64) -> Option<Change> {

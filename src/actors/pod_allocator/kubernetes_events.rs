@@ -1,6 +1,7 @@
 //! The Kubernetes Events for the allocator's notices: only lasting conditions get one (spec O-45).
 
 use super::decision::Notice;
+use super::notices::TWICE;
 use super::refusal::Kind;
 use crate::actors::event_recorder::events::Note;
 
@@ -51,7 +52,7 @@ pub fn note(notice: &Notice) -> Option<Note> {
             ..
         } => {
             let text = format!(
-                "{there} of profile {profile} came in time, and fewer than {least} are of no use: those that wait go"
+                "{there} of profile {profile} came in time, and fewer than {least} are of no use: they make room"
             );
             of("GangMissed", profile.as_str(), text, true)
         }
@@ -66,6 +67,11 @@ pub fn note(notice: &Notice) -> Option<Note> {
             of("Queued", profile.as_str(), text, false)
         }
         Notice::QueueTrouble { why } => of("QueueUnusable", "", why.to_string(), true),
+        Notice::QueuedTwice { queue } => {
+            let text =
+                format!("Kueue has queued pods once more, in the LocalQueue {queue}: {TWICE}");
+            of("QueuedTwice", "", text, true)
+        }
         Notice::Restarted(..)
         | Notice::RefusalEnded { .. }
         | Notice::Admitted { .. }

@@ -195,6 +195,9 @@ impl PodAllocator {
         if let Some((number, placement)) = block {
             pod = pod.in_block(number, &placement);
         }
+        if self.allocation.gangs().is_alone(id) {
+            pod = pod.without_group();
+        }
         let calls = self.calls.clone();
         let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
         ctx.spawn(request.into_actor(self).map(move |answer, this, _| {

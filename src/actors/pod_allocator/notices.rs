@@ -40,7 +40,7 @@ pub fn log(notice: &Notice) {
             least,
             there,
             wait_ms = millis(*wait),
-            "too few executors of this profile came in time: those that wait are let go, and asked for again later"
+            "too few executors of this profile came in time: they are let go, and asked for again later"
         ),
         Notice::GangOver { profile, after } => tracing::info!(
             profile = profile.as_str(),
@@ -88,6 +88,7 @@ pub fn log(notice: &Notice) {
         ),
         Notice::Queued { .. }
         | Notice::Admitted { .. }
+        | Notice::QueuedTwice { .. }
         | Notice::QueueTrouble { .. }
         | Notice::QueueWorks { .. } => log_of_queue(notice),
         Notice::OutOfIds => {
@@ -108,6 +109,11 @@ fn log_of_queue(notice: &Notice) {
             duration_ms = millis(*after),
             "executors of this profile no longer wait for their queue"
         ),
+        Notice::QueuedTwice { queue } => tracing::warn!(
+            queue = &**queue,
+            hint = TWICE,
+            "Kueue has queued executors' pods once more, each by itself: they need their quota twice"
+        ),
         Notice::QueueTrouble { why } => tracing::warn!(
             error = &**why,
             "degraded: the queue cannot be used as it should, and fewer executors may be requested than are wanted"
@@ -119,6 +125,10 @@ fn log_of_queue(notice: &Notice) {
         _ => {}
     }
 }
+
+/// What the operator can do about pods that are queued twice.
+pub const TWICE: &str = "it does so with pods that have its label queue-name, and with all pods of a namespace that has a LocalQueue \
+                         named default: remove that, or exclude the namespace in Kueue's managedJobsNamespaceSelector";
 
 /// What the operator can do about a refusal.
 fn hint(kind: Kind) -> &'static str {

@@ -19,6 +19,8 @@ pub enum Cause {
     Refused(Kind),
     /// It waits for its queue (spec A-94).
     Queued,
+    /// Requests fail, whatever they request (spec A-26).
+    Failing,
 }
 
 impl Cause {
@@ -27,6 +29,7 @@ impl Cause {
             Self::CrashLoop => "crash-loop",
             Self::GangMissed => "gang-missed",
             Self::Queued => "queued",
+            Self::Failing => "requests-fail",
             Self::Refused(Kind::Quota) => "quota-exceeded",
             Self::Refused(Kind::Blocked) => "template-refused",
             Self::Refused(Kind::Rights) => "right-missing",

@@ -50,6 +50,8 @@ pub struct Queue {
     /// What this round may still request: numbers of blocks, and how many executors of each.
     free: BTreeMap<ProfileName, Vec<(u32, u32)>>,
     waits: BTreeMap<ProfileName, Wait>,
+    /// Whether it was said that Kueue queues pods a second time.
+    said_twice: bool,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,8 @@ struct Usage {
     of: BTreeMap<u32, Members>,
     /// Live executors without a block: they were requested before there was a queue.
     outside: BTreeMap<ProfileName, u32>,
+    /// Executors of blocks whose Workload is gone: their pods use quota that Kueue believes to be free.
+    strays: BTreeMap<ProfileName, u32>,
 }
 
 impl Usage {
@@ -116,6 +120,7 @@ impl Queue {
             given: BTreeMap::new(),
             free: BTreeMap::new(),
             waits: BTreeMap::new(),
+            said_twice: false,
         }
     }
 
@@ -190,7 +195,8 @@ impl Queue {
             decision.wake_at(Some(self.look_at), now);
             decision.wake_at(Some(self.write_at), now);
         }
-        self.free = self.free(&usage);
+        self.free = self.free(usage);
+        self.see_twice(latest, decision);
         self.wait(latest, now, decision);
     }
 
@@ -240,13 +246,15 @@ impl Queue {
         }
     }
 
-    /// Since when a profile has waited for the queue, if that has lasted.
-    pub fn pause_of(&self, profile: &ProfileName) -> Option<Pause> {
-        let wait = self.waits.get(profile).filter(|wait| wait.said)?;
+    /// Since when a profile has waited for the queue, if that has lasted or the queue cannot be used.
+    pub fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
+        let waits = self.waits.get(profile).filter(|wait| wait.said);
+        let trouble = self.trouble.as_ref().filter(|_| lacks);
+        let since = waits.map(|wait| wait.since);
         Some(Pause {
             cause: Cause::Queued,
             why: self.why(profile),
-            since: wait.since,
+            since: since.or(trouble.map(|trouble| trouble.since))?,
             until: None,
         })
     }
@@ -280,6 +288,9 @@ impl Queue {
                     let members = usage.of.entry(number).or_default();
                     members.live += u32::from(live);
                     members.all += u32::from(!ended);
+                    if !ended && !self.blocks.iter().flatten().any(|b| b.number == number) {
+                        *usage.strays.entry(entry.profile.clone()).or_default() += 1;
+                    }
                 }
                 None if live => *usage.outside.entry(entry.profile.clone()).or_default() += 1,
                 None => {}
@@ -315,15 +326,22 @@ impl Queue {
     }
 
     /// What each block may still be requested of. Nothing while the blocks cannot be read.
-    fn free(&self, usage: &Usage) -> BTreeMap<ProfileName, Vec<(u32, u32)>> {
+    fn free(&self, mut usage: Usage) -> BTreeMap<ProfileName, Vec<(u32, u32)>> {
         let mut free: BTreeMap<ProfileName, Vec<(u32, u32)>> = BTreeMap::new();
         if self.unread() {
             return free;
         }
         for block in self.blocks.iter().flatten().filter(|b| self.is_current(b)) {
             let placed = matches!(&block.standing, Standing::Admitted { placement, .. } if placement.is_some());
-            let slots = slots(block).saturating_sub(usage.of(block).all);
-            if may_run(block) && placed && slots > 0 {
+            let mut slots = slots(block).saturating_sub(usage.of(block).all);
+            if !may_run(block) || !placed {
+                continue;
+            }
+            if let Some(strays) = usage.strays.get_mut(&block.profile) {
+                let taken = slots.min(*strays);
+                (slots, *strays) = (slots - taken, *strays - taken);
+            }
+            if slots > 0 {
                 let of = free.entry(block.profile.clone()).or_default();
                 of.push((block.number, slots));
             }
@@ -335,6 +353,18 @@ impl Queue {
     fn is_current(&self, block: &Block) -> bool {
         let known = self.profiles.get(&block.profile);
         known.is_some_and(|known| known.hash == block.hash)
+    }
+
+    /// Says once that Kueue has queued a pod of a block by itself as well (spec A-94).
+    fn see_twice(&mut self, latest: &Snapshot, decision: &mut Decision) {
+        if self.said_twice {
+            return;
+        }
+        let mut pods = latest.entries.values().filter_map(|entry| entry.pod());
+        if let Some(queue) = pods.find_map(|pod| pod.block.and(pod.queue.clone())) {
+            self.said_twice = true;
+            decision.say(Notice::QueuedTwice { queue });
+        }
     }
 
     fn wait(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {

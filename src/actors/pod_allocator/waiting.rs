@@ -103,7 +103,7 @@ impl Waiting {
             self.gated.remove(&id);
             return;
         };
-        if bound.pod.scheduling == Scheduling::Gated {
+        if matches!(bound.pod.scheduling, Scheduling::Gated(_)) {
             self.gated.insert(id);
             return;
         }

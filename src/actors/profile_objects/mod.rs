@@ -1,5 +1,5 @@
 //! ProfileObjects: maintains the objects of which each profile has one, with a number of pods: the
-//! PodGroups that Volcano reads (spec A-82), or the executors' PodDisruptionBudgets, whose number
+//! PodGroups that Volcano or Kubernetes' scheduler reads (spec A-82), or the executors' PodDisruptionBudgets, whose number
 //! follows the target (spec K-10).
 //!
 //! It checks them periodically and when a profile is added, creates missing ones and corrects others. The object of a
@@ -20,7 +20,7 @@ use crate::actors::event_recorder::events::Note;
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
-use crate::kubernetes::calls::{ObjectSeen, ProfileObject, ServerIsBack};
+use crate::kubernetes::calls::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, ServerIsBack};
 use crate::kubernetes::labels::EXECUTOR_ROLE;
 use crate::kubernetes::pod_template::gangs::group_name;
 use crate::kubernetes::pod_template::{TemplateError, owner_reference};
@@ -35,6 +35,9 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// The interval between checks for the application record.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// The interval between checks for an object that is being deleted. It may stay as long as the pods that name it.
+const WAIT_FOR_DELETION: Duration = Duration::from_secs(10);
 
 const TRIES: Backoff = Backoff {
     initial: Duration::from_millis(500),
@@ -79,6 +82,10 @@ pub enum Todo {
     Create(Value),
     /// Apply this merge patch.
     Patch(Value),
+    /// Delete it, because what is wrong cannot be changed; it is created when it is gone.
+    Replace,
+    /// It is being deleted.
+    Await,
 }
 
 pub fn todo(
@@ -90,12 +97,18 @@ pub fn todo(
     seen: Option<&ObjectSeen>,
 ) -> Todo {
     let owners = json!([owner_reference(&place.prefix, record)]);
-    let mut spec = json!({object.number(): number});
+    let mut spec = object.spec(number);
+    if seen.is_some_and(|seen| seen.deleting) {
+        return Todo::Await;
+    }
     let owner = seen.and_then(|seen| seen.owner.as_deref());
     if seen.is_some_and(|seen| seen.number == Some(number)) && owner == Some(record.as_str()) {
         return Todo::Nothing;
     }
-    if seen.is_some() {
+    if let Some(seen) = seen {
+        if seen.number != Some(number) && !object.is_mutable() {
+            return Todo::Replace;
+        }
         return Todo::Patch(json!({"metadata": {"ownerReferences": owners}, "spec": spec}));
     }
     let keys = place.labels.keys();
@@ -123,7 +136,7 @@ pub fn todo(
 /// A budget above the target would forbid every eviction.
 fn numbers(object: ProfileObject, least: &Numbers, snapshot: &Snapshot) -> Numbers {
     let number = |profile, least: u32| match object {
-        ProfileObject::PodGroup => least,
+        ProfileObject::PodGroup(_) => least,
         ProfileObject::DisruptionBudget => least.min(snapshot.target(profile)),
     };
     (least.iter())
@@ -137,7 +150,9 @@ enum Looked {
     /// The application record does not exist at the moment.
     TooEarly,
     /// The cluster does not have this kind.
-    NotInstalled,
+    NotServed,
+    /// An object that was deleted is not gone yet.
+    Going,
 }
 
 #[derive(Message)]
@@ -176,15 +191,21 @@ impl ProfileObjects {
                 }
                 self.correct = Some(correct);
                 match self.object {
-                    ProfileObject::PodGroup => LOOK_EVERY,
+                    ProfileObject::PodGroup(_) => LOOK_EVERY,
                     ProfileObject::DisruptionBudget => FOLLOW_EVERY,
                 }
             }
             Ok(Looked::TooEarly) => WAIT,
-            Ok(Looked::NotInstalled) => self.failed(
-                "the cluster does not have the kind PodGroup of scheduling.volcano.sh",
-                "install Volcano (volcano.sh), or set scheduling.gang to another word",
-            ),
+            Ok(Looked::Going) => WAIT_FOR_DELETION,
+            Ok(Looked::NotServed) => {
+                let hint = match self.object {
+                    ProfileObject::PodGroup(PodGroups::Kubernetes { .. }) => NO_POD_GROUPS,
+                    _ => "install Volcano (volcano.sh), or set scheduling.gang to another word",
+                };
+                let group = self.object.group();
+                let error = format!("the cluster does not have the kind PodGroup of {group}");
+                self.failed(&error, hint)
+            }
             Err(failure) => {
                 let hint = match failure.kind {
                     Kind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
@@ -202,9 +223,9 @@ impl ProfileObjects {
         self.failures += 1;
         if self.failures == 1 {
             let (reason, what) = match self.object {
-                ProfileObject::PodGroup => (
+                ProfileObject::PodGroup(_) => (
                     "PodGroupMissing",
-                    "the PodGroups for Volcano are out of date, and executors may stay pending",
+                    "the PodGroups are out of date, and executors may stay pending",
                 ),
                 ProfileObject::DisruptionBudget => (
                     "DisruptionBudgetMissing",
@@ -249,17 +270,27 @@ async fn look(
     {
         return Ok(Looked::Correct(last));
     }
-    if object == ProfileObject::PodGroup && !calls.serves(object.group()).await? {
-        return Ok(Looked::NotInstalled);
-    }
+    let Some(object) = calls.served(object).await? else {
+        return Ok(Looked::NotServed);
+    };
+    let mut going = false;
     for (profile, number) in &numbers {
         let name = group_name(&place.prefix, profile);
         let seen = calls.get_profile_object(object, &name).await?;
         match todo(object, &place, profile, *number, &record, seen.as_ref()) {
             Todo::Nothing => {}
+            Todo::Await => going = true,
             Todo::Create(json) => calls.create_profile_object(object, &json).await?,
             Todo::Patch(patch) => calls.patch_profile_object(object, &name, &patch).await?,
+            Todo::Replace => {
+                let uid = seen.map(|seen| seen.uid).unwrap_or_default();
+                calls.delete_profile_object(object, &name, &uid).await?;
+                going = true;
+            }
         }
+    }
+    if going {
+        return Ok(Looked::Going);
     }
     Ok(Looked::Correct(Correct {
         record,
@@ -323,7 +354,7 @@ impl Handler<ProfileAdded> for ProfileObjects {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         let least = match self.object {
-            ProfileObject::PodGroup => added.bounds.least,
+            ProfileObject::PodGroup(_) => added.bounds.least,
             ProfileObject::DisruptionBudget => added.min_available.unwrap_or(0),
         };
         if least > 0 {
@@ -336,9 +367,9 @@ impl Handler<ProfileAdded> for ProfileObjects {
 
 /// Deletes the object, if there is one.
 async fn delete(object: ProfileObject, calls: Calls, name: String) -> Result<(), Failure> {
-    if object == ProfileObject::PodGroup && !calls.serves(object.group()).await? {
+    let Some(object) = calls.served(object).await? else {
         return Ok(());
-    }
+    };
     match calls.get_profile_object(object, &name).await? {
         None => Ok(()),
         Some(seen) => calls.delete_profile_object(object, &name, &seen.uid).await,

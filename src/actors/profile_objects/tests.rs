@@ -33,9 +33,10 @@ fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
                     let _ = sender.send((name.clone(), spec["minMember"].clone()));
                     (201, group)
                 }
-                _ if path == "/apis" => {
-                    (200, json!({"groups": [{"name": "scheduling.volcano.sh"}]}))
-                }
+                _ if path == "/apis" => (
+                    200,
+                    json!({"groups": [{"name": "scheduling.volcano.sh", "versions": [{"version": "v1beta1"}]}]}),
+                ),
                 _ => {
                     let name = path.rsplit('/').next();
                     let details = json!({"kind": "podgroups", "group": "scheduling.volcano.sh", "name": name});
@@ -106,7 +107,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     }));
     let (calls, mut created) = cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
-    let object = ProfileObject::PodGroup;
+    let object = ProfileObject::PodGroup(PodGroups::Volcano);
     let keeper = ProfileObjects::new(object, calls, place("t"), least, store, None).start();
     assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -146,7 +147,12 @@ fn place(prefix: &str) -> Place {
 fn seen(number: Option<u32>, owner: &str) -> Option<ObjectSeen> {
     let owner = Some(owner.to_owned());
     let uid = "uid".to_owned();
-    Some(ObjectSeen { uid, number, owner })
+    Some(ObjectSeen {
+        uid,
+        deleting: false,
+        number,
+        owner,
+    })
 }
 
 // spec: A-82
@@ -154,7 +160,7 @@ fn seen(number: Option<u32>, owner: &str) -> Option<ObjectSeen> {
 fn a_pod_group_is_created_corrected_and_left_alone() {
     let (profile, record) = ("default".into(), PodUid::from("r1"));
     let todo = |seen: Option<ObjectSeen>| {
-        let object = ProfileObject::PodGroup;
+        let object = ProfileObject::PodGroup(PodGroups::Volcano);
         todo(object, &place("etl"), &profile, 4, &record, seen.as_ref())
     };
     assert_eq!(todo(seen(Some(4), "r1")), Todo::Nothing);
@@ -167,6 +173,32 @@ fn a_pod_group_is_created_corrected_and_left_alone() {
     for wrong in [seen(Some(3), "r1"), seen(None, "r1"), seen(Some(4), "r0")] {
         assert!(matches!(todo(wrong), Todo::Patch(_)));
     }
+}
+
+// spec: A-82
+#[test]
+fn a_pod_group_of_kubernetes_is_replaced_where_its_size_is_wrong_because_that_cannot_be_changed() {
+    let (profile, record) = ("default".into(), PodUid::from("r1"));
+    let object = ProfileObject::PodGroup(PodGroups::Kubernetes { version: "v1beta1" });
+    let todo =
+        |seen: Option<ObjectSeen>| todo(object, &place("etl"), &profile, 4, &record, seen.as_ref());
+    let Todo::Create(group) = todo(None) else {
+        panic!("it is missing");
+    };
+    let policy = json!({"schedulingPolicy": {"gang": {"minCount": 4}}});
+    assert_eq!(group["apiVersion"], "scheduling.k8s.io/v1beta1");
+    assert_eq!(group["spec"], policy);
+    assert_eq!(todo(seen(Some(4), "r1")), Todo::Nothing);
+    let Todo::Patch(patch) = todo(seen(Some(4), "r0")) else {
+        panic!("its owner can be changed");
+    };
+    assert_eq!(patch["spec"], policy);
+    assert_eq!(todo(seen(Some(3), "r1")), Todo::Replace);
+    let going = seen(Some(3), "r1").map(|seen| ObjectSeen {
+        deleting: true,
+        ..seen
+    });
+    assert_eq!(todo(going), Todo::Await);
 }
 
 // spec: K-12
@@ -215,4 +247,60 @@ fn a_disruption_budget_never_forbids_more_than_the_target() {
         numbers(object, &least, ledger.current())[&ProfileName::from("default")]
     };
     assert_eq!([number(3, 10), number(3, 2), number(3, 0)], [3, 2, 0]);
+}
+
+/// Calls to a cluster whose group scheduling.k8s.io has these versions with these resources.
+fn serving(versions: &'static [(&'static str, &'static str)]) -> Calls {
+    let service = service_fn(move |request: Request<kube::client::Body>| async move {
+        let path = request.uri().path();
+        let version = path.strip_prefix("/apis/scheduling.k8s.io/");
+        let answer = match version {
+            Some(version) => {
+                let found = versions.iter().find(|(name, _)| *name == version);
+                json!({"resources": [{"name": found.unwrap().1}]})
+            }
+            None => {
+                let versions = versions.iter().map(|(name, _)| json!({"version": name}));
+                let versions: Vec<Value> = versions.collect();
+                json!({"groups": [{"name": "scheduling.k8s.io", "versions": versions}]})
+            }
+        };
+        let response = Response::builder().header("content-type", "application/json");
+        let body = http_body_util::Full::from(answer.to_string());
+        Ok::<_, Infallible>(response.body(body).unwrap())
+    });
+    calls_to(Clients::in_process(service, "default"))
+}
+
+// spec: A-82
+#[actix::test]
+async fn pod_groups_of_kubernetes_are_written_in_the_newest_version_that_is_served_and_known() {
+    let priorities = ("v1", "priorityclasses");
+    for (versions, expected) in [
+        (vec![priorities], None),
+        (
+            vec![priorities, ("v1alpha2", "podgroups")],
+            Some("v1alpha2"),
+        ),
+        (
+            vec![
+                priorities,
+                ("v1alpha2", "podgroups"),
+                ("v1alpha3", "podgroups"),
+            ],
+            Some("v1alpha3"),
+        ),
+        (
+            vec![
+                priorities,
+                ("v1alpha2", "podgroups"),
+                ("v1beta1", "workloads"),
+            ],
+            Some("v1alpha2"),
+        ),
+        (vec![priorities, ("v2", "podgroups")], None),
+    ] {
+        let calls = serving(versions.leak());
+        assert_eq!(calls.pod_groups().await.unwrap(), expected);
+    }
 }

@@ -130,10 +130,12 @@ fn paused(paused: &Value) -> String {
     let (cause, why) = (text(paused, "cause"), plain(text(paused, "why")));
     let seconds = number(paused, "for_seconds");
     let again = match number(paused, "again_in_seconds").as_str() {
-        "" => "one is being tried".to_owned(),
-        seconds => format!("next attempt in {seconds} s"),
+        // Only the queue decides when that ends.
+        "" if cause == "queued" => String::new(),
+        "" => ", one is being tried".to_owned(),
+        seconds => format!(", next attempt in {seconds} s"),
     };
-    format!("{cause} for {seconds} s, {again}: {why}")
+    format!("{cause} for {seconds} s{again}: {why}")
 }
 
 /// The state of an executor's session, and its busy slots.
@@ -345,6 +347,18 @@ mod tests {
              ended last:\n\
              TIME                 EXECUTOR  PROFILE  REASON     WHY\n\
              2026-01-01T00:00:00  7         default  OomKilled  out of memory"
+        );
+    }
+
+    // spec: O-43, A-94
+    #[test]
+    fn nothing_is_tried_while_a_queue_decides() {
+        let mut pause = json!({"cause": "queued", "why": "quota is short", "for_seconds": 9});
+        assert_eq!(paused(&pause), "queued for 9 s: quota is short");
+        pause["cause"] = "crash-loop".into();
+        assert_eq!(
+            paused(&pause),
+            "crash-loop for 9 s, one is being tried: quota is short"
         );
     }
 

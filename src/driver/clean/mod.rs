@@ -127,9 +127,9 @@ impl Cleaner {
     pub async fn look(&self) -> Result<Found, Failure> {
         let mut found = Found::default();
         for kind in LISTED {
-            if kind.optional && !self.calls.serves(kind.group).await? {
+            let Some(kind) = self.calls.served_leftovers(kind).await? else {
                 continue;
-            }
+            };
             let listed = self.calls.list_leftovers(kind, &self.app_id).await;
             if let Some(listed) = found.unless_denied(kind, listed)? {
                 found.leftovers.extend(listed);

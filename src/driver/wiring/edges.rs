@@ -17,7 +17,7 @@ use crate::config::AccountRight;
 use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
-use crate::kubernetes::calls::ProfileObject;
+use crate::kubernetes::calls::{PodGroups, ProfileObject};
 use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
 use crate::server::api::evidence::EvidenceReader;
@@ -65,9 +65,9 @@ pub(super) fn event_recorder(
     EventRecorder::new(events, links.calls.clone(), basis.clock)
 }
 
-pub(super) fn pod_groups(basis: &Basis<'_>, links: &Links) -> ProfileObjects {
+pub(super) fn pod_groups(groups: PodGroups, basis: &Basis<'_>, links: &Links) -> ProfileObjects {
     let least = settings::least(&basis.config.profiles);
-    profile_objects(ProfileObject::PodGroup, least, basis, links)
+    profile_objects(ProfileObject::PodGroup(groups), least, basis, links)
 }
 
 pub(super) fn disruption_budgets(basis: &Basis<'_>, links: &Links) -> ProfileObjects {

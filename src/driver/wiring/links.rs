@@ -22,12 +22,12 @@ use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::watch_source::WatchSource;
-use crate::config::Gang;
 use crate::driver::provisioners::Provisioner;
 use crate::driver::reporter::Reporter;
 use crate::kubernetes::{Calls, SetKind};
 
 use super::basis::Basis;
+use crate::driver::settings;
 
 pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,
@@ -95,7 +95,7 @@ impl Contexts {
             autoscaler: Context::new(),
             profiles: Context::new(),
             disruption_budgets: Context::new(),
-            pod_groups: (basis.config.scheduling.gang == Gang::Volcano).then(Context::new),
+            pod_groups: settings::pod_groups(&basis.config.scheduling).map(|_| Context::new()),
             lifecycle: Context::new(),
             event_recorder: basis
                 .application

@@ -28,6 +28,7 @@ use super::actors::Actors;
 use super::listener::{self, Listener};
 use super::provisioners;
 use super::reporter::Reporter;
+use super::settings;
 use super::succession::Application;
 
 use basis::Basis;
@@ -96,8 +97,9 @@ pub(super) fn wire(
     {
         context.run(edges::event_recorder(&basis, &links, owner_chain));
     }
-    if let Some(context) = contexts.pod_groups {
-        context.run(edges::pod_groups(&basis, &links));
+    let pod_groups = settings::pod_groups(&config.scheduling);
+    if let Some((groups, context)) = pod_groups.zip(contexts.pod_groups) {
+        context.run(edges::pod_groups(groups, &basis, &links));
     }
     (contexts.disruption_budgets).run(edges::disruption_budgets(&basis, &links));
     start_provisioner();

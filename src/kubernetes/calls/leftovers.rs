@@ -5,9 +5,9 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Calls;
 use super::pods::{is_another, is_missing};
 use super::transport::{Call, JSON, OBJECT_LIMIT, path};
+use super::{Calls, SCHEDULING};
 use crate::kubernetes::labels::LabelScheme;
 use crate::kubernetes::leftovers::{Leftover, LeftoverKind};
 use crate::kubernetes::refusal::Failure;
@@ -15,6 +15,21 @@ use crate::kubernetes::wire::PlainMetaWire;
 use crate::model::AppId;
 
 impl Calls {
+    /// The kind in the version that the cluster serves; `None` if it does not serve it.
+    pub async fn served_leftovers(
+        &self,
+        kind: LeftoverKind,
+    ) -> Result<Option<LeftoverKind>, Failure> {
+        if !kind.optional {
+            return Ok(Some(kind));
+        }
+        if kind.group == SCHEDULING {
+            let version = self.pod_groups().await?;
+            return Ok(version.map(|version| LeftoverKind { version, ..kind }));
+        }
+        Ok(self.serves(kind.group).await?.then_some(kind))
+    }
+
     /// Lists the objects of a kind that boatswain made for an application, with labels of either scheme.
     ///
     /// # Errors

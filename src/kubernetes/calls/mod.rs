@@ -43,7 +43,7 @@ pub use evidence::Warning;
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
 pub use made::{CallMade, ServerIsBack};
 pub use pods::{Deleted, ListPage, ListQuery};
-pub use profile_objects::{ObjectSeen, ProfileObject};
+pub use profile_objects::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, SCHEDULING};
 pub use sets::{SetKind, SetSeen};
 pub use streamed::NotStreamed;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};

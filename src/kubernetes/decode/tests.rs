@@ -278,7 +278,7 @@ fn how_far_scheduling_has_come_is_read() {
     };
     assert_eq!(pending(&|_| ()), Scheduling::Waiting(None));
     let gated = pending(&|pod| pod["spec"]["schedulingGates"] = json!([{"name": "gang"}]));
-    assert_eq!(gated, Scheduling::Gated);
+    assert_eq!(gated, Scheduling::Gated("gang".into()));
     let words = "0/3 nodes are available: 3 Insufficient cpu.";
     let unschedulable = pending(&|pod| {
         pod["status"]["conditions"] = json!([

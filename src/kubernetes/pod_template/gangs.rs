@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Common, ProfileSpec, merge};
+use super::{Common, PodBody, ProfileSpec, merge};
 use crate::kubernetes::labels::to_label_value;
 use crate::model::ProfileName;
 use crate::model::quantity::{Quantity, cpu_text};
@@ -16,6 +17,8 @@ pub enum GangScheduler {
     Yunikorn,
     /// Reads a PodGroup object, which the pods name.
     Volcano,
+    /// Kubernetes' own: the same, with another PodGroup.
+    Kubernetes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,12 +152,41 @@ fn sum(amounts: &[&str], measure: impl Fn(&Quantity) -> u64) -> u64 {
     amounts.fold(0, |sum, amount| sum.saturating_add(measure(&amount)))
 }
 
+/// The annotation, and the field of the specification, by which a pod names its PodGroup.
+const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
+const KUBERNETES_GROUP: &str = "schedulingGroup";
+
+impl PodBody {
+    /// The same pod without a PodGroup, so that it is scheduled by itself.
+    #[must_use]
+    pub fn without_group(self) -> Self {
+        let Ok(mut pod) = serde_json::from_slice::<Value>(&self.json) else {
+            return self;
+        };
+        for (part, key) in [
+            ("/metadata/annotations", VOLCANO_GROUP),
+            ("/spec", KUBERNETES_GROUP),
+        ] {
+            if let Some(fields) = pod.pointer_mut(part).and_then(Value::as_object_mut) {
+                fields.remove(key);
+            }
+        }
+        Self {
+            name: self.name,
+            json: Bytes::from(pod.to_string()),
+        }
+    }
+}
+
 pub(super) fn mark(pod: &mut Value, common: &Common, profile: &ProfileName, gang: &GangMark) {
     let scheduler = match gang.scheduler {
-        GangScheduler::Yunikorn => "yunikorn",
-        GangScheduler::Volcano => "volcano",
+        GangScheduler::Yunikorn => Some("yunikorn"),
+        GangScheduler::Volcano => Some("volcano"),
+        GangScheduler::Kubernetes => None,
     };
-    if pod["spec"]["schedulerName"].is_null() {
+    if let Some(scheduler) = scheduler
+        && pod["spec"]["schedulerName"].is_null()
+    {
         pod["spec"]["schedulerName"] = scheduler.into();
     }
     let mut notes = Vec::new();
@@ -181,11 +213,14 @@ pub(super) fn mark(pod: &mut Value, common: &Common, profile: &ProfileName, gang
                 ]);
             }
         }
-        GangScheduler::Volcano if gang.least > 0 => notes.push((
-            "scheduling.k8s.io/group-name",
-            group_name(&common.prefix, profile),
-        )),
-        GangScheduler::Volcano => {}
+        _ if gang.least == 0 => {}
+        GangScheduler::Volcano => {
+            notes.push((VOLCANO_GROUP, group_name(&common.prefix, profile)));
+        }
+        GangScheduler::Kubernetes => {
+            let name = group_name(&common.prefix, profile);
+            pod["spec"][KUBERNETES_GROUP] = json!({"podGroupName": name});
+        }
     }
     for (name, text) in notes {
         pod["metadata"]["annotations"][name] = text.into();
@@ -244,5 +279,27 @@ mod tests {
         let notes = &pod["metadata"]["annotations"];
         let group = format!("{}-default", common().prefix);
         assert_eq!(notes["scheduling.k8s.io/group-name"], *group);
+    }
+
+    // spec: A-82
+    #[test]
+    fn pods_for_kubernetes_name_their_pod_group_and_no_scheduler() {
+        let pod = marked(GangScheduler::Kubernetes);
+        let group = format!("{}-default", common().prefix);
+        let spec = json!({"schedulingGroup": {"podGroupName": group}});
+        assert_eq!(pod["spec"], spec);
+    }
+
+    // spec: A-87
+    #[test]
+    fn a_pod_that_is_scheduled_by_itself_names_no_pod_group() {
+        for scheduler in [GangScheduler::Volcano, GangScheduler::Kubernetes] {
+            let pod = PodBody {
+                name: "p".into(),
+                json: Bytes::from(marked(scheduler).to_string()),
+            };
+            let pod = String::from_utf8(pod.without_group().json.to_vec()).unwrap();
+            assert!(!pod.contains("roup"), "{pod}");
+        }
     }
 }

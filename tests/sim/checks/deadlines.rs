@@ -72,7 +72,7 @@ impl Deadlines {
         for entry in changed {
             let Some(pod) = entry.pod() else { continue };
             let is_pending = matches!(entry.class(), Class::Pending(_));
-            if !is_pending || pod.scheduling == Scheduling::Gated {
+            if !is_pending || matches!(pod.scheduling, Scheduling::Gated(_)) {
                 waits.by_pod.remove(&pod.uid);
                 continue;
             }

@@ -30,11 +30,13 @@ fn ordinal(entry: &Entry) -> Option<u32> {
     of_its_profile.then(|| ordinal.parse().ok()).flatten()
 }
 
-/// Whether an executor ran when its gang was released (spec B-20).
-fn ran_when_released(entry: &Entry) -> bool {
+/// Whether an executor ran when its gang was released, though it stays then because it was adopted (spec B-20).
+fn was_wrongly_released(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {
-        matches!(mark.why, Why::GangMissed(_)) && ran.is_some_and(|ran| ran < mark.since)
+        matches!(mark.why, Why::GangMissed(_))
+            && entry.adopted
+            && ran.is_some_and(|ran| ran < mark.since)
     })
 }
 
@@ -334,7 +336,9 @@ impl Checks {
                     || self.was_assigned_in_other_history(&uid));
             let excused = match class {
                 // Whether there were too many is checked when they are marked.
-                Some(LossClass::ScaledDown) => !entry.is_some_and(|entry| ran_when_released(entry)),
+                Some(LossClass::ScaledDown) => {
+                    !entry.is_some_and(|entry| was_wrongly_released(entry))
+                }
                 Some(LossClass::Killed) => {
                     // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)

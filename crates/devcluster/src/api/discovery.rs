@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::resource::{KUEUE, KUEUE_VERSION, Resource};
+use crate::objects::resource::{KUEUE, KUEUE_VERSION, Resource, SCHEDULING, SCHEDULING_VERSION};
 
 /// The verbs of a stored resource.
 const STORED: [&str; 8] = [
@@ -148,7 +148,7 @@ fn served() -> Vec<Served> {
 }
 
 /// The named API groups. Each has one version only.
-pub(crate) const GROUPS: [&str; 9] = [
+pub(crate) const GROUPS: [&str; 10] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
@@ -158,6 +158,7 @@ pub(crate) const GROUPS: [&str; 9] = [
     KUEUE,
     "policy",
     "rbac.authorization.k8s.io",
+    SCHEDULING,
 ];
 
 /// Whether this version of this group is served; the core group's name is empty.
@@ -169,6 +170,7 @@ pub fn is_served(group: &str, version: &str) -> bool {
 pub fn version_of(group: &str) -> &'static str {
     match group {
         KUEUE => KUEUE_VERSION,
+        SCHEDULING => SCHEDULING_VERSION,
         _ => "v1",
     }
 }

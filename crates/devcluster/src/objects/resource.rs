@@ -41,6 +41,7 @@ pub enum Resource {
     PodDisruptionBudgets,
     Workloads,
     ResourceFlavors,
+    PodGroups,
 }
 
 /// The properties of a kind.
@@ -108,14 +109,27 @@ where
 /// The API group of Kueue, whose objects are stored as they are: nothing here admits a Workload.
 pub const KUEUE: &str = "kueue.x-k8s.io";
 
-/// The version of that group; all other groups have v1.
+/// The version of that group.
 pub const KUEUE_VERSION: &str = "v1beta2";
 
-const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
+/// The API group of Kubernetes' gangs, whose objects are stored as they are: pods are bound one by one here.
+pub const SCHEDULING: &str = "scheduling.k8s.io";
+
+/// The version of that group; all others but Kueue's have v1.
+pub const SCHEDULING_VERSION: &str = "v1alpha2";
+
+/// A kind whose objects are stored as they are. The names have to fit each other.
+const fn untyped(
+    group: &'static str,
+    version: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> Traits {
     Traits {
-        group: KUEUE,
-        version: KUEUE_VERSION,
-        api_version: "kueue.x-k8s.io/v1beta2",
+        group,
+        version,
+        api_version,
         kind,
         plural,
         typed: |object| Ok(object.clone()),
@@ -123,7 +137,11 @@ const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
     }
 }
 
-static TRAITS: [Traits; 23] = [
+const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
+    untyped(KUEUE, KUEUE_VERSION, "kueue.x-k8s.io/v1beta2", kind, plural)
+}
+
+static TRAITS: [Traits; 24] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -204,10 +222,20 @@ static TRAITS: [Traits; 23] = [
         namespaced: false,
         ..of_kueue("ResourceFlavor", "resourceflavors")
     },
+    Traits {
+        has_status: true,
+        ..untyped(
+            SCHEDULING,
+            SCHEDULING_VERSION,
+            "scheduling.k8s.io/v1alpha2",
+            "PodGroup",
+            "podgroups",
+        )
+    },
 ];
 
 impl Resource {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -231,6 +259,7 @@ impl Resource {
         Self::PodDisruptionBudgets,
         Self::Workloads,
         Self::ResourceFlavors,
+        Self::PodGroups,
     ];
 
     /// Whether objects of this kind count the changes of their spec in `metadata.generation`.

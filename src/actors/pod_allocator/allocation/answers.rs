@@ -29,11 +29,15 @@ impl Allocation {
         let turn = self.pace.answered(sent, health, now, self.rng.random());
         match (turn, answer) {
             (Some(Turn::Degraded), Answer::Trouble(_, why)) => {
+                self.failing = Some((now.tick, Arc::clone(why)));
                 said.push(Notice::Degraded {
                     why: Arc::clone(why),
                 });
             }
-            (Some(Turn::Recovered(after)), _) => said.push(Notice::Recovered { after }),
+            (Some(Turn::Recovered(after)), _) => {
+                self.failing = None;
+                said.push(Notice::Recovered { after });
+            }
             _ => {}
         }
         let (wall, now) = (now, now.tick);

@@ -13,8 +13,13 @@ impl Allocation {
         let wanted = (latest.targets.iter()).filter(|(_, target)| target.executors > 0);
         wanted
             .filter_map(|(profile, target)| {
-                let lacks = latest.counts(profile).live() < target.executors;
-                Some((profile.clone(), self.pause_of(profile, lacks)?))
+                let counts = latest.counts(profile);
+                let lacks = counts.live() < target.executors;
+                let unanswered = counts.sent + counts.unknown;
+                let waits = counts.live() - unanswered < target.executors;
+                let pause = self.pause_of(profile, lacks);
+                let pause = pause.or_else(|| self.failure().filter(|_| waits));
+                Some((profile.clone(), pause?))
             })
             .collect()
     }
@@ -42,14 +47,25 @@ impl Allocation {
                 until,
             });
         }
-        let Some((since, until)) = self.gangs.missed(profile) else {
-            return self.queue.as_ref()?.pause_of(profile);
-        };
+        if let Some((since, until)) = self.gangs.missed(profile) {
+            return Some(Pause {
+                cause: Cause::GangMissed,
+                why: Arc::from("too few executors came in time to be of use together"),
+                since,
+                until,
+            });
+        }
+        self.queue.as_ref()?.pause_of(profile, lacks)
+    }
+
+    /// Whether requests fail, whosever they are (spec A-26).
+    fn failure(&self) -> Option<Pause> {
+        let (since, why) = self.failing.as_ref()?;
         Some(Pause {
-            cause: Cause::GangMissed,
-            why: Arc::from("too few executors came in time to be of use together"),
-            since,
-            until,
+            cause: Cause::Failing,
+            why: Arc::clone(why),
+            since: *since,
+            until: None,
         })
     }
 }

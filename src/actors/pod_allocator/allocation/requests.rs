@@ -2,6 +2,7 @@
 
 use super::{Allocation, sum};
 use crate::actors::pod_allocator::caps::share;
+use crate::actors::pod_allocator::crash_loop::Permission;
 use crate::actors::pod_allocator::decision::{Action, Decision, Notice};
 use crate::actors::pod_allocator::demand::{Demand, View};
 use crate::actors::pod_allocator::slots::split_evenly;
@@ -53,7 +54,7 @@ impl Allocation {
         }
         for (mut demand, given) in demands.into_iter().zip(split_evenly(slots, &wants)) {
             demand.cut_to(given);
-            self.send(demand, now, decision);
+            self.send(demand, latest, now, decision);
         }
     }
 
@@ -80,7 +81,7 @@ impl Allocation {
     }
 
     /// Repeats are sent first because they are older.
-    fn send(&mut self, demand: Demand, now: Tick, decision: &mut Decision) {
+    fn send(&mut self, demand: Demand, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         let Demand {
             profile,
             repeats,
@@ -101,6 +102,8 @@ impl Allocation {
             let Some(id) = self.ids.take() else { return };
             self.pace.sent();
             let looping = self.crash_loops.entry(profile.clone()).or_default();
+            let freely = looping.permission() == Permission::Free;
+            self.gangs.request(id, &profile, latest, freely);
             looping.requested(id);
             self.claims.give(id, &profile);
             if let Some(queue) = &mut self.queue {

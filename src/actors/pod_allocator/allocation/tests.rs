@@ -139,7 +139,11 @@ impl Driver {
     }
 
     fn with(settings: Settings, scenario: Scenario) -> Self {
-        let rng = StdRng::seed_from_u64(7);
+        Self::seeded(7, settings, scenario)
+    }
+
+    fn seeded(seed: u64, settings: Settings, scenario: Scenario) -> Self {
+        let rng = StdRng::seed_from_u64(seed);
         let inherited = Inherited {
             reserved: ExecutorId::new(1_000_000),
             ..Inherited::default()

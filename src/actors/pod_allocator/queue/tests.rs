@@ -353,6 +353,22 @@ fn executors_whose_workload_was_deleted_or_lost_its_admission_leave() {
     );
 }
 
+// spec: A-91
+#[test]
+fn executors_whose_workload_is_gone_take_places_of_another_block_until_their_pods_are_gone() {
+    let mut world = World::with(3, &[block(1, 3, admitted(3))]);
+    world.run(1..=3);
+    world.read(&[]);
+    assert_eq!(world.writes(), [create(2, (3, 1))]);
+    world.read(&[block(2, 3, admitted(3))]);
+    assert_eq!(world.free(), 0, "Kueue has given their quota away already");
+    world.bury(1);
+    assert_eq!(world.free(), 1);
+    world.bury(2);
+    world.bury(3);
+    assert_eq!(world.free(), 3);
+}
+
 // spec: A-93
 #[test]
 fn a_deactivated_block_gives_its_quota_back_and_none_is_made_in_its_place() {

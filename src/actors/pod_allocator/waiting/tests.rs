@@ -198,7 +198,7 @@ fn a_gated_pod_waits_without_limit_and_its_time_begins_when_the_gate_is_removed(
         world.scenario.see(pod);
         world.look(1);
     };
-    gated(&mut world, Scheduling::Gated);
+    gated(&mut world, Scheduling::Gated("gang".into()));
     world.seconds(1_000);
     assert_eq!(world.who(), []);
     gated(&mut world, Scheduling::Waiting(Some("no node".into())));

@@ -49,6 +49,39 @@ fn a_lost_container_is_a_disruption_with_an_unknown_code() {
     assert_eq!(told(terminated(own)).0, LossClass::Exited);
 }
 
+// spec: L-20, E-13
+#[test]
+fn a_pod_that_its_node_lost_before_the_program_began_is_no_failure() {
+    let lost = "init container first ended with an unknown exit code";
+    for state in [
+        waiting(None, None),
+        waiting(Some("PodInitializing"), None),
+        waiting(Some("ContainerCreating"), None),
+        waiting(Some(STATUS_UNKNOWN), Some(lost)),
+    ] {
+        let (class, code, failure, message) = told(Pod {
+            executor: state,
+            ..failed(0, None)
+        });
+        assert_eq!((class, code, failure), (LossClass::Disrupted, None, false));
+        assert!(message.contains("before its program began"), "{message}");
+    }
+    for state in [
+        waiting(
+            Some("Error"),
+            Some("init container fetch ended with exit 3"),
+        ),
+        waiting(Some("CreateContainerError"), None),
+        waiting(None, Some("no such image")),
+    ] {
+        let pod = Pod {
+            executor: state,
+            ..failed(0, None)
+        };
+        assert_eq!(told(pod).0, LossClass::StartFailed);
+    }
+}
+
 // spec: L-20
 #[test]
 fn a_pod_that_was_deleted_before_it_ran_says_what_it_waited_for() {

@@ -37,6 +37,8 @@ const CAUSES = {
 	"right-missing": "Grant the right; boatswain manifests prints the Role.",
 	"credentials-refused": "Renew the driver’s credentials; it reads them again by itself.",
 	"namespace-unusable": "Create the namespace.",
+	"requests-fail": "See the reason; it is tried again.",
+	queued: "Raise its quota.",
 };
 
 // ---- what is known

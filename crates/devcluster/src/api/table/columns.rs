@@ -286,7 +286,7 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::StatefulSets => &STATEFUL_SETS,
         Resource::Jobs => &super::jobs::COLUMNS,
         Resource::PodDisruptionBudgets => &BUDGETS,
-        Resource::Workloads | Resource::ResourceFlavors => &CUSTOM,
+        Resource::Workloads | Resource::ResourceFlavors | Resource::PodGroups => &CUSTOM,
         Resource::Pods | Resource::LimitRanges | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }

@@ -203,6 +203,11 @@ fn an_outage_of_minutes_costs_few_requests_and_is_over_in_seconds() {
             "one every five seconds: {minute}"
         );
         assert_eq!(begun_and_ended(&driver.said), (1, 0), "said once");
+        let paused = driver.pauses();
+        assert!(
+            matches!(paused[..], [(Cause::Failing, since, None)] if since < began + 2_000),
+            "{paused:?}"
+        );
         driver.live(5_000, |driver| {
             for n in driver.ids_where(|class| class == Class::Unknown) {
                 if !driver.flights.contains_key(&id(n)) {

@@ -49,22 +49,57 @@ fn a_write_that_is_refused_is_repeated_and_executors_are_requested_meanwhile() {
 
 // spec
 #[test]
+fn a_profile_that_lacks_executors_is_paused_at_once_while_the_queue_cannot_be_used() {
+    let mut world = World::with(2, &[block(1, 2, admitted(2))]);
+    let profile: ProfileName = "default".into();
+    world.answer(None, Some("Kueue is not installed"));
+    let pause = world.queue.pause_of(&profile, true).unwrap();
+    assert_eq!(
+        (pause.cause, &*pause.why),
+        (Cause::Queued, "Kueue is not installed")
+    );
+    assert_eq!(world.queue.pause_of(&profile, false), None, "all run");
+}
+
+// spec: A-94
+#[test]
+fn that_kueue_queues_pods_a_second_time_is_said_once() {
+    let twice = |n| Pod {
+        block: Some(7),
+        queue: Some("default".into()),
+        ..crate::testing::running(pending("a", n, &format!("u{n}"), n))
+    };
+    let mut world = World::new(2, 0);
+    world.scenario = Scenario::before_adoption(&[("default", 2)], Default::default());
+    world.scenario.list(vec![twice(1), twice(2)]);
+    world.round();
+    world.read(&[block(7, 2, admitted(2))]);
+    world.round();
+    assert!(
+        matches!(&world.said[..], [Notice::QueuedTwice { queue }] if **queue == *"default"),
+        "{:?}",
+        world.said
+    );
+}
+
+// spec
+#[test]
 fn a_profile_that_waits_for_its_queue_for_10_s_is_paused_with_kueues_words() {
     let mut world = World::with(2, &[block(1, 2, Standing::Queued)]);
     world.round();
     let profile: ProfileName = "default".into();
     world.scenario.pass(9_999);
     world.round();
-    assert_eq!(world.queue.pause_of(&profile), None);
+    assert_eq!(world.queue.pause_of(&profile, true), None);
     world.scenario.pass(1);
     world.round();
-    let pause = world.queue.pause_of(&profile).unwrap();
+    let pause = world.queue.pause_of(&profile, true).unwrap();
     assert_eq!(pause.cause, Cause::Queued);
     assert_eq!(&*pause.why, "the Workload a-default-1: quota is short");
     world.round();
     world.read(&[block(1, 2, admitted(2))]);
     world.round();
-    assert_eq!(world.queue.pause_of(&profile), None);
+    assert_eq!(world.queue.pause_of(&profile, true), None);
     assert!(
         matches!(
             &world.said[..],

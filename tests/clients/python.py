@@ -1,25 +1,19 @@
-#!/usr/bin/env python3
-"""The official Python client against `boatswain dev-cluster`: lists, watches, creates, patches, deletes, over a watch
-that the server ends and a version that it has forgotten.
-
-    pip install kubernetes
-    tests/python-client/session.py target/debug/boatswain
+"""What a program does by the official Python client, on the cluster of KUBECONFIG: lists, watches, creates, patches,
+deletes, over a watch that the server ends and a version that it has forgotten.
 
 Prints a line for each thing that works; ends with an error at the first that does not.
 """
 
 import base64
-import os
-import subprocess
-import sys
-import tempfile
 
 from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 
+NAMESPACE = "python-client"
+
 
 def pod(name, labels=None):
-    container = {"name": "main", "image": "demo:1", "command": ["sh", "-c", "echo up; exec sleep 600"]}
+    container = {"name": "main", "image": "localhost/debian:1", "command": ["sh", "-c", "echo up; exec sleep 600"]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -110,27 +104,13 @@ def session(core, namespace):
 
 
 def main():
-    boatswain = sys.argv[1]
-    with tempfile.TemporaryDirectory() as directory:
-        kubeconfig = os.path.join(directory, "kubeconfig")
-        server = subprocess.Popen(
-            [boatswain, "dev-cluster", "--token-file", os.path.join(directory, "token"), "--kubeconfig", kubeconfig],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            server.stdout.readline()
-            config.load_kube_config(kubeconfig)
-            core = client.CoreV1Api()
-            core.create_namespace({"metadata": {"name": "session"}})
-            session(core, "session")
-            version = client.VersionApi().get_code()
-            groups = {group.name for group in client.ApisApi().get_api_versions().groups}
-            expect("it says what it is", version.major == "1" and "coordination.k8s.io" in groups)
-        finally:
-            server.terminate()
-            server.wait()
+    config.load_kube_config()
+    core = client.CoreV1Api()
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    session(core, NAMESPACE)
+    version = client.VersionApi().get_code()
+    groups = {group.name for group in client.ApisApi().get_api_versions().groups}
+    expect("it says what it is", version.major == "1" and "coordination.k8s.io" in groups)
 
 
-if __name__ == "__main__":
-    main()
+main()
