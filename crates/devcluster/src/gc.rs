@@ -8,11 +8,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::changes::admission::PROTECTION;
 use crate::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 
 use crate::changes::write::{Part, Write};
 use crate::objects::kinds;
 use crate::objects::object::{Key, Object, OwnerReference, list, text};
+use crate::objects::pod::has_ended;
 use crate::objects::resource::Resource;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
@@ -80,6 +82,9 @@ fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     } else {
         due.insert(object.key().clone());
     }
+    if object.key().resource == Resource::Pods {
+        due.extend(claims_of(object));
+    }
     // Owners that wait in foreground deletion for this object to be deleted or to drop its owner reference.
     for before in event.previous().into_iter().flat_map(|p| p.owners()) {
         due.extend(state.by_uid(before.uid).map(|o| o.key().clone()));
@@ -125,6 +130,14 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
         };
     }
     check_owners(state, object)
+}
+
+/// The claims that a pod uses.
+fn claims_of(pod: &Object) -> impl Iterator<Item = Key> + use<'_> {
+    let volumes = list(pod.value(), &["spec", "volumes"]).iter();
+    let names = volumes.map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]));
+    let key = |name| Key::new(Resource::PersistentVolumeClaims, &pod.key().namespace, name);
+    names.filter(|name| !name.is_empty()).map(key)
 }
 
 /// Creates the `default` service account of a namespace, which pods use if they name none.
@@ -198,7 +211,16 @@ fn advance_deletion(state: &State, object: &Object) -> Vec<Write> {
             .into()
     };
     let mut writes = Vec::new();
-    if object.finalizers().any(|f| f == ORPHAN) {
+    let uses = |pod: &Object| {
+        let is_placed = !text(pod.value(), &["spec", "nodeName"]).is_empty();
+        is_placed && !has_ended(pod) && claims_of(pod).any(|claim| claim == *object.key())
+    };
+    if object.finalizers().any(|f| f == PROTECTION) {
+        let mut pods = state.list(Resource::Pods, Some(&object.key().namespace));
+        if !pods.any(|pod| uses(pod)) {
+            writes.push(patch_metadata(object, "finalizers", without(PROTECTION)));
+        }
+    } else if object.finalizers().any(|f| f == ORPHAN) {
         for dependent in state.dependents(object.uid()) {
             writes.push(without_owners(dependent, |uid| uid == object.uid()));
         }

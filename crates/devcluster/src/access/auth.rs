@@ -14,7 +14,6 @@ use super::attributes::Attributes;
 use super::rights::{AUTHENTICATED, MASTERS, Rights, User};
 use super::signing::Keys;
 use crate::api::status::ApiError;
-use crate::api::websocket;
 use crate::storage::store::State;
 
 /// The user of the server's own token, who may do anything.
@@ -79,14 +78,6 @@ impl Credentials {
     ) -> Result<User, ApiError> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(header) = header else {
-            let token = websocket::bearer(&parts.headers).map_err(|error| {
-                tracing::debug!(target: "apiserver", error, "refused the subprotocols of a WebSocket");
-                ApiError::unauthorized()
-            })?;
-            if let Some(token) = token {
-                let user = self.bearer(&token, state, now);
-                return user.ok_or_else(ApiError::unauthorized);
-            }
             return Ok(match &self.known {
                 Some(_) => User::anonymous(),
                 None => own_user(),
@@ -155,7 +146,13 @@ pub(crate) fn impersonated(
 ) -> Result<User, ApiError> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let Some(name) = parts.headers.get("impersonate-user").map(text) else {
-        return Ok(user);
+        let mut names = parts.headers.keys();
+        return match names.find(|name| name.as_str().starts_with("impersonate-")) {
+            Some(_) => Err(ApiError::bad_request(
+                "requested without impersonating a user name",
+            )),
+            None => Ok(user),
+        };
     };
     let groups: Vec<String> = parts
         .headers

@@ -61,10 +61,14 @@ impl Reviewer<'_> {
                 path: Some(text(path, &["path"]).to_owned()),
                 ..Attributes::default()
             },
-            _ => {
+            (both, _) => {
                 let why =
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return refused("spec.resourceAttributes", &Value::Null, why);
+                let field = match both {
+                    Some(_) => "spec.nonResourceAttributes",
+                    None => "spec.resourceAttributes",
+                };
+                return refused(field, &Value::Null, why);
             }
         };
         if let Some(namespace) = namespace

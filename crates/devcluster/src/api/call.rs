@@ -1,15 +1,15 @@
 //! Parses a request's path, query, headers and body into the write it asks for.
 
-use std::error::Error as _;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
-use bytes::Bytes;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::accept::header;
 use super::body::{self, Document};
@@ -24,12 +24,15 @@ use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
-use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
+use crate::objects::{kinds, new_events};
 
 /// The largest request body, in bytes; the limit of real servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// The most bytes of a body that are read. A longer one costs the client its connection.
+const MAX_READ: usize = 4 * MAX_BODY;
 
 /// The time limit of every request but a watch, unless the client sets a shorter one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -53,18 +56,27 @@ pub(crate) struct Call<'a> {
 }
 
 async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
-    let too_large =
-        || ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
-    // A request that announces too large a body is refused without reading it.
-    if body.size_hint().lower() > MAX_BODY as u64 {
-        return Err(too_large());
+    let mut chunks = body.into_data_stream();
+    let mut read = BytesMut::new();
+    let mut bytes = 0;
+    // The rest of too large a body is read as well: the client is to hear why, and not to see its connection break.
+    while bytes <= MAX_READ
+        && let Some(chunk) = timeout_at(deadline, chunks.next())
+            .await
+            .map_err(|_| ApiError::deadline_passed())?
+    {
+        let chunk = chunk.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        bytes += chunk.len();
+        if bytes <= MAX_BODY {
+            read.extend_from_slice(&chunk);
+        }
     }
-    let read = tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await;
-    read.map_err(|_| ApiError::deadline_passed())?
-        .map_err(|error| match error.source() {
-            Some(cause) if cause.is::<http_body_util::LengthLimitError>() => too_large(),
-            _ => ApiError::bad_request("the body broke off"),
-        })
+    match bytes <= MAX_BODY {
+        true => Ok(read.freeze()),
+        false => Err(ApiError::too_large(format!(
+            "Request entity too large: limit is {MAX_BODY}"
+        ))),
+    }
 }
 
 /// The media type of Kubernetes' protobuf encoding, which typed clients use.
@@ -130,10 +142,6 @@ impl<'a> Call<'a> {
             caller: Caller::default(),
             deadline,
         })
-    }
-
-    pub(crate) fn parts(&self) -> &Parts {
-        self.parts
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
@@ -275,6 +283,11 @@ impl<'a> Call<'a> {
                 let object = self.object(resource, options.validation)?;
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
+                if new_events::is_at(self.parts.uri.path()) {
+                    let name = text(&object, &["metadata", "name"]);
+                    let causes = Causes::of(|c| kinds::validate_new_event(&object, c));
+                    causes.check("Event", "events.k8s.io", name)?;
+                }
                 self.caller.manager = options.manager;
                 let write = Write::create(resource, &namespace, object);
                 Ok((write, options.dry_run))
@@ -282,12 +295,17 @@ impl<'a> Call<'a> {
             Method::DELETE if placed && resource.traits().namespaced => {
                 let options = self.delete_options()?;
                 let selector = self.query.selector(resource)?;
+                let limit = self.query.number("limit")?;
+                let limit = limit
+                    .filter(|n| *n > 0)
+                    .and_then(|n| usize::try_from(n).ok());
                 let dry_run = options.dry_run;
                 Ok((
                     Write::DeleteCollection {
                         resource,
                         namespace,
                         selector,
+                        limit,
                         options,
                     },
                     dry_run,
@@ -306,6 +324,7 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
+            Some("resize") if key.resource == Resource::Pods => Part::Resources,
             Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
             Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),

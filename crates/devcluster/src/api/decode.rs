@@ -117,6 +117,10 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
     fields.insert("apiVersion".into(), version.into());
     unset(&mut object, &["metadata", "selfLink"]);
     let managed = unset(&mut object, &["metadata", "managedFields"]);
+    nulls(&mut object);
+    if matches!(resource, Resource::Leases | Resource::Events) {
+        micro_times(&object).map_err(unlike)?;
+    }
     let mut typed = resource
         .typed(&object)
         .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
@@ -194,6 +198,68 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
                 path.truncate(before);
             }
         }
+        _ => {}
+    }
+}
+
+/// The times with microseconds, which real servers read in no other form.
+const MICRO_TIMES: [&str; 5] = [
+    "/spec/acquireTime",
+    "/spec/renewTime",
+    "/eventTime",
+    "/series/lastObservedTime",
+    "/deprecatedSeries/lastObservedTime",
+];
+
+fn micro_times(object: &Value) -> Result<(), String> {
+    for time in MICRO_TIMES
+        .iter()
+        .filter_map(|path| object.pointer(path)?.as_str())
+    {
+        let fraction = time.split_once('.').map_or("", |(_, rest)| rest);
+        let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if digits != 6 || time.parse::<jiff::Timestamp>().is_err() {
+            let form = "2006-01-02T15:04:05.000000Z07:00";
+            return Err(format!(
+                "parsing time {time:?} as {form:?}: cannot parse {time:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Maps from texts to texts.
+const TEXTS: [&str; 6] = [
+    "labels",
+    "annotations",
+    "data",
+    "stringData",
+    "matchLabels",
+    "nodeSelector",
+];
+
+/// Replaces what stands for an empty text in maps and lists of texts, which Go takes for one.
+fn nulls(value: &mut Value) {
+    let empty = |value: &mut Value| {
+        if value.is_null() {
+            *value = "".into();
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::Object(texts) if TEXTS.contains(&name.as_str()) => {
+                        texts.values_mut().for_each(empty);
+                    }
+                    field => nulls(field),
+                }
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_string) => {
+            items.iter_mut().for_each(empty);
+        }
+        Value::Array(items) => items.iter_mut().for_each(nulls),
         _ => {}
     }
 }

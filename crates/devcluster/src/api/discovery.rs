@@ -65,6 +65,7 @@ fn subresources(resource: Resource) -> Vec<(&'static str, Kind, Vec<&'static str
             ("binding", ("", "v1", "Binding"), vec!["create"]),
             ("eviction", ("policy", "v1", "Eviction"), vec!["create"]),
             ("log", ("", "v1", "Pod"), vec!["get"]),
+            ("resize", ("", "v1", "Pod"), vec!["get", "patch", "update"]),
         ],
         Resource::ServiceAccounts => {
             let kind = (AUTHENTICATION, "v1", "TokenRequest");
@@ -355,7 +356,7 @@ mod tests {
             .flatten()
             .map(|s| &s["subresource"])
             .collect();
-        assert_eq!(below, ["binding", "eviction", "log", "status"]);
+        assert_eq!(below, ["binding", "eviction", "log", "resize", "status"]);
         assert_eq!(pods["subresources"][1]["responseKind"]["group"], "policy");
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::time::sleep;
 
 use super::query::Query;
-use super::status::ApiError;
+use super::status::{ApiError, Causes};
 use crate::node::{log_path, previous_log_path};
 use crate::objects::object::{Key, Object, list, text};
 use crate::storage::publish::Reader;
@@ -49,6 +49,7 @@ impl Log {
         published: Reader,
     ) -> Result<Option<Self>, ApiError> {
         let name = &pod.key().name;
+        let (tail, limit) = lengths(name, query)?;
         let containers: Vec<&str> = ["initContainers", "containers"]
             .iter()
             .flat_map(|kind| list(pod.value(), &["spec", kind]))
@@ -84,15 +85,6 @@ impl Log {
                 "container \"{container}\" in pod \"{name}\" runs nowhere that keeps logs"
             ))
         })?;
-        let positive = |n: i64| {
-            u64::try_from(n).map_err(|_| ApiError::bad_request("a log has no negative length"))
-        };
-        let tail = query.number("tailLines")?.map(positive).transpose()?;
-        let limit = query
-            .number("limitBytes")?
-            .map(positive)
-            .transpose()?
-            .unwrap_or(u64::MAX);
         let follow = (query.flag("follow") == Some(true)).then(|| Follow {
             published,
             key: pod.key().clone(),
@@ -153,6 +145,36 @@ impl Log {
             },
         ))
     }
+}
+
+/// How many lines, and how many bytes of them.
+fn lengths(pod: &str, query: &Query) -> Result<(Option<u64>, u64), ApiError> {
+    let time = query.text("sinceTime");
+    if !time.is_empty() && time.parse::<jiff::Timestamp>().is_err() {
+        let why =
+            format!("parsing time {time:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it");
+        return Err(ApiError::bad_request(why));
+    }
+    let mut causes = Causes::default();
+    let mut at_least = |field: &str, least: i64| -> Result<Option<u64>, ApiError> {
+        let given = query.number(field)?;
+        if let Some(given) = given.filter(|given| *given < least) {
+            let detail = match least {
+                0 => "must be greater than or equal to 0",
+                _ => "must be greater than 0",
+            };
+            causes.invalid(field, given, detail);
+        }
+        Ok(given.and_then(|given| u64::try_from(given).ok()))
+    };
+    let tail = at_least("tailLines", 0)?;
+    at_least("sinceSeconds", 1)?;
+    let limit = at_least("limitBytes", 1)?;
+    if !query.text("stream").is_empty() {
+        causes.forbidden("stream", "may not be specified");
+    }
+    causes.check("PodLogOptions", "", pod)?;
+    Ok((tail, limit.unwrap_or(u64::MAX)))
 }
 
 /// What a container that has never run waits for, in the kubelet's words.

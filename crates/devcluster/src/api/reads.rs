@@ -19,7 +19,6 @@ use super::router::{Api, plain, response, typed};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
-use super::websocket;
 use crate::changes::scale;
 use crate::objects::new_events;
 use crate::objects::object::Key;
@@ -85,7 +84,8 @@ impl Api {
             return Ok(response(200, scale::of(&set).to_string()));
         }
         let view = self.view(call, false)?;
-        if !matches!(sub, None | Some("status"))
+        let is_resize = sub == Some("resize") && key.resource == Resource::Pods;
+        if !(is_resize || matches!(sub, None | Some("status")))
             || (sub.is_some() && !key.resource.traits().has_status)
         {
             return Err(match call.is_known_subresource(key, sub) {
@@ -139,9 +139,6 @@ impl Api {
         }
         self.state_at_least(watch.needs()).await?;
         let watcher = watch.start(self.store.published());
-        if websocket::is_wanted(call.headers()) {
-            return Ok(websocket::serve(call.parts(), watcher).await);
-        }
         let lines = stream::unfold(watcher, |mut watcher| async move {
             let lines = watcher.next().await?;
             Some((Ok::<Bytes, Infallible>(lines), watcher))

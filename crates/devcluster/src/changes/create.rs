@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::field_owners;
-use super::quota;
 use super::update::Owners;
 use super::write::{Answer, Part, WriteContext};
+use super::{admission, field_owners, quota};
 use crate::api::status::ApiError;
-use crate::objects::jobs;
 use crate::objects::object::{Key, set, text, unset};
 use crate::objects::resource::Resource;
+use crate::objects::{jobs, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
@@ -27,7 +26,7 @@ impl State {
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = resource.traits();
-        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+        if !matches!(text(&object, &["metadata", "resourceVersion"]), "" | "0") {
             return Err(ApiError::unclassified(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -36,6 +35,7 @@ impl State {
             self.check_namespace(resource, namespace, text(&object, &["metadata", "name"]))?;
             set(&mut object, &["metadata", "namespace"], namespace.into());
         }
+        unset(&mut object, &["metadata", "resourceVersion"]);
         let generated = self.generate_name(resource, namespace, &mut object, context);
         defaults::fill(resource, &mut object);
         if owners == Owners::New {
@@ -57,6 +57,9 @@ impl State {
         if resource.has_generation() {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
+        let name = text(&object, &["metadata", "name"]).to_owned();
+        let key = Key::new(resource, namespace, &name);
+        admission::admit(self, &key, &mut object, context)?;
         defaults::admit(resource, &mut object);
         // A kubelet reports the status when it registers its node.
         if traits.has_status && resource != Resource::Nodes {
@@ -64,6 +67,7 @@ impl State {
             if let Some(status) = defaults::first_status(resource, &object) {
                 set(&mut object, &["status"], status);
             }
+            pod::say_gated(&mut object, &context.text());
         }
         if resource == Resource::Jobs {
             jobs::generate_selector(&mut object);
@@ -71,8 +75,6 @@ impl State {
         if resource == Resource::Services {
             self.assign_cluster_ip(&mut object);
         }
-        let name = text(&object, &["metadata", "name"]).to_owned();
-        let key = Key::new(resource, namespace, &name);
         key.check(validate::object(resource, &object))?;
         let updates = quota::admit(self, &key, &object)?;
         if self.get(&key).is_some() {

@@ -1,5 +1,7 @@
 //! Deletes objects: at once, after a grace period, or when their last finalizer is removed.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -9,7 +11,6 @@ use crate::api::status::{ApiError, Causes, success};
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::pod;
 use crate::objects::resource::Resource;
-use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
 /// The finalizer that keeps an owner until its dependents no longer refer to it.
@@ -120,11 +121,18 @@ pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let conflict = |why: String| Err(object.key().conflict(&why));
+    match unmet(object, options) {
+        Some(why) => Err(object.key().conflict(&why)),
+        None => Ok(()),
+    }
+}
+
+/// The precondition that an object does not meet, in words.
+pub(crate) fn unmet(object: &Object, options: &DeleteOptions) -> Option<String> {
     if let Some(uid) = &options.uid
         && uid != object.uid()
     {
-        return conflict(format!(
+        return Some(format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
              deleted and then recreated",
             object.uid()
@@ -133,13 +141,13 @@ pub(crate) fn check_preconditions(
     if let Some(version) = &options.resource_version
         && *version != object.resource_version().to_string()
     {
-        return conflict(format!(
+        return Some(format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
              The object might have been modified",
             object.resource_version()
         ));
     }
-    Ok(())
+    None
 }
 
 /// What a delete request does first.
@@ -339,17 +347,11 @@ fn set_propagation_finalizers(object: &mut Value, resource: Resource, options: &
 pub(crate) fn collection(
     state: &mut State,
     resource: Resource,
-    namespace: Option<&str>,
-    selector: &Selector,
+    objects: Vec<Arc<Object>>,
     options: &DeleteOptions,
     context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let version = state.resource_version();
-    let objects: Vec<_> = state
-        .list(resource, namespace)
-        .filter(|o| selector.matches(o))
-        .cloned()
-        .collect();
     for object in &objects {
         one(state, object.key(), options, context)?;
     }

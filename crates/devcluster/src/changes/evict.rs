@@ -27,11 +27,15 @@ impl State {
         context: &WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
-        delete::check_preconditions(&old, options)?;
         if let Some((budget, status)) = self.charge(&old, &context.text())? {
             let mut value = budget.value().clone();
             set(&mut value, &["status"], status);
             self.put(budget.key().clone(), value)?;
+        }
+        // As on real servers, the budget is charged for an eviction that then does not take place.
+        if let Some(why) = delete::unmet(&old, options) {
+            let error = ApiError::conflict("Pod", "", &key.name, &why);
+            return Ok(Answer::Status(error.code, error.to_value()));
         }
         let mut new = old.value().clone();
         let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
@@ -109,6 +113,11 @@ fn charged(budget: &Object, pod: &Object, now: &Value) -> Result<Value, ApiError
             || {
                 let desired = count(&["status", "desiredHealthy"]);
                 let current = count(&["status", "currentHealthy"]);
+                if current > desired {
+                    return format!(
+                        "The disruption budget {name} does not allow evicting pods currently"
+                    );
+                }
                 format!(
                     "The disruption budget {name} needs {desired} healthy pods and has {current} currently"
                 )

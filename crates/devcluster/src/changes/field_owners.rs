@@ -23,7 +23,7 @@ pub(crate) fn ignored(resource: Resource, part: Part) -> &'static [&'static [&'s
             &["f:metadata", "f:ownerReferences"],
         ],
         Part::Status => &[SPEC],
-        Part::Finalizers => &[STATUS],
+        Part::Finalizers | Part::Resources => &[STATUS],
     }
 }
 
@@ -73,6 +73,7 @@ pub(crate) fn change<'a>(
             Part::Main => "",
             Part::Status => "status",
             Part::Finalizers => "finalize",
+            Part::Resources => "resize",
         },
         shape: schema::of(traits.kind),
         ignored: ignored(resource, part),

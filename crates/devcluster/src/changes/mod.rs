@@ -1,5 +1,6 @@
 //! Pure functions that apply writes to the state, resource quotas included.
 
+pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -7,6 +8,7 @@ pub(crate) mod evict;
 pub(crate) mod field_owners;
 pub(crate) mod field_set;
 pub(crate) mod json_patch;
+pub(crate) mod limit_ranges;
 pub(crate) mod managed;
 pub(crate) mod patch;
 pub(crate) mod quota;

@@ -11,6 +11,7 @@ use crate::api::decode;
 use crate::api::status::{ApiError, Causes};
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
+use crate::objects::{kinds, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
@@ -33,11 +34,14 @@ impl State {
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
+        let mut object = object;
+        if text(&object, &["metadata", "resourceVersion"]) == "0" {
+            unset(&mut object, &["metadata", "resourceVersion"]);
+        }
         let Some(old) = self.get(&key).cloned() else {
             if !traits.creates_on_update || part == Part::Status {
                 return Err(key.not_found());
             }
-            let mut object = object;
             unset(&mut object, &["metadata", "resourceVersion"]);
             return self.create(key.resource, &key.namespace, object, Owners::New, context);
         };
@@ -122,21 +126,26 @@ impl State {
             }
             return Err(ApiError::modified(traits.plural, traits.group, &key.name));
         }
+        let is_pod = key.resource == Resource::Pods;
         if part == Part::Main {
+            kinds::keep_assigned(key.resource, old.value(), &mut new);
             defaults::fill(key.resource, &mut new);
+        }
+        if part == Part::Status && is_pod {
+            pod::keep_addresses(&mut new);
         }
         if owners == Owners::New {
             field_owners::track(key.resource, part, Some(old), &mut new, context);
         }
         let managed = unset(&mut new, &["metadata", "managedFields"]);
         keep_server_fields(old.value(), &mut new);
-        let is_pod = key.resource == Resource::Pods;
         let is_namespace = key.resource == Resource::Namespaces;
         match part {
             Part::Main => {
                 keep(old.value(), &mut new, &["status"], traits.has_status);
                 keep(old.value(), &mut new, &["spec", "finalizers"], is_namespace);
             }
+            Part::Resources => new = pod::resized(old.value(), &new),
             Part::Finalizers => keep(old.value(), &mut new, &["status"], true),
             Part::Status => {
                 keep(old.value(), &mut new, &["spec"], true);

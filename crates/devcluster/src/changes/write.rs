@@ -12,7 +12,7 @@ use super::scale::ScaleWrite;
 use super::update::Owners;
 use crate::api::status::ApiError;
 use crate::objects::ids::Ids;
-use crate::objects::object::{Key, Object};
+use crate::objects::object::{Key, Object, set, unset};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
@@ -55,6 +55,8 @@ pub enum Write {
         /// `None`: all namespaces.
         namespace: Option<String>,
         selector: Selector,
+        /// At most so many objects, or all.
+        limit: Option<usize>,
         options: DeleteOptions,
     },
     /// POST of a pod's binding to a node.
@@ -131,6 +133,8 @@ pub enum Part {
     Main,
     /// The status, labels and annotations.
     Status,
+    /// The resources of a pod's containers.
+    Resources,
     /// The finalizers of a namespace: `spec.finalizers`.
     Finalizers,
 }
@@ -214,8 +218,30 @@ impl State {
         }
         if !dry_run {
             *self = next;
+            return Ok(answer);
         }
-        Ok(answer)
+        Ok(match answer {
+            Answer::Object(object, is_new) => self.without_version(&object, is_new),
+            other => other,
+        })
+    }
+
+    /// The answer to a dry run: what is not stored has no version of its own.
+    fn without_version(&self, object: &Object, is_new: bool) -> Answer {
+        let traits = object.key().resource.traits();
+        let mut shown = object.whole();
+        shown["kind"] = traits.kind.into();
+        shown["apiVersion"] = traits.api_version.into();
+        match self.get(object.key()) {
+            Some(stored) => {
+                let version = stored.resource_version().to_string();
+                set(&mut shown, &["metadata", "resourceVersion"], version.into());
+            }
+            None => {
+                unset(&mut shown, &["metadata", "resourceVersion"]);
+            }
+        }
+        Answer::Status(if is_new { 201 } else { 200 }, shown)
     }
 
     fn carry_out(
@@ -248,15 +274,18 @@ impl State {
                 resource,
                 namespace,
                 selector,
+                limit,
                 options,
-            } => delete::collection(
-                self,
-                resource,
-                namespace.as_deref(),
-                &selector,
-                &options,
-                context,
-            ),
+            } => {
+                let limit = limit.unwrap_or(usize::MAX);
+                let objects = self
+                    .list(resource, namespace.as_deref())
+                    .filter(|object| selector.matches(object))
+                    .take(limit)
+                    .cloned()
+                    .collect();
+                delete::collection(self, resource, objects, &options, context)
+            }
             Write::Bind { key, binding } => self.bind(&key, &binding, context),
             Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),

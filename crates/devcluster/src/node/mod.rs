@@ -46,7 +46,8 @@ enum Need {
 fn need(pod: &Object, node: &str) -> Option<Need> {
     let assigned = text(pod.value(), &["spec", "nodeName"]);
     if assigned.is_empty() {
-        return (!pod.is_terminating()).then_some(Need::Bind);
+        let is_gated = !list(pod.value(), &["spec", "schedulingGates"]).is_empty();
+        return (!pod.is_terminating() && !is_gated).then_some(Need::Bind);
     }
     if assigned != node {
         return None;

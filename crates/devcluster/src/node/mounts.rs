@@ -190,7 +190,8 @@ impl Source<'_> {
     fn data(&self, resource: Resource, source: &Value, name: &str) -> Result<Vec<File>, String> {
         let found = self.state.get(&Key::new(resource, self.namespace(), name));
         let Some(found) = found else {
-            if is_true(source, &["optional"]) {
+            // No controller publishes the cluster's CA here; tokens are mounted nevertheless.
+            if is_true(source, &["optional"]) || name == "kube-root-ca.crt" {
                 return Ok(Vec::new());
             }
             let kind = resource.traits().kind.to_lowercase();

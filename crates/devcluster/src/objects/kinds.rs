@@ -11,12 +11,16 @@ use super::quantity;
 use super::resource::Resource;
 use super::workloads;
 use crate::api::status::Causes;
+use crate::changes::limit_ranges;
 use crate::validation::defaults::default;
 use crate::validation::names;
 use crate::validation::validate::immutable;
 
 /// The most data of a Secret, in bytes.
 const MAX_SECRET: usize = 1024 * 1024;
+
+/// The longest action and the like of an event, in bytes.
+const MAX_WORD: usize = 128;
 
 /// The longest note of an event, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -48,6 +52,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 default(object, &["status", "allocatable", &name], amount);
             }
         }
+        Resource::LimitRanges => limit_ranges::complete(object),
         Resource::Jobs => jobs::fill(object),
         resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
@@ -78,17 +83,18 @@ fn event(event: &mut Value) {
     }
 }
 
+const RBAC: &str = "rbac.authorization.k8s.io";
+
 /// Sets the API group of a binding's role and subjects where their kind implies it.
 fn binding(binding: &mut Value) {
-    const GROUP: &str = "rbac.authorization.k8s.io";
     if text(binding, &["roleRef", "apiGroup"]).is_empty() && binding.get("roleRef").is_some() {
-        set(binding, &["roleRef", "apiGroup"], GROUP.into());
+        set(binding, &["roleRef", "apiGroup"], RBAC.into());
     }
     let subjects = binding.get_mut("subjects").and_then(Value::as_array_mut);
     for subject in subjects.into_iter().flatten() {
         let is_named = matches!(text(subject, &["kind"]), "User" | "Group");
         if is_named && text(subject, &["apiGroup"]).is_empty() {
-            set(subject, &["apiGroup"], GROUP.into());
+            set(subject, &["apiGroup"], RBAC.into());
         }
     }
 }
@@ -97,6 +103,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
         Resource::Events => validate_event(object, causes),
+        Resource::LimitRanges => limit_ranges::validate(object, causes),
         Resource::ResourceQuotas => validate_quota(object, causes),
         Resource::Leases => validate_lease(object, causes),
         Resource::RoleBindings | Resource::ClusterRoleBindings => {
@@ -174,14 +181,19 @@ fn validate_event(event: &Value, causes: &mut Causes) {
     if !is_new {
         return;
     }
-    for field in [
-        "reportingComponent",
-        "reportingInstance",
-        "action",
-        "reason",
-    ] {
-        if text(event, &[field]).is_empty() {
+    let component = text(event, &["reportingComponent"]);
+    if component.is_empty() {
+        causes.required("reportingComponent", "");
+    }
+    for why in names::all_of_qualified(component) {
+        causes.invalid("reportingComponent", component, why);
+    }
+    for field in ["reportingInstance", "action", "reason"] {
+        let value = text(event, &[field]);
+        if value.is_empty() {
             causes.required(field, "");
+        } else if value.len() > MAX_WORD {
+            causes.invalid(field, "", "can have at most 128 characters");
         }
     }
     if text(event, &["message"]).len() > MAX_NOTE {
@@ -189,22 +201,82 @@ fn validate_event(event: &Value, causes: &mut Causes) {
     }
 }
 
+/// Validates what the newer version of events demands.
+pub(crate) fn validate_new_event(event: &Value, causes: &mut Causes) {
+    if text(event, &["eventTime"]).is_empty() {
+        causes.required("eventTime", "");
+    }
+    let controller = text(event, &["reportingComponent"]);
+    if controller.is_empty() {
+        causes.required("reportingController", "");
+    }
+    for why in names::all_of_qualified(controller) {
+        causes.invalid("reportingController", controller, why);
+    }
+    let kind = text(event, &["type"]);
+    if !["Normal", "Warning"].contains(&kind) {
+        causes.invalid("type", kind, "has invalid value: ");
+    }
+    if let Some(count) = number(event, &["series", "count"]).filter(|count| *count < 2) {
+        causes.invalid("series.count", count, "should be at least 2");
+    }
+    for field in ["firstTimestamp", "lastTimestamp", "count"] {
+        if let Some(value) = event
+            .get(field)
+            .filter(|value| !value.is_null() && **value != 0)
+        {
+            causes.invalid(field, value, "needs to be unset");
+        }
+    }
+}
+
 fn validate_quota(quota: &Value, causes: &mut Causes) {
     for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
         for (name, amount) in entries(quota, &[part, field]) {
             let path = format!("{part}.{field}[{name}]");
+            let nano = amount.as_str().and_then(quantity::parse).unwrap_or(0);
             if let Err(why) = names::qualified(name) {
                 causes.invalid(path, name.as_str(), why);
-            } else if amount
-                .as_str()
-                .and_then(quantity::parse)
-                .is_some_and(|a| a < 0)
-            {
+            } else if !is_quota_name(name) {
+                for detail in [
+                    "must be a standard resource type or fully qualified",
+                    "must be a standard resource for quota",
+                ] {
+                    causes.invalid(path.as_str(), name.as_str(), detail);
+                }
+            } else if nano < 0 {
                 let detail = "must be greater than or equal to 0";
                 causes.invalid(path, amount, detail);
+            } else if nano % 1_000_000_000 != 0 && !is_amount(name) {
+                causes.invalid(path, amount, "must be an integer");
             }
         }
     }
+}
+
+/// The resources that are counted in fractions.
+fn is_amount(name: &str) -> bool {
+    let name = name
+        .trim_start_matches("requests.")
+        .trim_start_matches("limits.");
+    matches!(name, "cpu" | "memory" | "storage" | "ephemeral-storage")
+        || name.contains("/requests.")
+}
+
+fn is_quota_name(name: &str) -> bool {
+    const COUNTED: [&str; 10] = [
+        "pods",
+        "services",
+        "secrets",
+        "configmaps",
+        "replicationcontrollers",
+        "resourcequotas",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+        "hugepages",
+    ];
+    name.contains('/') || is_amount(name) || COUNTED.contains(&name) || name.contains("hugepages-")
 }
 
 fn validate_lease(lease: &Value, causes: &mut Causes) {
@@ -239,14 +311,21 @@ fn validate_binding(resource: Resource, binding: &Value, causes: &mut Causes) {
     if text(role, &["name"]).is_empty() {
         causes.required("roleRef.name", "");
     }
+    causes.one_of(role, "roleRef.apiGroup", &[RBAC]);
     for (i, subject) in list(binding, &["subjects"]).iter().enumerate() {
         let field = |name: &str| format!("subjects[{i}].{name}");
         if text(subject, &["name"]).is_empty() {
             causes.required(field("name"), "");
         }
         match text(subject, &["kind"]) {
-            "User" | "Group" => {}
+            "User" | "Group" => causes.one_of(subject, field("apiGroup"), &[RBAC]),
             "ServiceAccount" => {
+                let name = text(subject, &["name"]);
+                if let Err(why) = names::subdomain(name)
+                    && !name.is_empty()
+                {
+                    causes.invalid(field("name"), name, why);
+                }
                 // In a namespaced binding, the namespace of a service account defaults to the binding's.
                 let everywhere = resource == Resource::ClusterRoleBindings;
                 if everywhere && text(subject, &["namespace"]).is_empty() {
@@ -314,22 +393,37 @@ fn service_change(old: &Value, new: &Value, causes: &mut Causes) {
         return;
     }
     let before = text(old, &["spec", "clusterIP"]);
-    let after = text(new, &["spec", "clusterIP"]);
-    if !before.is_empty() && before != after {
+    if !before.is_empty() && before != text(new, &["spec", "clusterIP"]) {
         let all = at(new, &["spec", "clusterIPs"]).unwrap_or(&Value::Null);
-        let detail = if after.is_empty() {
-            "primary clusterIP can not be unset"
-        } else {
-            "may not change once set"
-        };
-        causes.invalid("spec.clusterIPs[0]", all, detail);
+        causes.invalid("spec.clusterIPs[0]", all, "may not change once set");
+    }
+}
+
+/// What was assigned to an object stays where an update leaves it out.
+pub(crate) fn keep_assigned(resource: Resource, old: &Value, new: &mut Value) {
+    let is_external = text(new, &["spec", "type"]) == "ExternalName";
+    if resource != Resource::Services || is_external {
+        return;
+    }
+    for field in ["clusterIP", "clusterIPs"] {
+        if let Some(address) = at(old, &["spec", field])
+            && at(new, &["spec", field]).is_none_or(|now| now == "")
+        {
+            set(new, &["spec", field], address.clone());
+        }
     }
 }
 
 fn claim_change(old: &Value, new: &Value, causes: &mut Causes) {
+    let is_bound = text(old, &["status", "phase"]) == "Bound";
     let without_size = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
-        unset(&mut spec, &["resources"]);
+        // Only a volume can grow, and only a claim without one may get a class.
+        if is_bound {
+            unset(&mut spec, &["resources"]);
+        } else if at(old, &["spec", "storageClassName"]).is_none() {
+            unset(&mut spec, &["storageClassName"]);
+        }
         unset(&mut spec, &["volumeAttributesClassName"]);
         // The volume may be set once.
         if text(old, &["spec", "volumeName"]).is_empty() {

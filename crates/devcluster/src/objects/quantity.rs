@@ -1,6 +1,7 @@
 //! Parses and formats resource quantities, such as `500m` or `1Gi`.
 
 const NANO: i128 = 1_000_000_000;
+const MILLI: i128 = 1_000_000;
 
 /// The largest amount with a binary suffix.
 const LARGEST_BINARY: i128 = i64::MAX as i128 * NANO;
@@ -65,14 +66,12 @@ pub fn normalized(text: &str) -> Result<String, &'static str> {
     let Some(nano) = parse(text) else {
         return Err(wrong(text));
     };
+    // Real servers keep no fraction of a thousandth of these.
+    let nano = nano.div_euclid(MILLI) * MILLI + i128::from(nano.rem_euclid(MILLI) != 0) * MILLI;
     let suffix = text.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
     let small = nano.unsigned_abs() < 1_024 * NANO.unsigned_abs();
     Ok(match suffix {
-        _ if suffix.ends_with('i') && !small => {
-            // A fraction of a binary unit is rounded up.
-            let up = nano.rem_euclid(NANO) != 0;
-            canonical(nano.div_euclid(NANO) * NANO + i128::from(up) * NANO, true)
-        }
+        _ if suffix.ends_with('i') && !small => canonical(nano, true),
         _ if suffix.starts_with(['e', 'E']) && suffix.len() > 1 => exponential(nano),
         _ => canonical(nano, false),
     })
@@ -188,7 +187,7 @@ mod tests {
             ("1.0", "1"),
             ("1024Mi", "1Gi"),
             ("1.5Gi", "1536Mi"),
-            ("97.332Mi", "102060000"),
+            ("97.332Mi", "102059999232m"),
             ("102060000", "102060k"),
             ("512Ki", "512Ki"),
             ("0.5Ki", "512"),
@@ -223,8 +222,7 @@ mod tests {
         #[test]
         fn normalization_keeps_the_amount_and_is_idempotent(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
             let kept = normalized(&text).expect("a quantity");
-            // A binary amount that is no multiple of a unit (97.332Mi) is stored without a suffix, and so read as a
-            // decimal.
+            // A binary amount that is no multiple of a unit (97.332Mi) is stored and read as a decimal.
             let again = normalized(&kept).expect("a quantity");
             prop_assert_eq!(parse(&again), parse(&kept));
             prop_assert_eq!(normalized(&again).expect("a quantity"), again.clone());

@@ -4,8 +4,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
-    ServiceAccount,
+    ConfigMap, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota,
+    Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -28,6 +28,7 @@ pub enum Resource {
     Events,
     Nodes,
     ResourceQuotas,
+    LimitRanges,
     ServiceAccounts,
     Roles,
     RoleBindings,
@@ -140,7 +141,7 @@ const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
     untyped(KUEUE, KUEUE_VERSION, "kueue.x-k8s.io/v1beta2", kind, plural)
 }
 
-static TRAITS: [Traits; 23] = [
+static TRAITS: [Traits; 24] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -190,6 +191,10 @@ static TRAITS: [Traits; 23] = [
         ..of::<ResourceQuota>()
     },
     Traits {
+        short_names: &["limits"],
+        ..of::<LimitRange>()
+    },
+    Traits {
         short_names: &["sa"],
         returns_deleted: true,
         ..of::<ServiceAccount>()
@@ -230,7 +235,7 @@ static TRAITS: [Traits; 23] = [
 ];
 
 impl Resource {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -241,6 +246,7 @@ impl Resource {
         Self::Events,
         Self::Nodes,
         Self::ResourceQuotas,
+        Self::LimitRanges,
         Self::ServiceAccounts,
         Self::Roles,
         Self::RoleBindings,

@@ -37,6 +37,13 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
         }
         _ => {}
     }
+    let claims = object
+        .pointer_mut("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array_mut);
+    for claim in claims.into_iter().flatten() {
+        default(claim, &["spec", "volumeMode"], "Filesystem".into());
+        default(claim, &["status", "phase"], "Pending".into());
+    }
     if let Some(template) = object.pointer_mut("/spec/template") {
         defaults::pod(template);
     }
@@ -45,17 +52,33 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
 const ROLLING: &str = "RollingUpdate";
 
 pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
-    if let Some(replicas) = at(object, &["spec", "replicas"])
-        && replicas.as_i64().is_none_or(|n| n < 0)
-    {
-        let detail = "must be greater than or equal to 0";
-        causes.invalid("spec.replicas", replicas, detail);
+    for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
+        if let Some(count) = at(object, &["spec", field])
+            && count.as_i64().is_none_or(|n| n < 0)
+        {
+            let detail = "must be greater than or equal to 0";
+            causes.invalid(format!("spec.{field}"), count, detail);
+        }
+    }
+    let strategy = at(object, &["spec", "strategy"]).unwrap_or(&Value::Null);
+    let kind = text(strategy, &["type"]);
+    if resource == Resource::Deployments && !["Recreate", ROLLING].contains(&kind) {
+        causes.not_supported("spec.strategy", strategy, &["Recreate", ROLLING]);
+    }
+    let is_none = |limit: &str| {
+        let limit = at(strategy, &["rollingUpdate", limit]);
+        limit.is_some_and(|limit| *limit == 0 || *limit == "0%")
+    };
+    if is_none("maxUnavailable") && is_none("maxSurge") {
+        let detail = "may not be 0 when `maxSurge` is 0";
+        causes.invalid("spec.strategy.rollingUpdate.maxUnavailable", 0, detail);
     }
     let selector = at(object, &["spec", "selector", "matchLabels"]);
     let selected = selector.and_then(Value::as_object);
     let others = at(object, &["spec", "selector", "matchExpressions"]);
     if selected.is_none_or(serde_json::Map::is_empty) && others.is_none() {
-        causes.required("spec.selector", "");
+        let detail = "empty selector is invalid for deployment";
+        causes.invalid("spec.selector", at(object, &["spec", "selector"]), detail);
     }
     let template = at(object, &["spec", "template"]).unwrap_or(&Value::Null);
     let labels = at(template, &["metadata", "labels"]).unwrap_or(&Value::Null);
@@ -72,6 +95,10 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Causes) 
     let policy = text(&template, &["spec", "restartPolicy"]);
     if policy != "Always" {
         causes.not_supported("spec.template.spec.restartPolicy", policy, &["Always"]);
+    }
+    if at(&template, &["spec", "activeDeadlineSeconds"]).is_some() {
+        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        causes.forbidden("spec.template.spec.activeDeadlineSeconds", detail);
     }
     let management = text(object, &["spec", "podManagementPolicy"]);
     if resource == Resource::StatefulSets && !["OrderedReady", "Parallel"].contains(&management) {

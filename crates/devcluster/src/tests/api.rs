@@ -38,7 +38,7 @@ async fn a_write_without_changes_keeps_the_resource_version() {
     )
     .await;
     assert_eq!((code, version(&after)), (200, version(&before)));
-    let (code, after) = ask(&cluster, Method::PUT, &pods("/a"), Some(&pod("a"))).await;
+    let (code, after) = ask(&cluster, Method::PUT, &pods("/a"), Some(&before)).await;
     assert_eq!((code, version(&after)), (200, version(&before)), "{after}");
     assert_eq!(cluster.state().await.resource_version(), 1_001);
 }

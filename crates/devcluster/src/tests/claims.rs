@@ -86,14 +86,38 @@ async fn a_claim_is_deleted_with_its_owner() {
     assert_eq!(get(&cluster, &format!("{CLAIMS}/a")).await.0, 404);
 }
 
+// spec: O-70, K-10
+#[tokio::test(start_paused = true)]
+async fn a_deleted_claim_stays_until_no_pod_uses_it() {
+    let cluster = simulated();
+    assert_eq!(post(&cluster, CLAIMS, &claim("a")).await.0, 201);
+    assert_eq!(post(&cluster, &pods(""), &using("p", "a")).await.0, 201);
+    until(&cluster, "p", |pod| {
+        pod.is_some_and(|pod| phase(pod) == "Running")
+    })
+    .await;
+    delete(&cluster, &format!("{CLAIMS}/a")).await;
+    tokio::time::sleep(SOON).await;
+    let (code, kept) = get(&cluster, &format!("{CLAIMS}/a")).await;
+    let deleted_at = &kept["metadata"]["deletionTimestamp"];
+    assert!(code == 200 && deleted_at.is_string(), "{kept}");
+    delete(&cluster, &pods("/p")).await;
+    until(&cluster, "p", |pod| pod.is_none()).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(get(&cluster, &format!("{CLAIMS}/a")).await.0, 404);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_mounts_a_path_outside_of_a_volume_is_refused() {
     let cluster = cluster();
     for (mount, field) in [
-        (json!({"subPath": "/x"}), "subPath"),
-        (json!({"subPath": "a/../../x"}), "subPath"),
-        (json!({"subPathExpr": "../$(A)"}), "subPathExpr"),
-        (json!({"subPath": "a", "subPathExpr": "b"}), "subPathExpr"),
+        (json!({"subPath": "/x"}), ".subPath"),
+        (json!({"subPath": "a/../../x"}), ".subPath"),
+        (json!({"subPathExpr": "../$(A)"}), ".subPathExpr"),
+        (
+            json!({"subPath": "a", "subPathExpr": "b"}),
+            "[0].subPathExpr",
+        ),
     ] {
         let mut pod = using("p", "a");
         let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
@@ -102,7 +126,7 @@ async fn a_pod_that_mounts_a_path_outside_of_a_volume_is_refused() {
             mounts[0][name] = value.clone();
         }
         let (code, status) = post(&cluster, &pods(""), &pod).await;
-        let path = format!("spec.containers[0].volumeMounts[0].{field}");
+        let path = format!("spec.containers[0].volumeMounts{field}");
         let cause = &status["details"]["causes"][0]["field"];
         assert_eq!((code, cause), (422, &json!(path)), "{mount}");
     }

@@ -111,3 +111,21 @@ async fn a_connection_is_closed_unless_its_client_authenticates() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn a_client_with_too_large_a_body_is_told_so_and_keeps_its_connection() {
+    let mut tasks = JoinSet::new();
+    let address = served(&mut tasks).await;
+    let mut client = TcpStream::connect(address).await.expect("connected");
+    let body = "x".repeat(3_500_000);
+    let request = format!(
+        "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = talk(&mut client, &request).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    let next = "GET /healthz HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\r\n";
+    let answer = talk(&mut client, next).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}

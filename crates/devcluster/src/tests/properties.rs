@@ -61,6 +61,7 @@ fn writes() -> impl Strategy<Value = Write> {
             resource: Resource::Pods,
             namespace: Some("default".into()),
             selector: Selector::default(),
+            limit: None,
             options: DeleteOptions::default(),
         }),
     ]

@@ -46,6 +46,20 @@ async fn a_pod_is_bound_and_runs_after_the_start_delay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gated_pod_is_not_bound_until_its_gates_are_removed() {
+    let cluster = simulated(SimulatedNode::default());
+    let mut gated = pod("a");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+    assert_eq!(post(&cluster, &pods(""), &gated).await.0, 201);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (_, waiting) = get(&cluster, &pods("/a")).await;
+    assert_eq!(phase(Some(&waiting)), "Pending");
+    let open = json!({"spec": {"schedulingGates": null}});
+    assert_eq!(patch(&cluster, &pods("/a"), &open).await.0, 200);
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_pod_exits_with_143_and_is_then_removed() {
     let cluster = simulated(SimulatedNode::default());
     create(&cluster, "a").await;

@@ -3,17 +3,26 @@
 use serde_json::{Value, json};
 
 use crate::objects::kinds;
-use crate::objects::object::{at, list, set, text};
+use crate::objects::object::{at, list, number, set, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
-        Resource::Pods => pod(object),
+        Resource::Pods => {
+            pod(object);
+            default(object, &["spec", "enableServiceLinks"], true.into());
+        }
         Resource::Services => service(object),
         Resource::Namespaces => namespace(object),
         Resource::PersistentVolumeClaims => {
-            default(object, &["spec", "volumeMode"], "Filesystem".into())
+            default(object, &["spec", "volumeMode"], "Filesystem".into());
+            let (one, other) = ("dataSource", "dataSourceRef");
+            for (field, from) in [(one, other), (other, one)] {
+                if let Some(source) = at(object, &["spec", from]).cloned() {
+                    default(object, &["spec", field], source);
+                }
+            }
         }
         other => kinds::fill(other, object),
     }
@@ -70,13 +79,39 @@ pub(crate) fn pod(pod: &mut Value) {
     default(spec, &["restartPolicy"], "Always".into());
     default(spec, &["dnsPolicy"], "ClusterFirst".into());
     default(spec, &["terminationGracePeriodSeconds"], 30.into());
+    if number(spec, &["terminationGracePeriodSeconds"]).is_some_and(|grace| grace < 0) {
+        set(spec, &["terminationGracePeriodSeconds"], 1.into());
+    }
+    for (field, from) in ACCOUNTS {
+        if let Some(account) = spec.get(from).cloned() {
+            default(spec, &[field], account);
+        }
+    }
+    requests(spec);
     default(spec, &["schedulerName"], "default-scheduler".into());
-    default(spec, &["enableServiceLinks"], true.into());
     default(spec, &["securityContext"], json!({}));
     for kind in ["initContainers", "containers"] {
         items(spec, kind).for_each(container);
     }
     items(spec, "volumes").for_each(volume);
+}
+
+/// The two names of one field.
+const ACCOUNTS: [(&str, &str); 2] = [
+    ("serviceAccountName", "serviceAccount"),
+    ("serviceAccount", "serviceAccountName"),
+];
+
+/// By default as much is requested as is allowed.
+fn requests(of: &mut Value) {
+    for (name, amount) in at(of, &["resources", "limits"])
+        .and_then(Value::as_object)
+        .cloned()
+        .into_iter()
+        .flatten()
+    {
+        default(of, &["resources", "requests", &name], amount);
+    }
 }
 
 /// By default a pod tolerates an unreachable node for five minutes.
@@ -99,12 +134,16 @@ fn tolerations(spec: &mut Value) {
     }
 }
 
-fn container(container: &mut Value) {
-    let image = text(container, &["image"]);
+/// An image that may change under its name is pulled each time.
+fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or_default();
     let floating =
         !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
-    let policy = if floating { "Always" } else { "IfNotPresent" };
+    if floating { "Always" } else { "IfNotPresent" }
+}
+
+fn container(container: &mut Value) {
+    let policy = pull_policy(text(container, &["image"]));
     default(container, &["imagePullPolicy"], policy.into());
     default(
         container,
@@ -113,17 +152,13 @@ fn container(container: &mut Value) {
     );
     default(container, &["terminationMessagePolicy"], "File".into());
     default(container, &["resources"], json!({}));
-    if let Some(limits) = at(container, &["resources", "limits"]).cloned() {
-        for (name, amount) in limits.as_object().into_iter().flatten() {
-            default(container, &["resources", "requests", name], amount.clone());
-        }
-    }
+    requests(container);
     for port in items(container, "ports") {
         default(port, &["protocol"], "TCP".into());
     }
     for variable in items(container, "env") {
-        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
-            default(field, &["apiVersion"], "v1".into());
+        if let Some(source) = variable.get_mut("valueFrom") {
+            downward(source);
         }
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -132,11 +167,33 @@ fn container(container: &mut Value) {
             default(probe, &["periodSeconds"], 10.into());
             default(probe, &["successThreshold"], 1.into());
             default(probe, &["failureThreshold"], 3.into());
-            if let Some(get) = probe.get_mut("httpGet") {
-                default(get, &["path"], "/".into());
-                default(get, &["scheme"], "HTTP".into());
+            http_get(probe);
+            if let Some(call) = probe.get_mut("grpc") {
+                default(call, &["service"], "".into());
             }
         }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(hook) = container.pointer_mut(&format!("/lifecycle/{hook}")) {
+            http_get(hook);
+        }
+    }
+}
+
+fn http_get(handler: &mut Value) {
+    if let Some(get) = handler.get_mut("httpGet") {
+        default(get, &["path"], "/".into());
+        default(get, &["scheme"], "HTTP".into());
+    }
+}
+
+/// What is shown of the pod, by a variable or in a file.
+fn downward(source: &mut Value) {
+    if let Some(field) = source.get_mut("fieldRef") {
+        default(field, &["apiVersion"], "v1".into());
+    }
+    if let Some(amount) = source.get_mut("resourceFieldRef") {
+        default(amount, &["divisor"], "0".into());
     }
 }
 
@@ -146,17 +203,50 @@ fn volume(volume: &mut Value) {
             default(source, &["defaultMode"], 420.into());
         }
     }
+    if let Some(path) = volume.get_mut("hostPath") {
+        default(path, &["type"], "".into());
+    }
+    if let Some(image) = volume.get_mut("image") {
+        let policy = pull_policy(text(image, &["reference"]));
+        default(image, &["pullPolicy"], policy.into());
+    }
+    if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate/spec") {
+        default(claim, &["volumeMode"], "Filesystem".into());
+        default(
+            volume,
+            &["ephemeral", "volumeClaimTemplate", "metadata"],
+            json!({}),
+        );
+    }
+    if let Some(files) = volume.get_mut("downwardAPI") {
+        items(files, "items").for_each(downward);
+    }
+    for source in volume
+        .get_mut("projected")
+        .into_iter()
+        .flat_map(|projected| items(projected, "sources"))
+    {
+        if let Some(token) = source.get_mut("serviceAccountToken") {
+            default(token, &["expirationSeconds"], 3_600.into());
+        }
+        if let Some(files) = source.get_mut("downwardAPI") {
+            items(files, "items").for_each(downward);
+        }
+    }
     if volume.as_object().is_some_and(|fields| fields.len() == 1) {
         set(volume, &["emptyDir"], json!({}));
     }
 }
 
 /// The QoS class of a pod, from the requests and limits of its containers.
-fn quality_of_service(pod: &Value) -> &'static str {
-    let containers: Vec<&Value> = ["containers", "initContainers"]
-        .iter()
-        .flat_map(|kind| list(pod, &["spec", kind]))
-        .collect();
+pub(super) fn quality_of_service(pod: &Value) -> &'static str {
+    let containers: Vec<&Value> = match at(pod, &["spec", "resources"]) {
+        Some(_) => pod.get("spec").into_iter().collect(),
+        None => ["containers", "initContainers"]
+            .iter()
+            .flat_map(|kind| list(pod, &["spec", kind]))
+            .collect(),
+    };
     let amount = |container: &Value, kind: &str, name: &str| {
         let amount = at(container, &["resources", kind, name]).and_then(Value::as_str)?;
         quantity::parse(amount).filter(|amount| *amount > 0)
@@ -189,7 +279,12 @@ fn service(service: &mut Value) {
     for port in items(spec, "ports") {
         default(port, &["protocol"], "TCP".into());
         let number = port.get("port").cloned().unwrap_or_default();
-        default(port, &["targetPort"], number);
+        if port
+            .get("targetPort")
+            .is_none_or(|target| *target == 0 || *target == "")
+        {
+            set(port, &["targetPort"], number);
+        }
     }
     if text(spec, &["type"]) != "ExternalName" {
         default(spec, &["internalTrafficPolicy"], "Cluster".into());

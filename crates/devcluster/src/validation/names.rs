@@ -10,12 +10,8 @@ pub const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case a
      and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// A real server's message for an invalid service name.
-pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+/// A real server's message for a name that is none with an optional domain.
+pub const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
      alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
@@ -55,15 +51,6 @@ pub fn label(name: &str) -> Result<(), &'static str> {
     valid(is_dns_word(name), LABEL)
 }
 
-/// Validates the name of a service: a DNS label that starts with a letter.
-pub fn label_1035(name: &str) -> Result<(), &'static str> {
-    valid(name.len() <= 63, "must be no more than 63 bytes")?;
-    valid(
-        is_dns_word(name) && name.starts_with(|c: char| c.is_ascii_lowercase()),
-        LABEL_1035,
-    )
-}
-
 /// Validates the key of a label or annotation: a word, optionally prefixed by a domain and a slash.
 pub fn qualified(key: &str) -> Result<(), &'static str> {
     let word = match key.split_once('/') {
@@ -78,6 +65,44 @@ pub fn qualified(key: &str) -> Result<(), &'static str> {
     valid(!word.is_empty(), "name part must be non-empty")?;
     valid(word.len() <= 63, "name part must be no more than 63 bytes")?;
     valid(is_plain_word(word), QUALIFIED)
+}
+
+/// Everything that is wrong with such a key: an empty one breaks two rules.
+pub fn all_of_qualified(key: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let further = key.is_empty().then_some(QUALIFIED);
+    qualified(key).err().into_iter().chain(further)
+}
+
+/// Validates the name of an environment variable, or its prefix.
+pub fn variable(name: &str) -> Result<(), &'static str> {
+    let is_plain = |b: u8| (b' '..=b'~').contains(&b) && b != b'=';
+    valid(
+        name.bytes().all(is_plain),
+        "a valid environment variable name must consist only of printable ASCII characters other than '='",
+    )
+}
+
+/// Validates the name of an HTTP header.
+pub fn header(name: &str) -> Result<(), &'static str> {
+    valid(
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'),
+        "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
+         validation is '[-A-Za-z0-9]+')",
+    )
+}
+
+/// Validates the name of a kernel parameter.
+pub fn sysctl(name: &str) -> Result<(), &'static str> {
+    let is_word = |word: &str| {
+        let inner =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
+        let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        word.bytes().all(inner) && ends(word.bytes().next()) && ends(word.bytes().last())
+    };
+    valid(
+        name.len() <= 253 && name.split(['.', '/']).all(is_word),
+        "must have at most 253 characters and match regex ^([a-z0-9][-_a-z0-9]*[a-z0-9]?[./])*[a-z0-9][-_a-z0-9]*$",
+    )
 }
 
 pub fn label_value(value: &str) -> Result<(), &'static str> {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::names;
 use super::validate_meta;
+use super::{defaults, names};
 use crate::api::status::Causes;
 use crate::changes::write::Part;
-use crate::objects::kinds;
 use crate::objects::object::{at, entries, is_true, list, number, text};
 use crate::objects::resource::Resource;
+use crate::objects::{kinds, label_selector, quantity};
 
 /// The most data of a ConfigMap, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
@@ -38,6 +38,13 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
             super::validate_pod_change::status(old, new, &mut causes);
         }
         (_, Part::Status | Part::Finalizers) => {}
+        (Resource::Pods, Part::Resources) => {
+            causes.extend(object(resource, new));
+            if defaults::quality_of_service(old) != defaults::quality_of_service(new) {
+                let detail = "Pod QOS Class may not change as a result of resizing";
+                causes.invalid("spec", &new["spec"], detail);
+            }
+        }
         (Resource::Pods, Part::Main) => {
             causes.extend(object(resource, new));
             super::validate_pod_change::spec(old, new, &mut causes);
@@ -46,6 +53,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
             immutable(old, new, &["immutable", "data", "binaryData"], &mut causes);
             causes.extend(object(resource, new));
         }
+        (_, Part::Resources) => {}
         (other, Part::Main) => {
             causes.extend(object(resource, new));
             kinds::change(other, old, new, &mut causes);
@@ -87,7 +95,8 @@ fn config_map(object: &Value, causes: &mut Causes) {
                 causes.invalid(format!("{field}[{key}]"), key, why);
             }
             if !seen.insert(key) {
-                causes.duplicate(format!("{field}[{key}]"), key);
+                let detail = "duplicate of key present in binaryData";
+                causes.invalid(format!("data[{key}]"), key, detail);
             }
             total += value.as_str().map_or(0, str::len);
         }
@@ -99,35 +108,154 @@ fn config_map(object: &Value, causes: &mut Causes) {
 
 fn service(object: &Value, causes: &mut Causes) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
+    let kind = text(spec, &["type"]);
+    let is_external = kind == "ExternalName";
+    let address = text(spec, &["clusterIP"]);
     let ports = list(spec, &["ports"]);
-    let headless = text(spec, &["clusterIP"]) == "None" || text(spec, &["type"]) == "ExternalName";
-    if ports.is_empty() && !headless {
+    if ports.is_empty() && address != "None" && !is_external {
         causes.required("spec.ports", "");
     }
     for (i, port) in ports.iter().enumerate() {
-        let number = number(port, &["port"]).unwrap_or(0);
-        if !(1..=65_535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            causes.invalid(format!("spec.ports[{i}].port"), number, detail);
-        }
-        if ports.len() > 1 && text(port, &["name"]).is_empty() {
-            causes.required(format!("spec.ports[{i}].name"), "");
+        service_port(spec, ports, i, causes);
+        if kind == "ClusterIP" && port.get("nodePort").is_some() {
+            let detail = "may not be used when `type` is 'ClusterIP'";
+            causes.forbidden(format!("spec.ports[{i}].nodePort"), detail);
         }
     }
-    let kind = text(spec, &["type"]);
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !kinds.contains(&kind) {
-        causes.not_supported("spec.type", kind, &kinds);
+    causes.one_of(spec, "spec.type", &kinds);
+    causes.one_of(spec, "spec.sessionAffinity", &["ClientIP", "None"]);
+    causes.one_of(spec, "spec.internalTrafficPolicy", &["Cluster", "Local"]);
+    if let Some(policy) = spec.get("externalTrafficPolicy")
+        && !matches!(kind, "LoadBalancer" | "NodePort")
+    {
+        let detail = "may only be set for externally-accessible services";
+        causes.invalid("spec.externalTrafficPolicy", policy, detail);
+    }
+    let name = text(spec, &["externalName"]);
+    if is_external && name.is_empty() {
+        causes.required("spec.externalName", "");
+    } else if is_external && let Err(why) = names::subdomain(name) {
+        causes.invalid("spec.externalName", name, why);
+    }
+    let is_address = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
+    if address == "None" && matches!(kind, "LoadBalancer" | "NodePort") {
+        let detail = format!("may not be set to 'None' for {kind} services");
+        causes.invalid("spec.clusterIPs[0]", address, &detail);
+    } else if !matches!(address, "" | "None") && !is_address(address) {
+        causes.invalid("spec.clusterIPs[0]", address, "must be a valid IP address");
+    }
+    for (i, address) in list(spec, &["externalIPs"]).iter().enumerate() {
+        if !is_address(address.as_str().unwrap_or_default()) {
+            let field = format!("spec.externalIPs[{i}]");
+            causes.invalid(field, address, "must be a valid IP address");
+        }
     }
     labels(object, &["spec", "selector"], "spec.selector", causes);
 }
 
-fn claim(object: &Value, causes: &mut Causes) {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    if list(spec, &["accessModes"]).is_empty() {
-        causes.required("spec.accessModes", "at least 1 access mode is required");
+fn service_port(spec: &Value, ports: &[Value], i: usize, causes: &mut Causes) {
+    const RANGE: &str = "must be between 1 and 65535, inclusive";
+    let (port, path) = (&ports[i], format!("spec.ports[{i}]"));
+    let is_port = |n: i64| (1..=65_535).contains(&n);
+    let name = text(port, &["name"]);
+    if name.is_empty() && ports.len() > 1 {
+        causes.required(format!("{path}.name"), "");
+    } else if let Err(why) = names::label(name)
+        && !name.is_empty()
+    {
+        causes.invalid(format!("{path}.name"), name, why);
+    } else if !name.is_empty()
+        && ports[..i]
+            .iter()
+            .any(|other| text(other, &["name"]) == name)
+    {
+        causes.duplicate(format!("{path}.name"), name);
     }
-    if at(spec, &["resources", "requests", "storage"]).is_none() {
-        causes.required("spec.resources[storage]", "");
+    let number = number(port, &["port"]).unwrap_or(0);
+    if !is_port(number) {
+        causes.invalid(format!("{path}.port"), number, RANGE);
+    }
+    causes.one_of(port, format!("{path}.protocol"), &["SCTP", "TCP", "UDP"]);
+    let target = port.get("targetPort").unwrap_or(&Value::Null);
+    super::rules::port(&format!("{path}.targetPort"), target, causes);
+    let same = |other: &Value| {
+        ["port", "protocol"]
+            .iter()
+            .all(|f| other.get(f) == port.get(f))
+    };
+    if ports[..i].iter().any(same) {
+        causes.duplicate(path.as_str(), number);
+    }
+    let on_nodes = port.get("nodePort").and_then(Value::as_i64);
+    if let Some(on_nodes) = on_nodes.filter(|n| !(30_000..=32_767).contains(n))
+        && text(spec, &["type"]) != "ClusterIP"
+    {
+        let detail =
+            "provided port is not in the valid range. The range of valid ports is 30000-32767";
+        causes.invalid(format!("{path}.nodePort"), on_nodes, detail);
+    }
+}
+
+fn claim(object: &Value, causes: &mut Causes) {
+    claim_spec(object.get("spec").unwrap_or(&Value::Null), "spec", causes);
+}
+
+/// Validates what is claimed, by a claim or by the template of one.
+pub(crate) fn claim_spec(spec: &Value, path: &str, causes: &mut Causes) {
+    let modes = list(spec, &["accessModes"]);
+    if modes.is_empty() {
+        let detail = "at least 1 access mode is required";
+        causes.required(format!("{path}.accessModes"), detail);
+    }
+    let known = [
+        "ReadOnlyMany",
+        "ReadWriteMany",
+        "ReadWriteOnce",
+        "ReadWriteOncePod",
+    ];
+    for mode in modes.iter().filter_map(Value::as_str) {
+        if !known.contains(&mode) {
+            causes.not_supported(format!("{path}.accessModes"), mode, &known);
+        }
+        if mode == "ReadWriteOncePod" && modes.len() > 1 {
+            let detail = "may not use ReadWriteOncePod with other access modes";
+            causes.forbidden(format!("{path}.accessModes"), detail);
+        }
+    }
+    match at(spec, &["resources", "requests", "storage"]) {
+        None => causes.required(format!("{path}.resources[storage]"), ""),
+        Some(size) => {
+            if size
+                .as_str()
+                .and_then(quantity::parse)
+                .is_none_or(|size| size <= 0)
+            {
+                let field = format!("{path}.resources[storage]");
+                causes.invalid(field, size, "must be greater than zero");
+            }
+        }
+    }
+    if let Some(selector) = spec.get("selector") {
+        label_selector::validate(selector, &format!("{path}.selector"), causes);
+    }
+    for class in ["storageClassName", "volumeAttributesClassName"] {
+        let name = text(spec, &[class]);
+        if let Err(why) = names::subdomain(name)
+            && !name.is_empty()
+        {
+            causes.invalid(format!("{path}.{class}"), name, why);
+        }
+    }
+    causes.one_of(spec, format!("{path}.volumeMode"), &["Block", "Filesystem"]);
+    for source in ["dataSource", "dataSourceRef"] {
+        for field in ["kind", "name"] {
+            if spec
+                .get(source)
+                .is_some_and(|source| text(source, &[field]).is_empty())
+            {
+                causes.required(format!("{path}.{source}.{field}"), "");
+            }
+        }
     }
 }

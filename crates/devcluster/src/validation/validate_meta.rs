@@ -18,13 +18,14 @@ pub(crate) const IMMUTABLE: &str = "field is immutable";
 pub(crate) fn whole(resource: Resource, object: &Value) -> Causes {
     let mut causes = Causes::default();
     let form = match resource.traits().kind {
-        "Namespace" => names::label,
-        "Service" => names::label_1035,
+        "Namespace" | "Service" => names::label,
         _ if kinds::takes_any_path_segment(resource) => names::path_segment,
         _ => names::subdomain,
     };
     let base = text(object, &["metadata", "generateName"]);
+    // What is generated for an event's name is not known to be one yet.
     if !base.is_empty()
+        && resource != Resource::Events
         && let Err(why) = form(&with_last_letter(base))
     {
         causes.invalid("metadata.generateName", base, why);

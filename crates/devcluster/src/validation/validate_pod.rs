@@ -1,12 +1,12 @@
 //! Validates pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::names;
+use super::{names, rules, validate_placement, validate_resources, validate_security};
 use crate::api::status::Causes;
-use crate::objects::object::{at, entries, list, number, text};
+use crate::objects::object::{at, is_true, list, number, text, text_or};
 use crate::objects::quantity;
 
 pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
@@ -17,60 +17,57 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
         causes.required("spec.containers", "");
     }
     let mut seen = BTreeSet::new();
-    for (i, container) in containers.iter().enumerate() {
-        let path = format!("spec.containers[{i}]");
-        self::container(container, &path, &volumes, &mut seen, causes);
-        if container.get("restartPolicy").is_some() {
-            let detail = "may not be set for non-init containers";
-            causes.forbidden(format!("{path}.restartPolicy"), detail);
+    for kind in ["containers", "initContainers"] {
+        for (i, container) in list(spec, &[kind]).iter().enumerate() {
+            let path = format!("spec.{kind}[{i}]");
+            self::container(spec, container, &path, &volumes, &mut seen, causes);
+            if kind == "initContainers" && text(container, &["restartPolicy"]) != "Always" {
+                for field in [
+                    "lifecycle",
+                    "livenessProbe",
+                    "readinessProbe",
+                    "startupProbe",
+                ] {
+                    if container.get(field).is_some() {
+                        let detail =
+                            "may not be set for init containers without restartPolicy=Always";
+                        causes.forbidden(format!("{path}.{field}"), detail);
+                    }
+                }
+            }
         }
     }
-    for (i, container) in list(spec, &["initContainers"]).iter().enumerate() {
-        let path = format!("spec.initContainers[{i}]");
-        self::container(container, &path, &volumes, &mut seen, causes);
+    if spec.get("ephemeralContainers").is_some() {
+        let detail = "ephemeral containers can only be added to a pod that exists";
+        causes.forbidden("spec.ephemeralContainers", detail);
     }
-    let policies = ["Always", "OnFailure", "Never"];
-    causes.one_of(spec, "spec.restartPolicy", &policies);
-    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    causes.one_of(spec, "spec.dnsPolicy", &policies);
+    rules::check(pod, causes);
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
-    check_names(
-        spec,
-        &["serviceAccountName", "nodeName"],
-        names::subdomain,
-        causes,
-    );
-    if let Some(seconds) = spec.get("activeDeadlineSeconds")
-        && !seconds
-            .as_i64()
-            .is_some_and(|s| (1..=i64::from(i32::MAX)).contains(&s))
-    {
-        causes.invalid(
-            "spec.activeDeadlineSeconds",
-            seconds,
-            "must be between 1 and 2147483647, inclusive",
+    tolerations(spec, causes);
+    validate_placement::placement(pod, causes);
+    validate_security::security(pod, causes);
+    gates(spec, causes);
+    if text(spec, &["dnsPolicy"]) == "None" && spec.get("dnsConfig").is_none() {
+        causes.required(
+            "spec.dnsConfig",
+            "must provide `dnsConfig` when `dnsPolicy` is None",
         );
     }
-    check_names(spec, &["hostname", "subdomain"], names::label, causes);
-    tolerations(spec, causes);
-    check_names(spec, &["priorityClassName"], names::subdomain, causes);
-    let policies = ["PreemptLowerPriority", "Never"];
-    causes.one_of(spec, "spec.preemptionPolicy", &policies);
+    validate_resources::of_pod(spec, causes);
 }
 
-fn check_names(
-    spec: &Value,
-    fields: &[&str],
-    validate: fn(&str) -> Result<(), &'static str>,
-    causes: &mut Causes,
-) {
-    for field in fields {
-        let value = text(spec, &[field]);
-        if let Err(why) = validate(value)
-            && !value.is_empty()
-        {
-            causes.invalid(format!("spec.{field}"), value, why);
+fn gates(spec: &Value, causes: &mut Causes) {
+    let gates = list(spec, &["schedulingGates"]);
+    for (i, gate) in gates.iter().enumerate() {
+        if gates[..i].contains(gate) {
+            let name = text(gate, &["name"]);
+            causes.duplicate(format!("spec.schedulingGates[{i}]"), name);
         }
+    }
+    // A gated pod can be bound neither by a request for it nor by its own specification.
+    if !gates.is_empty() && !text(spec, &["nodeName"]).is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        causes.forbidden("spec.nodeName", detail);
     }
 }
 
@@ -127,25 +124,144 @@ fn unique_name<'a>(
     }
 }
 
-fn volumes<'a>(spec: &'a Value, causes: &mut Causes) -> BTreeSet<&'a str> {
+fn volumes<'a>(spec: &'a Value, causes: &mut Causes) -> BTreeMap<&'a str, &'a Value> {
     let mut seen = BTreeSet::new();
     for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
-        unique_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
-        let sources = volume
-            .as_object()
-            .map_or(0, |fields| fields.len().saturating_sub(1));
-        if sources > 1 {
-            let field = format!("spec.volumes[{i}]");
-            causes.forbidden(field, "may not specify more than 1 volume type");
+        let path = format!("spec.volumes[{i}]");
+        unique_name(volume, &path, &mut seen, causes);
+        let kinds = volume.as_object().into_iter().flatten();
+        for (kind, _) in kinds.filter(|(kind, _)| *kind != "name").skip(1) {
+            let detail = "may not specify more than 1 volume type";
+            causes.forbidden(format!("{path}.{kind}"), detail);
+        }
+        let size = at(volume, &["emptyDir", "sizeLimit"]).and_then(Value::as_str);
+        if size.and_then(quantity::parse).is_some_and(|size| size < 0) {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            causes.forbidden(format!("{path}.emptyDir.sizeLimit"), detail);
+        }
+        let template = at(volume, &["ephemeral", "volumeClaimTemplate", "spec"]);
+        if let Some(claim) = template {
+            let path = format!("{path}.ephemeral.volumeClaimTemplate.spec");
+            super::validate::claim_spec(claim, &path, causes);
+        }
+        for item in list(volume, &["downwardAPI", "items"]) {
+            let path = format!("{path}.downwardAPI");
+            downward(item, &path, false, causes);
+            if item.get("fieldRef").is_none() && item.get("resourceFieldRef").is_none() {
+                causes.required(path, "one of fieldRef and resourceFieldRef is required");
+            }
+        }
+        for (j, source) in list(volume, &["projected", "sources"]).iter().enumerate() {
+            if source.as_object().is_some_and(|kinds| kinds.len() > 1) {
+                let field = format!("{path}.projected.sources[{j}]");
+                causes.forbidden(field, "may not specify more than 1 volume type per source");
+            }
         }
     }
-    seen
+    let all = list(spec, &["volumes"]).iter();
+    all.map(|volume| (text(volume, &["name"]), volume))
+        .collect()
+}
+
+/// The fields of a pod that both its variables and its files may show.
+const SHOWN: [&str; 3] = ["metadata.name", "metadata.namespace", "metadata.uid"];
+
+/// Those that only variables may show.
+const IN_VARIABLES: [&str; 6] = [
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+
+/// Validates what a variable or a file shows of the pod.
+fn downward(source: &Value, path: &str, is_variable: bool, causes: &mut Causes) {
+    if let Some(field) = source.get("fieldRef") {
+        field_of_pod(field, &format!("{path}.fieldRef"), is_variable, causes);
+    }
+    let Some(amount) = source.get("resourceFieldRef") else {
+        return;
+    };
+    let path = format!("{path}.resourceFieldRef");
+    if !is_variable && text(amount, &["containerName"]).is_empty() {
+        causes.required(format!("{path}.containerName"), "");
+    }
+    let resource = text(amount, &["resource"]);
+    if resource.is_empty() {
+        return causes.required(format!("{path}.resource"), "");
+    }
+    if !RESOURCES.contains(&resource) && !resource.contains(".hugepages-") {
+        return causes.not_supported(format!("{path}.resource"), resource, &RESOURCES);
+    }
+    let divisor = text_or(amount, &["divisor"], "0");
+    let allowed: &[&str] = match resource.ends_with("cpu") {
+        true => &["0", "1m", "1"],
+        false => &[
+            "0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+        ],
+    };
+    if !allowed.contains(&divisor) {
+        let detail = format!("only divisor's values {} are supported", allowed.join(", "));
+        causes.invalid(format!("{path}.divisor"), divisor, &detail);
+    }
+}
+
+fn field_of_pod(field: &Value, path: &str, is_variable: bool, causes: &mut Causes) {
+    let at = format!("{path}.fieldPath");
+    let shown = text(field, &["fieldPath"]);
+    if shown.is_empty() {
+        return causes.required(at, "");
+    }
+    if text(field, &["apiVersion"]) != "v1" {
+        return causes.invalid(
+            at,
+            shown,
+            "error converting fieldPath: unsupported pod version",
+        );
+    }
+    let keyed = shown.strip_suffix("']").and_then(|p| p.split_once("['"));
+    match keyed {
+        Some(("metadata.labels" | "metadata.annotations", key)) => {
+            for why in names::all_of_qualified(key) {
+                causes.invalid(path, key, why);
+            }
+        }
+        _ if SHOWN.contains(&shown) || (is_variable && IN_VARIABLES.contains(&shown)) => {}
+        _ if matches!(shown, "metadata.labels" | "metadata.annotations") && !is_variable => {}
+        _ => {
+            let others = [
+                "metadata.labels",
+                "metadata.annotations",
+                "status.phase",
+                "spec.restartPolicy",
+            ];
+            if IN_VARIABLES.contains(&shown) || others.contains(&shown) {
+                causes.not_supported(at, shown, &SHOWN);
+            } else {
+                let detail =
+                    format!("error converting fieldPath: field label not supported: {shown}");
+                causes.invalid(at, shown, &detail);
+            }
+        }
+    }
 }
 
 fn container<'a>(
+    spec: &Value,
     container: &'a Value,
     path: &str,
-    volumes: &BTreeSet<&str>,
+    volumes: &BTreeMap<&str, &Value>,
     seen: &mut BTreeSet<&'a str>,
     causes: &mut Causes,
 ) {
@@ -157,53 +273,92 @@ fn container<'a>(
         let detail = "must not have leading or trailing whitespace";
         causes.invalid(format!("{path}.image"), image, detail);
     }
-    let policies = ["Always", "IfNotPresent", "Never"];
-    causes.one_of(container, format!("{path}.imagePullPolicy"), &policies);
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
         environment(variable, &format!("{path}.env[{i}]"), causes);
     }
-    ports(container, path, causes);
+    ports(spec, container, path, causes);
+    mounts(container, path, volumes, causes);
+    restarts(spec, container, path, causes);
+    validate_resources::of_container(spec, container, path, causes);
+}
+
+fn mounts(container: &Value, path: &str, volumes: &BTreeMap<&str, &Value>, causes: &mut Causes) {
     let mut paths = BTreeSet::new();
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let name = text(mount, &["name"]);
         let at = text(mount, &["mountPath"]);
-        let field = format!("{path}.volumeMounts[{i}].name");
-        if name.is_empty() {
-            causes.required(field, "");
-        } else if !volumes.contains(name) {
-            causes.not_found(field, name);
+        if !volumes.contains_key(name) {
+            causes.not_found(format!("{path}.volumeMounts[{i}].name"), name);
         }
-        let field = format!("{path}.volumeMounts[{i}].mountPath");
-        if at.is_empty() {
-            causes.required(field, "");
-        } else if !paths.insert(at) {
+        if !at.is_empty() && !paths.insert(at) {
+            let field = format!("{path}.volumeMounts[{i}].mountPath");
             causes.invalid(field, at, "must be unique");
         }
-        sub_paths(mount, &format!("{path}.volumeMounts[{i}]"), causes);
-    }
-    resources(container, path, causes);
-}
-
-/// Checks which part of a volume is mounted: it must not be outside of the volume.
-fn sub_paths(mount: &Value, path: &str, causes: &mut Causes) {
-    for kind in ["subPath", "subPathExpr"] {
-        let (field, part) = (format!("{path}.{kind}"), text(mount, &[kind]));
-        if part.starts_with('/') {
-            causes.invalid(field, part, "must be a relative path");
-        } else if part.split('/').any(|step| step == "..") {
-            causes.invalid(field, part, "must not contain '..'");
+        let expression = text(mount, &["subPathExpr"]);
+        if !expression.is_empty() && !text(mount, &["subPath"]).is_empty() {
+            let detail = "subPathExpr and subPath are mutually exclusive";
+            let field = format!("{path}.volumeMounts[{i}].subPathExpr");
+            causes.invalid(field, expression, detail);
+        }
+        let is_privileged = is_true(container, &["securityContext", "privileged"]);
+        if text(mount, &["mountPropagation"]) == "Bidirectional" && !is_privileged {
+            let detail =
+                "Bidirectional mount propagation is available only to privileged containers";
+            causes.forbidden(format!("{path}.volumeMounts.mountPropagation"), detail);
+        }
+        let recursive = text(mount, &["recursiveReadOnly"]);
+        if matches!(recursive, "Enabled" | "IfPossible") && !is_true(mount, &["readOnly"]) {
+            let detail = "may only be specified when readOnly is true";
+            causes.forbidden(format!("{path}.volumeMounts.recursiveReadOnly"), detail);
         }
     }
-    let expression = text(mount, &["subPathExpr"]);
-    if !expression.is_empty() && !text(mount, &["subPath"]).is_empty() {
-        let detail = "subPathExpr and subPath are mutually exclusive";
-        causes.invalid(format!("{path}.subPathExpr"), expression, detail);
+    for (i, device) in list(container, &["volumeDevices"]).iter().enumerate() {
+        let name = text(device, &["name"]);
+        let field = format!("{path}.volumeDevices[{i}].name");
+        match volumes.get(name) {
+            None => causes.not_found(field, name),
+            Some(volume) if volume.get("persistentVolumeClaim").is_none() => {
+                let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                causes.invalid(field, name, detail);
+            }
+            Some(_) => {}
+        }
     }
 }
 
-fn ports(container: &Value, path: &str, causes: &mut Causes) {
+/// What the kubelet does about the end of one container, rather than of the pod.
+fn restarts(spec: &Value, container: &Value, path: &str, causes: &mut Causes) {
+    let has_rules = !list(container, &["restartPolicyRules"]).is_empty();
+    if has_rules && container.get("restartPolicy").is_none() {
+        let detail = "must specify restartPolicy when restart rules are used";
+        causes.required(format!("{path}.restartPolicy"), detail);
+    }
+    let grace = number(spec, &["terminationGracePeriodSeconds"]).unwrap_or(0);
+    for hook in ["postStart", "preStop"] {
+        if let Some(seconds) = number(container, &["lifecycle", hook, "sleep", "seconds"])
+            && !(0..=grace).contains(&seconds)
+        {
+            let detail = format!(
+                "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            );
+            causes.invalid(format!("{path}.lifecycle.{hook}.sleep"), seconds, &detail);
+        }
+    }
+    let policies = list(container, &["resizePolicy"]);
+    for (i, policy) in policies.iter().enumerate() {
+        let resource = |policy: &Value| text(policy, &["resourceName"]).to_owned();
+        if policies[..i]
+            .iter()
+            .any(|other| resource(other) == resource(policy))
+        {
+            causes.duplicate(format!("{path}.resizePolicy[{i}]"), resource(policy));
+        }
+    }
+}
+
+fn ports(spec: &Value, container: &Value, path: &str, causes: &mut Causes) {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
     for (i, port) in list(container, &["ports"]).iter().enumerate() {
         let path = format!("{path}.ports[{i}]");
         let name = text(port, &["name"]);
@@ -230,22 +385,29 @@ fn ports(container: &Value, path: &str, causes: &mut Causes) {
             }
         }
         causes.one_of(port, format!("{path}.protocol"), &["SCTP", "TCP", "UDP"]);
+        let on_host = number("hostPort");
+        let protocol = text(port, &["protocol"]);
+        if on_host != 0 && !taken.insert((on_host, protocol, text(port, &["hostIP"]))) {
+            causes.duplicate(format!("{path}.hostPort"), on_host);
+        }
+        if is_true(spec, &["hostNetwork"]) && ![0, number("containerPort")].contains(&on_host) {
+            let detail = "must match `containerPort` when `hostNetwork` is true";
+            causes.invalid(format!("{path}.hostPort"), on_host, detail);
+        }
     }
 }
 
 fn environment(variable: &Value, path: &str, causes: &mut Causes) {
-    let name = text(variable, &["name"]);
-    if name.is_empty() {
-        causes.required(format!("{path}.name"), "");
-    } else if !name
-        .bytes()
-        .all(|b| (b' '..=b'~').contains(&b) && b != b'=')
-    {
-        let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-        causes.invalid(format!("{path}.name"), name, detail);
-    }
     if let Some(source) = variable.get("valueFrom") {
         let field = format!("{path}.valueFrom");
+        downward(source, &field, true, causes);
+        for kind in ["configMapKeyRef", "secretKeyRef"] {
+            if let Some(reference) = source.get(kind)
+                && text(reference, &["name"]).is_empty()
+            {
+                causes.invalid(format!("{field}.{kind}.name"), "", names::SUBDOMAIN);
+            }
+        }
         let detail = match source.as_object().map_or(0, serde_json::Map::len) {
             0 => {
                 "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
@@ -255,31 +417,5 @@ fn environment(variable: &Value, path: &str, causes: &mut Causes) {
             _ => "may not have more than one field specified at a time",
         };
         causes.invalid(field, "", detail);
-    }
-}
-
-fn resources(container: &Value, path: &str, causes: &mut Causes) {
-    for kind in ["limits", "requests"] {
-        for (name, amount) in entries(container, &["resources", kind]) {
-            let field = format!("{path}.resources.{kind}[{name}]");
-            match quantity::parse(amount.as_str().unwrap_or_default()) {
-                None => causes.invalid(field, amount, "must be a quantity"),
-                Some(amount_in_nano) if amount_in_nano < 0 => {
-                    causes.invalid(field, amount, "must be greater than or equal to 0");
-                }
-                Some(requested) if kind == "requests" => {
-                    let limit =
-                        at(container, &["resources", "limits", name]).and_then(Value::as_str);
-                    if let Some(limit) = limit
-                        && quantity::parse(limit).is_some_and(|limit| requested > limit)
-                    {
-                        let detail =
-                            format!("must be less than or equal to {name} limit of {limit}");
-                        causes.invalid(format!("{path}.resources.requests"), amount, &detail);
-                    }
-                }
-                Some(_) => {}
-            }
-        }
     }
 }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::names;
 use super::validate_meta::IMMUTABLE;
 use crate::api::status::Causes;
-use crate::objects::object::{at, list, number, set, text, unset};
+use crate::objects::object::{at, entries, list, number, set, text, unset};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
@@ -40,6 +41,17 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Causes) {
             Some(value) => set(&mut as_before, &[field], value.clone()),
             None => {
                 unset(&mut as_before, &[field]);
+            }
+        }
+    }
+    if !list(before, &["schedulingGates"]).is_empty() {
+        narrowed(before, after, causes);
+        for field in ["nodeSelector", "affinity"] {
+            match before.get(field) {
+                Some(value) => set(&mut as_before, &[field], value.clone()),
+                None => {
+                    unset(&mut as_before, &[field]);
+                }
             }
         }
     }
@@ -104,11 +116,45 @@ fn gates(before: &Value, after: &Value, causes: &mut Causes) -> bool {
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
             let field = format!("spec.schedulingGates[{at}].name");
             causes.forbidden(field, &detail);
-            return false;
         }
     }
-    true
+    list(after, &["schedulingGates"])
+        .iter()
+        .all(|gate| olds.contains(gate))
 }
+
+/// A gated pod may be narrowed to fewer nodes: what was selected stays selected.
+fn narrowed(before: &Value, after: &Value, causes: &mut Causes) {
+    let gone = entries(before, &["nodeSelector"])
+        .any(|(key, value)| at(after, &["nodeSelector", key]) != Some(value));
+    if gone {
+        let selector = after.get("nodeSelector").unwrap_or(&Value::Null);
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        causes.invalid("spec.nodeSelector", selector, detail);
+    }
+    let terms = |spec: &Value| spec.pointer(REQUIRED).and_then(Value::as_array).cloned();
+    let Some(olds) = terms(before) else {
+        return;
+    };
+    let news = terms(after).unwrap_or_default();
+    let field = format!("spec{}", REQUIRED.replace('/', "."));
+    if olds.len() != news.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return causes.invalid(field, &news, detail);
+    }
+    for (i, (old, new)) in olds.iter().zip(&news).enumerate() {
+        let kept = ["matchExpressions", "matchFields"]
+            .iter()
+            .all(|kind| list(new, &[kind]).starts_with(list(old, &[kind])));
+        if !kept {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            causes.invalid(format!("{field}[{i}]"), new, detail);
+        }
+    }
+}
+
+const REQUIRED: &str =
+    "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
 /// Tolerations may be added, and their durations changed.
 fn tolerations(before: &Value, after: &Value, causes: &mut Causes) {
@@ -153,11 +199,71 @@ fn differences(before: &Value, after: &Value) -> String {
     lines
 }
 
+/// The lists of addresses: of each family at most one, and the host's own first.
+fn addresses(pod: &Value, causes: &mut Causes) {
+    let parse = |address: &Value| text(address, &["ip"]).parse::<std::net::IpAddr>();
+    let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    let host = text(pod, &["status", "hostIP"]);
+    for (list_name, own) in [("podIPs", ""), ("hostIPs", host)] {
+        let list = list(pod, &["status", list_name]);
+        if let Some(first) = list.first()
+            && list_name == "hostIPs"
+            && text(first, &["ip"]) != own
+        {
+            let field = format!("status.{list_name}[0].ip");
+            causes.invalid(field, text(first, &["ip"]), "must be equal to `hostIP`");
+        }
+        for (i, address) in list.iter().enumerate().filter(|(_, a)| parse(a).is_err()) {
+            causes.invalid(
+                format!("status.{list_name}[{i}]"),
+                text(address, &["ip"]),
+                detail,
+            );
+        }
+        let families = list.iter().filter_map(|address| parse(address).ok());
+        if families.filter(std::net::IpAddr::is_ipv4).count() > 1 {
+            let detail = "may specify no more than one IP for each IP family";
+            causes.invalid(format!("status.{list_name}"), list, detail);
+        }
+    }
+}
+
 /// Validates an update of a pod's status: a container that has terminated for good must not run again.
 pub(crate) fn status(old: &Value, new: &Value, causes: &mut Causes) {
     let quality = |pod: &Value| text(pod, &["status", "qosClass"]).to_owned();
     if quality(old) != quality(new) {
         causes.invalid("status.qosClass", quality(new), IMMUTABLE);
+    }
+    addresses(new, causes);
+    let conditions = list(new, &["status", "conditions"]);
+    for (i, condition) in conditions.iter().enumerate() {
+        let kind = text(condition, &["type"]);
+        for why in names::all_of_qualified(kind) {
+            causes.invalid(format!("status.conditions[{i}].Type"), kind, why);
+        }
+    }
+    let nominated = text(new, &["status", "nominatedNodeName"]);
+    if let Err(why) = names::subdomain(nominated)
+        && !nominated.is_empty()
+    {
+        causes.invalid("status.nominatedNodeName", nominated, why);
+    }
+    if !nominated.is_empty() && !text(new, &["spec", "nodeName"]).is_empty() {
+        let detail = "may not be set on a pod that is bound";
+        causes.forbidden("status.nominatedNodeName", detail);
+    }
+    let claims = list(new, &["status", "resourceClaimStatuses"]);
+    for (i, claim) in claims.iter().enumerate() {
+        let name = text(claim, &["name"]);
+        let mut known = list(new, &["spec", "resourceClaims"]).iter();
+        if !known.any(|claim| text(claim, &["name"]) == name) {
+            let field = format!("status.resourceClaimStatuses[{i}].name");
+            causes.invalid(
+                field,
+                name,
+                "must match the name of an entry in `spec.resourceClaims`",
+            );
+        }
     }
     let policy = text(old, &["spec", "restartPolicy"]);
     for kind in ["containerStatuses", "initContainerStatuses"] {

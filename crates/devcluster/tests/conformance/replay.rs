@@ -101,6 +101,7 @@ impl Conversation {
     async fn begin() -> Self {
         let cluster = devcluster::start(Options {
             token: Some(TOKEN.to_owned()),
+            roles: Some(Vec::new()),
             collect_garbage: false,
             ..Options::default()
         });
@@ -110,14 +111,16 @@ impl Conversation {
             names: Names::new(NAMESPACE),
             watches: HashMap::new(),
         };
-        let namespace = json!({
-            "do": "POST /api/v1/namespaces",
-            "body": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        });
-        let answer = conversation
-            .send(&namespace, "POST", "/api/v1/namespaces")
-            .await;
-        assert_eq!(answer.unwrap().status(), 201);
+        let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+        for (path, kind, name) in [
+            ("/api/v1/namespaces", "Namespace", NAMESPACE),
+            (&accounts, "ServiceAccount", "default"),
+        ] {
+            let body = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+            let step = json!({ "body": body });
+            let answer = conversation.send(&step, "POST", path).await;
+            assert_eq!(answer.unwrap().status(), 201);
+        }
         conversation
     }
 
@@ -192,6 +195,8 @@ impl Conversation {
             Some(Value::String(text)) => Some(text.clone()),
             Some(value) => Some(value.to_string()),
         };
+        let pad = usize::try_from(step["pad"].as_u64().unwrap_or(0)).unwrap();
+        let body = body.map(|body| body + &" ".repeat(pad));
         let mut request = Request::builder()
             .method(verb)
             .uri(path.replace(' ', "%20"))

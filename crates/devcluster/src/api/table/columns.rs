@@ -287,6 +287,6 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::Jobs => &super::jobs::COLUMNS,
         Resource::PodDisruptionBudgets => &BUDGETS,
         Resource::Workloads | Resource::ResourceFlavors | Resource::PodGroups => &CUSTOM,
-        Resource::Pods | Resource::Roles | Resource::ClusterRoles => &ROLES,
+        Resource::Pods | Resource::LimitRanges | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
         Resource::Jobs => job(object, name, age, now),
         Resource::PodDisruptionBudgets => budget(object, name, age),
         Resource::Workloads | Resource::ResourceFlavors | Resource::PodGroups => vec![name, age],
-        Resource::Pods | Resource::Roles | Resource::ClusterRoles => {
+        Resource::Pods | Resource::LimitRanges | Resource::Roles | Resource::ClusterRoles => {
             vec![name, field(&["metadata", "creationTimestamp"])]
         }
     }
