@@ -26,3 +26,14 @@ pub(crate) fn calls_spec() -> CallsSpec {
 pub(crate) fn calls_to(clients: Clients) -> Calls {
     Calls::new(clients, calls_spec())
 }
+
+/// Waits until a claim that was deleted is gone: until its finalizer is removed, it exists.
+pub(crate) async fn claim_is_gone(calls: &Calls, name: &str) {
+    let gone = async {
+        while calls.get_claim(name).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let gone = tokio::time::timeout(super::SERVER_TIMEOUT, gone).await;
+    assert!(gone.is_ok(), "claim {name} is still there");
+}

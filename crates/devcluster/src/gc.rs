@@ -120,7 +120,9 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
             after: None,
         };
     }
-    if !collect_garbage {
+    // A claim's finalizer is not the collector's.
+    let is_claim = object.key().resource == Resource::PersistentVolumeClaims;
+    if !collect_garbage && !(is_claim && object.is_terminating()) {
         return Pending::default();
     }
     if object.is_terminating() {

