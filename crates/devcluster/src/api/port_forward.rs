@@ -10,17 +10,15 @@ use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
-use http::HeaderMap;
-use http::header::{CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::request::Parts;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::accept::header;
 use super::query::Query;
 use super::status::ApiError;
+use super::websocket;
 use crate::objects::object::Object;
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
@@ -39,25 +37,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a request is one that can be served.
 pub(crate) fn is_wanted(parts: &Parts) -> bool {
-    is_upgrade(&parts.headers) && offered(&parts.headers).any(|protocol| protocol == PROTOCOL)
-}
-
-/// Whether a request asks for an upgrade of its connection to a WebSocket.
-fn is_upgrade(headers: &HeaderMap) -> bool {
-    let upgrades = |part: &str| part.trim().eq_ignore_ascii_case("upgrade");
-    header(headers, UPGRADE).eq_ignore_ascii_case("websocket")
-        && header(headers, CONNECTION).split(',').any(upgrades)
-}
-
-/// The offered subprotocols, in order.
-fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    headers
-        .get_all(SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|protocol| !protocol.is_empty())
+    websocket::is_wanted(&parts.headers)
+        && websocket::offered(&parts.headers).any(|protocol| protocol == PROTOCOL)
 }
 
 /// Answers with the upgrade, after which bytes are forwarded until the client or each port closes its connection.

@@ -19,6 +19,7 @@ use super::router::{Api, plain, response, typed};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
+use super::websocket;
 use crate::changes::scale;
 use crate::objects::new_events;
 use crate::objects::object::Key;
@@ -139,6 +140,9 @@ impl Api {
         }
         self.state_at_least(watch.needs()).await?;
         let watcher = watch.start(self.store.published());
+        if websocket::is_wanted(call.headers()) {
+            return Ok(websocket::serve(call.parts(), watcher).await);
+        }
         let lines = stream::unfold(watcher, |mut watcher| async move {
             let lines = watcher.next().await?;
             Some((Ok::<Bytes, Infallible>(lines), watcher))
