@@ -61,9 +61,12 @@ fn the_successor_of_a_driver_killed_during_creates_requests_the_rest() {
     let requested = first.log().executors("executor requested");
     let second = Driver::start(&cluster, MANY, &[]);
     cluster.settles(MANY);
-    let created = cluster.created();
+    // A real API server writes its audit log a moment later.
+    until("all that was created is in the log", || {
+        (cluster.created() > MANY).then_some(())
+    });
     assert_eq!(
-        created,
+        cluster.created(),
         MANY + 1,
         "the pods and the record, no pod too many"
     );
