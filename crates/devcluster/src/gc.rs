@@ -122,7 +122,8 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
     }
     // A claim's finalizer is not the collector's.
     let is_claim = object.key().resource == Resource::PersistentVolumeClaims;
-    if !collect_garbage && !(is_claim && object.is_terminating()) {
+    let is_examined = collect_garbage || is_claim && object.is_terminating();
+    if !is_examined {
         return Pending::default();
     }
     if object.is_terminating() {
