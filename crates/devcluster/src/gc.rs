@@ -120,10 +120,7 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
             after: None,
         };
     }
-    // A claim's finalizer is not the collector's.
-    let is_claim = object.key().resource == Resource::PersistentVolumeClaims;
-    let is_examined = collect_garbage || is_claim && object.is_terminating();
-    if !is_examined {
+    if !collect_garbage {
         return Pending::default();
     }
     if object.is_terminating() {

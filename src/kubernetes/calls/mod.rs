@@ -175,7 +175,7 @@ impl Calls {
         }
     }
 
-    fn clients(&self) -> Clients {
+    pub(crate) fn clients(&self) -> Clients {
         self.clients.borrow().clone()
     }
 
