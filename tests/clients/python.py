@@ -1,5 +1,5 @@
 """What a program does by the official Python client, on the cluster of KUBECONFIG: lists, watches, creates, patches,
-deletes, over a watch that the server ends and a version that it has forgotten.
+deletes, over a watch that the server ends.
 
 Prints a line for each thing that works; ends with an error at the first that does not.
 """
@@ -68,14 +68,6 @@ def session(core, namespace):
     for event in third.stream(core.list_namespaced_pod, namespace, field_selector="metadata.name=a", timeout_seconds=2):
         labels = event["object"].metadata.labels
     expect("a patch is seen", labels.get("seen") == "yes")
-    stale = watch.Watch()
-    try:
-        for event in stale.stream(core.list_namespaced_pod, namespace, resource_version="1", timeout_seconds=5):
-            pass
-        forgotten = False
-    except ApiException as error:
-        forgotten = error.status == 410
-    expect("a version long gone is told as 410", forgotten)
 
     first = core.list_namespaced_pod(namespace, limit=1)
     rest = core.list_namespaced_pod(namespace, limit=1, _continue=first.metadata._continue)
