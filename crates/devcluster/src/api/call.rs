@@ -24,9 +24,9 @@ use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
+use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
-use crate::objects::{kinds, new_events};
 
 /// The largest request body, in bytes; the limit of real servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -289,7 +289,7 @@ impl<'a> Call<'a> {
                 same_namespace(&object, &namespace)?;
                 if new_events::is_at(self.parts.uri.path()) {
                     let name = text(&object, &["metadata", "name"]);
-                    let causes = Causes::of(|c| kinds::validate_new_event(&object, c));
+                    let causes = Causes::of(|c| new_events::validate(&object, c));
                     causes.check("Event", "events.k8s.io", name)?;
                 }
                 self.caller.manager = options.manager;

@@ -4,9 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use super::bindings;
 use super::budgets;
+use super::events;
 use super::jobs;
-use super::object::{at, entries, list, number, set, text, unset};
+use super::object::{at, entries, number, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
 use super::workloads;
@@ -18,12 +20,6 @@ use crate::validation::validate::immutable;
 
 /// The most data of a Secret, in bytes.
 const MAX_SECRET: usize = 1024 * 1024;
-
-/// The longest action and the like of an event, in bytes.
-const MAX_WORD: usize = 128;
-
-/// The longest note of an event, in bytes.
-const MAX_NOTE: usize = 1024;
 
 /// Whether names of this kind may be any path segment.
 pub fn takes_any_path_segment(resource: Resource) -> bool {
@@ -40,8 +36,8 @@ pub fn takes_any_path_segment(resource: Resource) -> bool {
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),
-        Resource::RoleBindings | Resource::ClusterRoleBindings => binding(object),
-        Resource::Events => event(object),
+        Resource::RoleBindings | Resource::ClusterRoleBindings => bindings::fill(object),
+        Resource::Events => events::fill(object),
         Resource::Nodes => {
             for (name, amount) in at(object, &["status", "capacity"])
                 .and_then(Value::as_object)
@@ -72,44 +68,19 @@ fn secret(secret: &mut Value) {
     }
 }
 
-/// Sets the fields that every event has, even if they are empty.
-fn event(event: &mut Value) {
-    for (field, nothing) in [
-        ("reportingComponent", json!("")),
-        ("reportingInstance", json!("")),
-        ("source", json!({})),
-    ] {
-        default(event, &[field], nothing);
-    }
-}
-
-const RBAC: &str = "rbac.authorization.k8s.io";
-
-/// Sets the API group of a binding's role and subjects where their kind implies it.
-fn binding(binding: &mut Value) {
-    if text(binding, &["roleRef", "apiGroup"]).is_empty() && binding.get("roleRef").is_some() {
-        set(binding, &["roleRef", "apiGroup"], RBAC.into());
-    }
-    let subjects = binding.get_mut("subjects").and_then(Value::as_array_mut);
-    for subject in subjects.into_iter().flatten() {
-        let is_named = matches!(text(subject, &["kind"]), "User" | "Group");
-        if is_named && text(subject, &["apiGroup"]).is_empty() {
-            set(subject, &["apiGroup"], RBAC.into());
-        }
-    }
-}
-
 pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
-        Resource::Events => validate_event(object, causes),
+        Resource::Events => events::validate(object, causes),
         Resource::LimitRanges => limit_ranges::validate(object, causes),
         Resource::ResourceQuotas => validate_quota(object, causes),
         Resource::Leases => validate_lease(object, causes),
         Resource::RoleBindings | Resource::ClusterRoleBindings => {
-            validate_binding(resource, object, causes);
+            bindings::validate(resource, object, causes);
         }
-        Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
+        Resource::Roles | Resource::ClusterRoles => {
+            bindings::validate_role(resource, object, causes)
+        }
         Resource::Jobs => jobs::validate(object, causes),
         Resource::PodDisruptionBudgets => budgets::validate(object, causes),
         resource if resource.is_workload() => workloads::validate(resource, object, causes),
@@ -162,71 +133,6 @@ fn validate_secret(secret: &Value, causes: &mut Causes) {
     {
         causes.required("data[username]", "");
         causes.required("data[password]", "");
-    }
-}
-
-fn validate_event(event: &Value, causes: &mut Causes) {
-    let namespace = text(event, &["metadata", "namespace"]);
-    let about = text(event, &["involvedObject", "namespace"]);
-    let is_new = !text(event, &["eventTime"]).is_empty();
-    let fits = match (is_new, about) {
-        (false, "") => namespace == "default",
-        (true, "") => matches!(namespace, "default" | "kube-system"),
-        (_, about) => about == namespace || is_new,
-    };
-    if !fits {
-        let detail = "does not match event.namespace";
-        causes.invalid("involvedObject.namespace", about, detail);
-    }
-    if !is_new {
-        return;
-    }
-    let component = text(event, &["reportingComponent"]);
-    if component.is_empty() {
-        causes.required("reportingComponent", "");
-    }
-    for why in names::all_of_qualified(component) {
-        causes.invalid("reportingComponent", component, why);
-    }
-    for field in ["reportingInstance", "action", "reason"] {
-        let value = text(event, &[field]);
-        if value.is_empty() {
-            causes.required(field, "");
-        } else if value.len() > MAX_WORD {
-            causes.invalid(field, "", "can have at most 128 characters");
-        }
-    }
-    if text(event, &["message"]).len() > MAX_NOTE {
-        causes.invalid("message", "", "can have at most 1024 characters");
-    }
-}
-
-/// Validates what the newer version of events demands.
-pub(crate) fn validate_new_event(event: &Value, causes: &mut Causes) {
-    if text(event, &["eventTime"]).is_empty() {
-        causes.required("eventTime", "");
-    }
-    let controller = text(event, &["reportingComponent"]);
-    if controller.is_empty() {
-        causes.required("reportingController", "");
-    }
-    for why in names::all_of_qualified(controller) {
-        causes.invalid("reportingController", controller, why);
-    }
-    let kind = text(event, &["type"]);
-    if !["Normal", "Warning"].contains(&kind) {
-        causes.invalid("type", kind, "has invalid value: ");
-    }
-    if let Some(count) = number(event, &["series", "count"]).filter(|count| *count < 2) {
-        causes.invalid("series.count", count, "should be at least 2");
-    }
-    for field in ["firstTimestamp", "lastTimestamp", "count"] {
-        if let Some(value) = event
-            .get(field)
-            .filter(|value| !value.is_null() && **value != 0)
-        {
-            causes.invalid(field, value, "needs to be unset");
-        }
     }
 }
 
@@ -294,72 +200,6 @@ fn validate_lease(lease: &Value, causes: &mut Causes) {
             count,
             "must be greater than or equal to 0",
         );
-    }
-}
-
-fn validate_binding(resource: Resource, binding: &Value, causes: &mut Causes) {
-    let role = binding.get("roleRef").unwrap_or(&Value::Null);
-    let kinds: &[&str] = if resource == Resource::RoleBindings {
-        &["ClusterRole", "Role"]
-    } else {
-        &["ClusterRole"]
-    };
-    let kind = text(role, &["kind"]);
-    if !kinds.contains(&kind) {
-        causes.not_supported("roleRef.kind", kind, kinds);
-    }
-    if text(role, &["name"]).is_empty() {
-        causes.required("roleRef.name", "");
-    }
-    causes.one_of(role, "roleRef.apiGroup", &[RBAC]);
-    for (i, subject) in list(binding, &["subjects"]).iter().enumerate() {
-        let field = |name: &str| format!("subjects[{i}].{name}");
-        if text(subject, &["name"]).is_empty() {
-            causes.required(field("name"), "");
-        }
-        match text(subject, &["kind"]) {
-            "User" | "Group" => causes.one_of(subject, field("apiGroup"), &[RBAC]),
-            "ServiceAccount" => {
-                let name = text(subject, &["name"]);
-                if let Err(why) = names::subdomain(name)
-                    && !name.is_empty()
-                {
-                    causes.invalid(field("name"), name, why);
-                }
-                // In a namespaced binding, the namespace of a service account defaults to the binding's.
-                let everywhere = resource == Resource::ClusterRoleBindings;
-                if everywhere && text(subject, &["namespace"]).is_empty() {
-                    causes.required(field("namespace"), "");
-                }
-            }
-            other => {
-                let known = ["Group", "ServiceAccount", "User"];
-                causes.not_supported(field("kind"), other, &known);
-            }
-        }
-    }
-}
-
-fn validate_role(resource: Resource, role: &Value, causes: &mut Causes) {
-    for (i, rule) in list(role, &["rules"]).iter().enumerate() {
-        let field = |name: &str| format!("rules[{i}].{name}");
-        if list(rule, &["verbs"]).is_empty() {
-            causes.required(field("verbs"), "verbs must contain at least one value");
-        }
-        let urls = &rule["nonResourceURLs"];
-        if !list(urls, &[]).is_empty() {
-            if resource == Resource::Roles {
-                let detail = "namespaced rules cannot apply to non-resource URLs";
-                causes.invalid(field("nonResourceURLs"), urls, detail);
-            }
-            continue;
-        }
-        for (part, what) in [("apiGroups", "api group"), ("resources", "resource")] {
-            if list(rule, &[part]).is_empty() {
-                let detail = format!("resource rules must supply at least one {what}");
-                causes.required(field(part), &detail);
-            }
-        }
     }
 }
 
@@ -476,27 +316,6 @@ mod tests {
         );
         let token = kind("kubernetes.io/service-account-token");
         assert_eq!(causes(Resource::Secrets, &token).len(), 1);
-    }
-
-    #[test]
-    fn an_event_must_be_in_the_namespace_of_its_object() {
-        let event = |about: &str| json!({"metadata": {"namespace": "ns"}, "involvedObject": {"namespace": about}});
-        assert_eq!(causes(Resource::Events, &event("ns")), []);
-        assert_eq!(causes(Resource::Events, &event("other")).len(), 1);
-        assert_eq!(causes(Resource::Events, &event("")).len(), 1);
-    }
-
-    #[test]
-    fn a_binding_needs_a_role_and_valid_subjects() {
-        let good = json!({
-            "roleRef": {"kind": "Role", "name": "r"},
-            "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "ns"}],
-        });
-        assert_eq!(causes(Resource::RoleBindings, &good), []);
-        assert_eq!(causes(Resource::ClusterRoleBindings, &good).len(), 1);
-        let bad = json!({"roleRef": {"kind": "Role"}, "subjects": [{"kind": "ServiceAccount", "name": "a"}]});
-        assert_eq!(causes(Resource::RoleBindings, &bad).len(), 1);
-        assert_eq!(causes(Resource::ClusterRoleBindings, &bad).len(), 3);
     }
 
     #[test]

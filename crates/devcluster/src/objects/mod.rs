@@ -1,7 +1,9 @@
 //! The stored kinds, and the representation of one object.
 
+pub(crate) mod bindings;
 pub(crate) mod budgets;
 pub(crate) mod depth;
+pub(crate) mod events;
 pub(crate) mod ids;
 pub(crate) mod jobs;
 pub(crate) mod kinds;

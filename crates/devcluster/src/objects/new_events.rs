@@ -1,7 +1,11 @@
 //! Converts events between the core group and `events.k8s.io`: the same objects, with different names for some fields.
-//! They are stored with the core group's names.
+//! They are stored with the core group's names. What `events.k8s.io` demands beyond the core group is checked here.
 
 use serde_json::Value;
+
+use super::object::{number, text};
+use crate::api::status::Causes;
+use crate::validation::names;
 
 const VERSION: &str = "events.k8s.io/v1";
 
@@ -44,6 +48,35 @@ fn rename(event: &mut Value, names: &[(&str, &str)], from: &str, to: &str) {
     }
     if fields.get("apiVersion").is_some_and(|v| v == from) {
         fields.insert("apiVersion".to_owned(), to.into());
+    }
+}
+
+/// Validates what this version of events demands, of an event as it is stored.
+pub(crate) fn validate(event: &Value, causes: &mut Causes) {
+    if text(event, &["eventTime"]).is_empty() {
+        causes.required("eventTime", "");
+    }
+    let controller = text(event, &["reportingComponent"]);
+    if controller.is_empty() {
+        causes.required("reportingController", "");
+    }
+    for why in names::all_of_qualified(controller) {
+        causes.invalid("reportingController", controller, why);
+    }
+    let kind = text(event, &["type"]);
+    if !["Normal", "Warning"].contains(&kind) {
+        causes.invalid("type", kind, "has invalid value: ");
+    }
+    if let Some(count) = number(event, &["series", "count"]).filter(|count| *count < 2) {
+        causes.invalid("series.count", count, "should be at least 2");
+    }
+    for field in ["firstTimestamp", "lastTimestamp", "count"] {
+        if let Some(value) = event
+            .get(field)
+            .filter(|value| !value.is_null() && **value != 0)
+        {
+            causes.invalid(field, value, "needs to be unset");
+        }
     }
 }
 
