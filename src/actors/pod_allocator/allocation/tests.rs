@@ -8,6 +8,7 @@ mod gangs;
 mod outcomes;
 mod requests;
 mod steps;
+mod unknown_requests;
 mod volume_claims;
 mod worlds;
 
@@ -26,7 +27,7 @@ use crate::actors::pod_allocator::{claims, failures, waiting};
 use crate::model::Epoch;
 use crate::model::executor::How;
 use crate::model::failures::KeptFailures;
-use crate::model::news::{News, Outcome};
+use crate::model::news::{Found, News, Outcome};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id};
 use boatswain_agent::backoff::Backoff;
 
@@ -343,4 +344,15 @@ impl Driver {
         let within = |(when, _): &&(u64, u64)| (from..to).contains(when);
         self.left.iter().filter(within).count()
     }
+}
+
+/// A look-up by name, sent now, that finds nothing.
+fn find_nothing(driver: &mut Driver, n: u64) {
+    let (sent, epoch) = (driver.scenario.now().tick, driver.scenario.current().epoch);
+    driver.scenario.tell(News::LookedUp {
+        id: id(n),
+        sent,
+        epoch,
+        found: Found::Nothing,
+    });
 }
