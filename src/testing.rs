@@ -18,7 +18,7 @@ use crate::model::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
 };
 
-pub(crate) use plain::{calls_spec, calls_to, claim_is_gone, config};
+pub(crate) use plain::{calls_spec, calls_to, config, finish_deletion};
 pub(crate) use speaking::{Backend, TIMING, backend, store};
 
 /// How long the server may take to commit a request.

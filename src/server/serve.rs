@@ -89,7 +89,8 @@ pub async fn listen(
 
 /// Serves until it is dropped, which closes all connections. A connection is unauthenticated until
 /// a request proves who the client is: see [`admit`]. At most `most` connections are; when more
-/// come, the oldest is closed, those that have said nothing first. So a flood of connections keeps neither clients out nor probes.
+/// come, the first that has had its time is closed, which is short for one that says nothing. So a
+/// flood of connections keeps neither clients out nor probes.
 /// A connection that was upgraded to a WebSocket belongs to the router and does not count.
 ///
 /// With `tls` all connections are HTTPS; the time of an unauthenticated one includes the handshake.

@@ -27,8 +27,8 @@ pub(crate) fn calls_to(clients: Clients) -> Calls {
     Calls::new(clients, calls_spec())
 }
 
-/// Removes the finalizer of a claim that was deleted, as a controller does that is not there.
-pub(crate) async fn claim_is_gone(calls: &Calls, name: &str) {
+/// Removes the finalizer of a claim that was deleted, as a controller does that does not run here, so that it is gone.
+pub(crate) async fn finish_deletion(calls: &Calls, name: &str) {
     let path = format!("/api/v1/namespaces/default/persistentvolumeclaims/{name}");
     let request = http::Request::patch(path)
         .header("content-type", "application/merge-patch+json")

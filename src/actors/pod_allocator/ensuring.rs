@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::{CallsSpec, Clients};
     use crate::model::ExecutorId;
-    use crate::testing::{calls_spec, claim_is_gone};
+    use crate::testing::{calls_spec, finish_deletion};
     use devcluster::{self, DevCluster, Options};
 
     fn cluster() -> (DevCluster, Calls) {
@@ -158,7 +158,7 @@ mod tests {
         );
         let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
         calls.delete_claim(&claim).await.unwrap();
-        claim_is_gone(&calls, "a-exec-1-data").await;
+        finish_deletion(&calls, "a-exec-1-data").await;
         let ensured = ensure_there(&calls, &asked(false), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
     }
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(ensured, Ensured::Trouble, "{kind}");
             let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
             calls.delete_claim(&claim).await.unwrap();
-            claim_is_gone(&calls, "a-exec-1-data").await;
+            finish_deletion(&calls, "a-exec-1-data").await;
         }
         let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There);

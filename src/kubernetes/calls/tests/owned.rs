@@ -10,7 +10,7 @@ use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::RecordPlace;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId};
-use crate::testing::claim_is_gone;
+use crate::testing::finish_deletion;
 use devcluster::{self, DevCluster, Options};
 
 fn cluster() -> (DevCluster, Calls) {
@@ -192,7 +192,7 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
         (Some("r2".into()), &made.uid)
     );
     calls.delete_claim(&given).await.unwrap();
-    claim_is_gone(&calls, "a").await;
+    finish_deletion(&calls, "a").await;
     // The claim no longer exists, which is not an error.
     calls.delete_claim(&given).await.unwrap();
     calls.give_claim(&given, &owner("r3")).await.unwrap();
@@ -205,7 +205,7 @@ async fn another_claim_of_the_same_name_is_neither_given_away_nor_deleted() {
     let ours: AppId = "etl-7f3a".into();
     let first = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls.delete_claim(&first).await.unwrap();
-    claim_is_gone(&calls, "a").await;
+    finish_deletion(&calls, "a").await;
     let second = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls.delete_claim(&first).await.unwrap();
     let refused = calls.give_claim(&first, &owner("r2")).await.unwrap_err();
