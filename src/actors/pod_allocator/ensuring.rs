@@ -158,7 +158,7 @@ mod tests {
         );
         let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
         calls.delete_claim(&claim).await.unwrap();
-        finish_deletion(&calls, "a-exec-1-data").await;
+        finish_deletion(&cluster, "a-exec-1-data").await;
         let ensured = ensure_there(&calls, &asked(false), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
     }
@@ -187,7 +187,7 @@ mod tests {
     // spec: A-61, O-30
     #[tokio::test]
     async fn a_claim_of_an_earlier_application_is_awaited_until_it_is_deleted() {
-        let (_cluster, calls) = cluster();
+        let (cluster, calls) = cluster();
         let owners = [("ConfigMap", "a-app"), ("Pod", "a-exec-1")];
         for (kind, name) in owners {
             let mut left = body("a-0");
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(ensured, Ensured::Trouble, "{kind}");
             let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
             calls.delete_claim(&claim).await.unwrap();
-            finish_deletion(&calls, "a-exec-1-data").await;
+            finish_deletion(&cluster, "a-exec-1-data").await;
         }
         let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There);

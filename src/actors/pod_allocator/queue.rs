@@ -5,7 +5,7 @@
 
 mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,6 +100,8 @@ struct Usage {
     outside: BTreeMap<ProfileName, u32>,
     /// Executors of blocks whose Workload is gone: their pods use quota that Kueue believes to be free.
     strays: BTreeMap<ProfileName, u32>,
+    /// The LocalQueue in which Kueue has queued a pod of a block by itself as well.
+    twice: Option<Arc<str>>,
 }
 
 impl Usage {
@@ -195,8 +197,8 @@ impl Queue {
             decision.wake_at(Some(self.look_at), now);
             decision.wake_at(Some(self.write_at), now);
         }
+        self.see_twice(usage.twice.as_ref(), decision);
         self.free = self.free(usage);
-        self.see_twice(latest, decision);
         self.wait(latest, now, decision);
     }
 
@@ -277,7 +279,13 @@ impl Queue {
 
     fn usage(&self, latest: &Snapshot) -> Usage {
         let mut usage = Usage::default();
+        let blocks: BTreeSet<u32> = self.blocks.iter().flatten().map(|b| b.number).collect();
         for entry in latest.entries.values() {
+            if usage.twice.is_none()
+                && let Some(pod) = entry.pod().filter(|pod| pod.block.is_some())
+            {
+                usage.twice.clone_from(&pod.queue);
+            }
             let class = entry.class();
             let (live, ended) = (
                 class.is_live(),
@@ -288,7 +296,7 @@ impl Queue {
                     let members = usage.of.entry(number).or_default();
                     members.live += u32::from(live);
                     members.all += u32::from(!ended);
-                    if !ended && !self.blocks.iter().flatten().any(|b| b.number == number) {
+                    if !ended && !blocks.contains(&number) {
                         *usage.strays.entry(entry.profile.clone()).or_default() += 1;
                     }
                 }
@@ -356,14 +364,12 @@ impl Queue {
     }
 
     /// Says once that Kueue has queued a pod of a block by itself as well (spec A-94).
-    fn see_twice(&mut self, latest: &Snapshot, decision: &mut Decision) {
-        if self.said_twice {
-            return;
-        }
-        let mut pods = latest.entries.values().filter_map(|entry| entry.pod());
-        if let Some(queue) = pods.find_map(|pod| pod.block.and(pod.queue.clone())) {
+    fn see_twice(&mut self, queue: Option<&Arc<str>>, decision: &mut Decision) {
+        if let Some(queue) = queue.filter(|_| !self.said_twice) {
             self.said_twice = true;
-            decision.say(Notice::QueuedTwice { queue });
+            decision.say(Notice::QueuedTwice {
+                queue: Arc::clone(queue),
+            });
         }
     }
 

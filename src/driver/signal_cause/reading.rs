@@ -96,14 +96,16 @@ impl Reader {
             if is_gone.wait_for(|is_gone| *is_gone).await.is_err() {
                 return pending().await;
             }
-            let owner = self.known_top().await;
-            if matches!(owner, Ok(owner) if owner.is_gone()) {
-                let why =
-                    "the application record was deleted, and so was the controller that owned it";
-                tracing::info!(why, "the application is over");
-                return Meaning::End;
+            match self.known_top().await {
+                Ok(owner) if owner.is_gone() => {
+                    let why = "the application record was deleted, and so was the controller that owned it";
+                    tracing::info!(why, "the application is over");
+                    return Meaning::End;
+                }
+                // Asking again would tell no more.
+                Err(failure) if failure.kind == Kind::Rights => return pending().await,
+                Ok(_) | Err(_) => sleep(RETRY).await,
             }
-            sleep(RETRY).await;
         }
     }
 

@@ -24,10 +24,10 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::watch_source::WatchSource;
 use crate::driver::provisioners::Provisioner;
 use crate::driver::reporter::Reporter;
+use crate::driver::settings;
 use crate::kubernetes::{Calls, SetKind};
 
 use super::basis::Basis;
-use crate::driver::settings;
 
 pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,

@@ -175,7 +175,7 @@ impl Calls {
         }
     }
 
-    pub(crate) fn clients(&self) -> Clients {
+    fn clients(&self) -> Clients {
         self.clients.borrow().clone()
     }
 

@@ -169,7 +169,7 @@ fn claim(name: &str, app: &AppId) -> Value {
 // spec: K-10, A-60
 #[tokio::test]
 async fn a_claim_is_listed_given_to_another_record_and_deleted() {
-    let (_cluster, calls) = cluster();
+    let (cluster, calls) = cluster();
     let ours: AppId = "etl-7f3a".into();
     let made = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls
@@ -192,7 +192,8 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
         (Some("r2".into()), &made.uid)
     );
     calls.delete_claim(&given).await.unwrap();
-    finish_deletion(&calls, "a").await;
+    finish_deletion(&cluster, "a").await;
+    assert_eq!(calls.get_claim("a").await, Ok(None));
     // The claim no longer exists, which is not an error.
     calls.delete_claim(&given).await.unwrap();
     calls.give_claim(&given, &owner("r3")).await.unwrap();
@@ -201,11 +202,11 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
 // spec: K-10
 #[tokio::test]
 async fn another_claim_of_the_same_name_is_neither_given_away_nor_deleted() {
-    let (_cluster, calls) = cluster();
+    let (cluster, calls) = cluster();
     let ours: AppId = "etl-7f3a".into();
     let first = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls.delete_claim(&first).await.unwrap();
-    finish_deletion(&calls, "a").await;
+    finish_deletion(&cluster, "a").await;
     let second = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls.delete_claim(&first).await.unwrap();
     let refused = calls.give_claim(&first, &owner("r2")).await.unwrap_err();
