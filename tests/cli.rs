@@ -113,10 +113,10 @@ fn check_prints_the_settings_with_their_origin_or_every_error() {
     has("image = \"engine:1\" ", &format!("# {path}:2"));
     has("interval = \"10s\" ", "# BOATSWAIN__POLL__INTERVAL");
     has("name = \"etl\" ", "# --set app.name");
-    has("#page_size = 500 ", "# default");
+    has("#keep_most = 100 ", "# default");
     assert!(!stdout.contains("hunter2"), "{stdout}");
 
-    let bad = file("[poll]\ninterval = \"often\"\npage_size = 0\n");
+    let bad = file("[poll]\ninterval = \"often\"\n[lifecycle]\nkeep_most = 0\n");
     let output = boatswain(&["check", "--config", bad.path().to_str().unwrap()], &[]);
     assert_eq!(output.status.code(), Some(78));
     let (stdout, stderr) = said(&output);

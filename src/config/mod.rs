@@ -55,7 +55,7 @@ pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
 };
-pub use policy::{Allocation, Keep, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
+pub use policy::{Allocation, Keep, Lifecycle, Poll, ScaleDown, Scheduling, Tuning, Watch};
 pub use profile::{
     DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
     Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,
@@ -110,6 +110,7 @@ section! {
         pub tls: Tls = section(Tls::read);
         pub shutdown: Shutdown = section(Shutdown::read);
         pub log: Log = section(Log::read);
+        pub tuning: Tuning = flattened(|_| Tuning::default());
     }
 }
 

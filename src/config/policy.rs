@@ -24,11 +24,6 @@ section! {
         pub enabled: bool = value(Flag) or true;
         /// From the end of a poll to the start of the next (spec P-2).
         pub interval: Duration = value(span(ms(100)..=DAY)) or secs(30);
-        /// The number of pods in a page.
-        pub page_size: u32 = value(Whole(1..=10_000)) or 500;
-        /// Whether the API server may answer from its cache, provided that this is not older than
-        /// what was seen.
-        pub from_cache: bool = value(Flag) or true;
     }
 }
 
@@ -49,10 +44,6 @@ section! {
     pub struct Allocation {
         /// The interval between rounds when nothing changes (spec S-21).
         pub interval: Duration = value(span(ms(10)..=HOUR)) or secs(1);
-        /// The delay from a change after a quiet period to its round (spec S-21).
-        pub quiet_latency: Duration = value(span(ms(0)..=secs(60))) or ms(10);
-        /// The least interval between rounds under constant change (spec S-21).
-        pub min_gap: Duration = value(span(ms(0)..=secs(60))) or ms(50);
         /// The most requests that one round decides on (spec A-3).
         pub batch_size: u32 = value(Whole(1..=10_000)) or 500;
         /// The most requests in flight at once. The same limit applies separately to deletes (spec
@@ -98,9 +89,6 @@ section! {
     pub struct Lifecycle {
         /// The interval between rounds when nothing changes (spec S-21).
         pub interval: Duration = value(span(ms(10)..=HOUR)) or secs(1);
-        /// How many changes may wait for a round before the changes of each executor are merged
-        /// into one (spec S-23).
-        pub max_buffered: u32 = value(Whole(1..=10_000_000)) or 10_000;
         /// Which finished pods are kept, labelled inactive. The others are deleted (spec L-2).
         pub keep: Keep = value(one_of()) or Keep::default();
         /// How many pods are kept. The oldest are deleted beyond that (spec O-77).
@@ -109,6 +97,33 @@ section! {
         pub keep_for: Duration = value(span(secs(1)..=YEAR)) or DAY;
         /// Whether the failure of any container makes the executor fail (spec E-12).
         pub check_all_containers: bool = value(Flag) or true;
+    }
+}
+
+/// What no file sets, and the simulator varies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tuning {
+    /// The number of pods in a page of a list (spec P-1).
+    pub page_size: u32,
+    /// Whether the API server may answer a poll from its cache, provided that this is not older than what was seen.
+    pub from_cache: bool,
+    /// The delay from a change after a quiet period to a subscriber's round (spec S-21).
+    pub quiet_latency: Duration,
+    /// The least interval between a subscriber's rounds under constant change (spec S-21).
+    pub min_gap: Duration,
+    /// How many changes may wait for a round before the changes of each executor are merged into one (spec S-23).
+    pub max_buffered: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            page_size: 500,
+            from_cache: true,
+            quiet_latency: ms(10),
+            min_gap: ms(50),
+            max_buffered: 10_000,
+        }
     }
 }
 

@@ -48,9 +48,6 @@ section! {
         pub policy: RollPolicy = value(one_of()) or RollPolicy::default();
         /// For the policies outlier and highest: the key in the `metrics` of heartbeats that is compared.
         pub metric: Option<String> = option(Text::SOME);
-        /// For the outlier policy: the least deviation from the median, in thousandths of a
-        /// standard deviation.
-        pub threshold: u32 = value(Thousandths(500..=1_000_000)) or 3_000;
         /// The least value of the metric `tasks` of an executor that is replaced; zero: it needs none.
         pub min_tasks: u32 = value(Whole(0..=1_000_000_000)) or 0;
     }

@@ -84,7 +84,6 @@ section! {
         pub namespace: Option<String> = option(NAMESPACE);
         /// The timeout of one call, which is also sent to the server (spec A-11).
         pub request_timeout: Duration = value(span(ms(100)..=HOUR)) or secs(10);
-        pub connect_timeout: Duration = value(span(ms(100)..=HOUR)) or secs(10);
         /// How long the cluster may be unreachable at the start (spec O-2).
         pub start_timeout: Duration = value(span(ms(100)..=DAY)) or secs(60);
     }
@@ -124,8 +123,6 @@ section! {
     pub struct Driver {
         /// The pod that this process runs in. `None`: it does not run in a pod.
         pub pod_name: Option<String> = option(POD_NAME);
-        /// The seed for jitter and new ids. `None`: the system's randomness.
-        pub seed: Option<u64> = option(Whole(0..=u64::MAX));
     }
 }
 

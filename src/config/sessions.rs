@@ -114,19 +114,8 @@ section! {
         pub kill_grace: Duration = value(span(ms(0)..=HOUR)) or secs(5);
         /// How long a decommissioned executor may take to finish (spec B-30).
         pub decommission_timeout: Duration = value(span(ms(0)..=DAY)) or secs(60);
-        /// The label, as `key=value`, of the pods of decommissioned executors (spec L-12).
-        pub decommission_label: String =
-            value(LABEL) or "boatswain.dev/decommissioning=true".to_owned();
     }
 }
-
-const LABEL: Text = Text {
-    rule: |text| {
-        let label = text.split_once('=');
-        label.is_some_and(|(key, value)| is_label_key(key) && is_label_value(value))
-    },
-    allowed: "a label, such as \"example.com/draining=true\"",
-};
 
 choice! {
     /// How the agent's program gets into executors' containers (spec O-65).

@@ -94,7 +94,7 @@ fn every_key_has_a_default_but_the_image() {
 #[test]
 fn durations_and_sizes_are_written_as_people_and_kubernetes_write_them() {
     let text = r#"
-        allocation = { cancel_delay = "1h 30m", quiet_latency = "5ms" }
+        allocation = { cancel_delay = "1h 30m", stuck_after = "1500ms" }
         [profiles.default]
         image = "engine:1"
         cpu = 0.5
@@ -104,7 +104,7 @@ fn durations_and_sizes_are_written_as_people_and_kubernetes_write_them() {
     "#;
     let config = read(text).unwrap();
     assert_eq!(config.allocation.cancel_delay, Duration::from_secs(5400));
-    assert_eq!(config.allocation.quiet_latency, Duration::from_millis(5));
+    assert_eq!(config.allocation.stuck_after, Duration::from_millis(1500));
     let profile = &config.profiles["default"];
     assert_eq!(profile.cpu.as_ref().unwrap().millis(), 500);
     assert_eq!(profile.cpu_limit.as_ref().unwrap().to_string(), "2");

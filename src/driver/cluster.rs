@@ -58,7 +58,6 @@ pub(super) fn call_limits(config: &Config) -> Limits {
     Limits {
         creates: most,
         deletes: most,
-        connect_timeout: config.cluster.connect_timeout,
     }
 }
 

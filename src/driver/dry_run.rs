@@ -56,8 +56,7 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
         let number = SysRng.try_next_u64();
         number.map_err(|error| DryRunError(format!("the system gives no randomness: {error}")))
     };
-    let seed = config.driver.seed.map_or_else(random, Ok)?;
-    let documents = documents(config, seed, random()?)?;
+    let documents = documents(config, random()?, random()?)?;
     let options = serde_saphyr::ser_options! { quote_all: true };
     let yaml = serde_saphyr::to_string_multiple_with_options(&documents, options)
         .map_err(|error| DryRunError(error.to_string()))?;

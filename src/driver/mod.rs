@@ -78,11 +78,9 @@ pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Futur
 
 async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit {
     limits::raise_open_files();
-    // `holder` does not depend on the seed, because two starts may share a seed.
-    let drawn = SysRng.try_next_u64().and_then(|holder| {
-        let seed = config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok);
-        seed.map(|seed| (holder, seed))
-    });
+    let drawn = SysRng
+        .try_next_u64()
+        .and_then(|holder| Ok((holder, SysRng.try_next_u64()?)));
     let (holder, seed) = match drawn {
         Ok(drawn) => drawn,
         Err(error) => {

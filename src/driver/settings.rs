@@ -108,7 +108,6 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
             config::RollPolicy::Outlier => Policy::Outlier {
                 // The configuration's reader refuses this policy without a metric.
                 metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
-                threshold: f64::from(roll.threshold) / 1_000.0,
             },
             config::RollPolicy::Highest => Policy::Highest {
                 metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
@@ -116,12 +115,6 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
         },
         min_tasks: roll.min_tasks,
     }
-}
-
-/// Splits a label that is written as `key=value`.
-pub(super) fn label(text: &str) -> (String, String) {
-    let (key, value) = text.split_once('=').unwrap_or((text, ""));
-    (key.to_owned(), value.to_owned())
 }
 
 /// What the ledger inherits from earlier incarnations. The first incarnation inherits nothing,
@@ -136,12 +129,12 @@ pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
     })
 }
 
-pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {
-    if poll.enabled {
+pub(super) fn poll_pace(config: &config::Config) -> poll_source::Pace {
+    if config.poll.enabled {
         poll_source::Pace {
-            interval: poll.interval,
-            from_cache: poll.from_cache,
-            makes_first_list: !watched,
+            interval: config.poll.interval,
+            from_cache: config.tuning.from_cache,
+            makes_first_list: !config.watch.enabled,
         }
     } else {
         poll_source::Pace::SWEEP

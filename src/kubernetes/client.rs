@@ -45,6 +45,9 @@ pub enum Access {
     },
 }
 
+/// How long opening a connection may take. It counts towards the request's own timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The limits of a client's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -52,8 +55,6 @@ pub struct Limits {
     pub creates: usize,
     /// Concurrent deletes, gets and patches. It must not be below the delete queue's in-flight limit.
     pub deletes: usize,
-    /// How long opening a connection may take. It counts towards the request's own timeout.
-    pub connect_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -62,7 +63,6 @@ impl Default for Limits {
         Self {
             creates: 64,
             deletes: 64,
-            connect_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Access {
         let mut config = self.config().await?;
         // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
         config.default_retry = false;
-        config.connect_timeout = Some(limits.connect_timeout);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
         let (access, server) = (self.clone(), config.cluster_url.to_string());
         let renew: Renew =

@@ -10,6 +10,9 @@ use super::labels::DRAINING;
 use crate::model::PodUid;
 use crate::model::pod::{DrainedFor, Draining, cut};
 
+/// The label of decommissioned executors' pods; its value is `true`.
+const LABEL: &str = "boatswain.dev/decommissioning";
+
 /// The reason in the annotation if the application has ended.
 const APPLICATION_ENDED: &str = "application-ended";
 
@@ -35,7 +38,7 @@ pub fn read(annotation: &str) -> Option<Draining> {
 }
 
 /// Builds the merge patch that marks the pod, with its uid as a precondition.
-pub fn patch(uid: &PodUid, mark: &Draining, label: &(String, String)) -> Value {
+pub fn patch(uid: &PodUid, mark: &Draining) -> Value {
     let (by, why) = match &mark.why {
         DrainedFor::Surplus => (None, None),
         DrainedFor::ApplicationEnded => (None, Some(APPLICATION_ENDED.into())),
@@ -46,7 +49,7 @@ pub fn patch(uid: &PodUid, mark: &Draining, label: &(String, String)) -> Value {
     json!({"metadata": {
         "uid": uid.as_str(),
         "annotations": {DRAINING: json!(written).to_string()},
-        "labels": {label.0.as_str(): label.1},
+        "labels": {LABEL: "true"},
     }})
 }
 
@@ -57,7 +60,6 @@ mod tests {
     // spec: L-12
     #[test]
     fn a_successor_reads_what_was_written() {
-        let label = ("example.com/draining".to_owned(), "yes".to_owned());
         for why in [
             DrainedFor::Surplus,
             DrainedFor::ApplicationEnded,
@@ -65,10 +67,10 @@ mod tests {
         ] {
             let until = "2026-11-21T20:00:00Z".parse().unwrap();
             let mark = Draining { why, until };
-            let patch = patch(&"u1".into(), &mark, &label);
+            let patch = patch(&"u1".into(), &mark);
             let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
             assert_eq!(read(written), Some(mark));
-            assert_eq!(patch["metadata"]["labels"]["example.com/draining"], "yes");
+            assert_eq!(patch["metadata"]["labels"]["boatswain.dev/decommissioning"], "true");
             assert_eq!(patch["metadata"]["uid"], "u1");
         }
         for garbage in ["", "{}", "true", r#"{"until": "soon"}"#, r#"{"by": 1}"#] {

@@ -78,7 +78,7 @@ async fn killing_with_replacement_keeps_the_target() {
 // spec: B-30, L-12
 #[actix::test]
 async fn a_decommissioned_executors_pod_is_marked_and_the_executor_replaced() {
-    let (_world, driver) = driver(&["backend.decommission_label=\"example.com/drains=yes\""]).await;
+    let (_world, driver) = driver(&[]).await;
     let answer = driver
         .post(DECOMMISSION, json!({"executors": [2], "by": "bob"}))
         .await;
@@ -86,7 +86,10 @@ async fn a_decommissioned_executors_pod_is_marked_and_the_executor_replaced() {
     assert_eq!(answer["targets"], json!({"default": 3}));
     sleep(Duration::from_secs(1)).await;
     let pod = driver.pod(2).await;
-    assert_eq!(pod["metadata"]["labels"]["example.com/drains"], "yes");
+    assert_eq!(
+        pod["metadata"]["labels"]["boatswain.dev/decommissioning"],
+        "true"
+    );
     let mark: Value = serde_json::from_str(
         pod["metadata"]["annotations"]["boatswain.dev/draining"]
             .as_str()

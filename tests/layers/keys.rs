@@ -51,7 +51,7 @@ pub(crate) fn sources(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Whether a text reads this key of its section: `cluster.connect_timeout` for a key of `Cluster`, and not the field of
+/// Whether a text reads this key of its section: `cluster.start_timeout` for a key of `Cluster`, and not the field of
 /// another value that has the same name.
 pub(crate) fn reads(text: &str, (section, key): &Key) -> bool {
     let other = NAMES.iter().filter(|(name, _)| name == section);

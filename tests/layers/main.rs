@@ -61,8 +61,8 @@ fn each_key_of_the_configuration_is_read() {
     assert!(unread.is_empty(), "nothing reads {unread:?}");
     let key = |section: &str, key: &str| (section.to_owned(), key.to_owned());
     assert!(!keys::reads(&text, &key("Cluster", "no_such_key")));
-    let other = "limits.connect_timeout = config.connect_timeout;";
-    assert!(!keys::reads(other, &key("Cluster", "connect_timeout")));
+    let other = "limits.start_timeout = config.start_timeout;";
+    assert!(!keys::reads(other, &key("Cluster", "start_timeout")));
 }
 
 /// The dependencies of a package, of any kind, that are crates of this workspace.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use http::Request;
 
+use super::process::until;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
@@ -174,6 +176,21 @@ impl Api {
     pub fn made(&self, resource: &str, object: &Value) -> Value {
         self.call("POST", &self.collection(resource), Some(object))
             .unwrap()
+    }
+
+    /// A quota of pods; until its controller has counted them, a quota refuses none.
+    pub fn create_quota(&self, name: &str, pods: usize) {
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": {"name": name}, "spec": {"hard": {"pods": pods.to_string()}},
+        });
+        self.create("resourcequotas", &quota);
+        until("the quota is counted", || {
+            let quota = self.call("GET", &self.at("resourcequotas", name), None);
+            quota.unwrap()["status"]["used"]["pods"]
+                .is_string()
+                .then_some(())
+        });
     }
 
     pub fn create_config_map(&self, name: &str, data: &Value) {

@@ -1,7 +1,5 @@
 //! Tests that the page says in one sentence what happens to an application, in a browser.
 
-use serde_json::json;
-
 use super::asking::{self, Asked};
 use super::browser::Browser;
 use super::cluster::Cluster;
@@ -61,11 +59,7 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
     let markup = "return window.hit ?? document.querySelectorAll('img, body script').length";
     assert_eq!(browser.script(markup), 0);
 
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": {"name": "small"}, "spec": {"hard": {"pods": "200"}},
-    });
-    cluster.api.create("resourcequotas", &quota);
+    cluster.api.create_quota("small", 200);
     asked.json(&["scale", "default=240"]);
     browser.until_text(
         "#sentence",

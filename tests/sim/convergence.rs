@@ -81,7 +81,7 @@ pub fn time_limit(script: &Script) -> Duration {
     };
     let (mut slow_delay, mut template_retry) = (LONGEST_DELAY, TEMPLATE_RETRY);
     let rounds =
-        10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
+        10 * (config.tuning.min_gap + config.allocation.interval + config.lifecycle.interval);
     let mut limit = start + listed + settled + crashed + surplus + runs + RECORD_WATCH + retry;
     limit += RECORD_DELAY + QUOTA_RETRY + rounds + gang;
     // An executor that waited for something missing is replaced by one that does not have to wait.
@@ -271,7 +271,7 @@ impl World {
         let foreign = self.checks.excuses.foreign.len() + self.checks.excuses.relabelled.len();
         // With executor sessions, some news is always in flight. The postponement of merges that help little bounds the
         // amount not yet merged (spec S-23).
-        let buffered = self.script.config.lifecycle.max_buffered as usize;
+        let buffered = self.script.config.tuning.max_buffered as usize;
         let waiting = match self.sessions {
             Some(_) => buffered.max(2 * ledger.entries.len()) + 1,
             None => 1,

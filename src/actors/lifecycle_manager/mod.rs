@@ -55,7 +55,6 @@ pub struct LifecycleManager {
     store: Addr<SnapshotStore>,
     sessions: Recipient<Instruct>,
     reports: Recipient<Report>,
-    drain_label: (String, String),
     /// The epoch of the last batch, to which new calls belong.
     epoch: Epoch,
     /// The snapshot of the last batch. It has the names of pods that sets made.
@@ -76,8 +75,6 @@ pub struct Wiring {
     pub sessions: Recipient<Instruct>,
     /// Reports ends to the store.
     pub reports: Recipient<Report>,
-    /// The label of draining pods, key and value (spec L-12).
-    pub drain_label: (String, String),
 }
 
 /// The timer armed for the next call.
@@ -97,7 +94,6 @@ impl LifecycleManager {
             store: wiring.store,
             sessions: wiring.sessions,
             reports: wiring.reports,
-            drain_label: wiring.drain_label,
             epoch: Epoch::default(),
             latest: Snapshot::default(),
             armed: None,
@@ -172,7 +168,7 @@ impl LifecycleManager {
             PodCall::LookUp(id) => self.name_of(*id),
             _ => Arc::from(""),
         };
-        let (of, label) = (subject.clone(), self.drain_label.clone());
+        let of = subject.clone();
         let looked_up_at = matches!(pod_call, PodCall::LookUp(_)).then_some(sent);
         let call = async move {
             match pod_call {
@@ -190,7 +186,7 @@ impl LifecycleManager {
                 } => {
                     let left = now.tick.until(until);
                     let until = now.wall.checked_add(left).unwrap_or(now.wall);
-                    let patch = draining::patch(&uid, &Draining { why, until }, &label);
+                    let patch = draining::patch(&uid, &Draining { why, until });
                     Ok(match calls.patch_pod(&name, &patch).await? {
                         Some(pod) => seen(Some(pod), epoch),
                         None => vec![News::DeleteFoundNothing { uid, name }],

@@ -15,6 +15,9 @@ use jiff::Timestamp;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
+/// How far an outlier is from the median at least, in standard deviations.
+const OUTLYING: f64 = 3.0;
+
 /// The metric with the number of tasks that an executor has run.
 const TASKS: &str = "tasks";
 
@@ -29,8 +32,6 @@ pub enum Policy {
     Outlier {
         /// The name of the metric in heartbeats.
         metric: Arc<str>,
-        /// The distance from the median, in standard deviations.
-        threshold: f64,
     },
     /// The one whose metric is the highest.
     Highest {
@@ -151,9 +152,9 @@ impl Rolling {
         let old = match &self.settings.policy {
             Policy::Id => candidates.min_by_key(|entry| entry.id),
             Policy::Oldest => candidates.min_by_key(|entry| age(entry)),
-            Policy::Outlier { metric, threshold } => {
+            Policy::Outlier { metric } => {
                 // Those that have run little are compared as well.
-                let found = farthest(&running, |id| figure(id, metric), *threshold);
+                let found = farthest(&running, |id| figure(id, metric));
                 let mut candidates = candidates;
                 candidates.find(|entry| Some(entry.id) == found)
             }
@@ -204,7 +205,6 @@ fn highest<'a>(
 fn farthest(
     candidates: &[&Arc<Entry>],
     figure: impl Fn(ExecutorId) -> Option<f64>,
-    threshold: f64,
 ) -> Option<ExecutorId> {
     let mut by_profile: BTreeMap<&ProfileName, Vec<(ExecutorId, f64)>> = BTreeMap::new();
     for entry in candidates {
@@ -214,7 +214,7 @@ fn farthest(
         }
     }
     (by_profile.into_values())
-        .filter_map(|figures| outlier::outlier(figures, threshold))
+        .filter_map(|figures| outlier::outlier(figures, OUTLYING))
         .max_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| b.cmp(a)))
         .map(|(id, _)| id)
 }

@@ -32,8 +32,6 @@ impl Gathered {
 
 const DEVICES: &str = "spark.executor.resource.";
 const IDLE: &str = "spark.dynamicAllocation.executorIdleTimeout";
-const LABEL: &str = "spark.kubernetes.executor.decommissionLabel";
-const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 
 /// Combines these keys. Also returns what is not converted, with the reason.
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
@@ -51,18 +49,6 @@ pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>)
                 "{IDLE}: {value:?} is not a duration as Spark writes it"
             )),
         }
-    }
-    match (set.get(LABEL), set.get(LABEL_VALUE)) {
-        (Some(label), value) => gathered.push(Gathered {
-            section: "backend",
-            key: "decommission_label",
-            value: format!("{label}={}", value.copied().unwrap_or_default()).into(),
-            from: std::iter::once(LABEL.to_owned())
-                .chain(value.map(|_| LABEL_VALUE.to_owned()))
-                .collect(),
-        }),
-        (None, Some(_)) => refused.push(format!("{LABEL_VALUE}: there is no {LABEL} beside it")),
-        (None, None) => {}
     }
     (gathered, refused)
 }

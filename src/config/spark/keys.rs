@@ -51,6 +51,7 @@ const IDENTITY: &str = "the kubeconfig or the service account says who boatswain
 const CLUSTER: &str = "cluster.kubeconfig and cluster.context say which cluster";
 const ENGINE: &str = "the engine's executor reads it itself";
 const HADOOP: &str = "give the engine its files with volumes of a profile";
+const DECOMMISSION_LABEL: &str = "the label is boatswain.dev/decommissioning=true";
 const RESIZING: &str = "boatswain does not resize what exists";
 const STEPS: &str = "a pod template describes what profiles have no key for";
 const STORAGE: &str = "shuffle and blocks are the engine's own affair";
@@ -64,7 +65,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.namespace", To("cluster.namespace", Text)),
     ("spark.kubernetes.context", To("cluster.context", Text)),
     ("spark.kubernetes.driver.requestTimeout", To("cluster.request_timeout", Millis)),
-    ("spark.kubernetes.driver.connectionTimeout", To("cluster.connect_timeout", Millis)),
+    ("spark.kubernetes.driver.connectionTimeout", Unused("a connection has to be open within 10 s")),
     ("spark.kubernetes.driver.pod.name", To("driver.pod_name", Text)),
     ("spark.kubernetes.executor.podNamePrefix", To("executors.pod_name_prefix", Text)),
     // Profiles (spec K-5).
@@ -112,7 +113,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.executor.enableApiWatcher", To("watch.enabled", Flag)),
     ("spark.kubernetes.executor.enableApiPolling", To("poll.enabled", Flag)),
     ("spark.kubernetes.executor.apiPollingInterval", To("poll.interval", Millis)),
-    ("spark.kubernetes.executor.enablePollingWithResourceVersion", To("poll.from_cache", Flag)),
+    ("spark.kubernetes.executor.enablePollingWithResourceVersion", Unused("a poll may be answered from the API server's cache, if that is not older than what was seen")),
     ("spark.kubernetes.allocation.batch.delay", To("allocation.interval", Millis)),
     ("spark.kubernetes.allocation.batch.size", To("allocation.batch_size", Count)),
     ("spark.kubernetes.allocation.executor.timeout", To("allocation.creation_timeout", Millis)),
@@ -134,8 +135,8 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.executor.heartbeatInterval", To("backend.heartbeat_interval", Millis)),
     ("spark.network.timeout", To("backend.heartbeat_timeout", Seconds)),
     ("spark.executor.decommission.forceKillTimeout", To("backend.decommission_timeout", Seconds)),
-    ("spark.kubernetes.executor.decommissionLabel", To("backend.decommission_label", Gathered)),
-    ("spark.kubernetes.executor.decommissionLabelValue", To("backend.decommission_label", Gathered)),
+    ("spark.kubernetes.executor.decommissionLabel", Unused(DECOMMISSION_LABEL)),
+    ("spark.kubernetes.executor.decommissionLabelValue", Unused(DECOMMISSION_LABEL)),
     ("spark.kubernetes.dynamicAllocation.deleteGracePeriod", To("backend.kill_grace", Millis)),
     ("spark.kubernetes.driver.reusePersistentVolumeClaim", To("claims.reuse", Flag)),
     ("spark.kubernetes.driver.waitToReusePersistentVolumeClaim", To("claims.wait", Flag)),

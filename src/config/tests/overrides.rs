@@ -63,14 +63,14 @@ fn a_mistake_in_an_override_names_the_override() {
         error.to_string()
     };
     assert_eq!(
-        message(&[("BOATSWAIN__POLL__PAGE_SIZE", "many")], &[]),
-        "BOATSWAIN__POLL__PAGE_SIZE: poll.page_size: found \"many\"\n  \
+        message(&[("BOATSWAIN__LIFECYCLE__KEEP_MOST", "many")], &[]),
+        "BOATSWAIN__LIFECYCLE__KEEP_MOST: lifecycle.keep_most: found \"many\"\n  \
          allowed: a whole number from 1 to 10000"
     );
-    let unknown = message(&[("BOATSWAIN__POLL__PAGESIZE", "1")], &[]);
+    let unknown = message(&[("BOATSWAIN__LIFECYCLE__KEEPMOST", "1")], &[]);
     assert!(
         unknown.starts_with(
-            "BOATSWAIN__POLL__PAGESIZE: poll.pagesize: no such key\n  did you mean page_size?"
+            "BOATSWAIN__LIFECYCLE__KEEPMOST: lifecycle.keepmost: no such key\n  did you mean keep_most?"
         ),
         "{unknown}"
     );

@@ -47,11 +47,11 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
 // spec: C-2
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
-    let text = "[poll]\npage_size = -1\n[log]\nlevel = \"loud\"\n[watch]\nenabled = 1\nx = 1";
+    let text = "[lifecycle]\nkeep_most = -1\n[log]\nlevel = \"loud\"\n[watch]\nenabled = 1\nx = 1";
     let error = with(text).unwrap_err();
     assert_eq!(
         keys(&error),
-        ["poll.page_size", "log.level", "watch.enabled", "watch.x"]
+        ["lifecycle.keep_most", "log.level", "watch.enabled", "watch.x"]
     );
 }
 
@@ -100,8 +100,8 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
         "to 1day",
     ),
     (
-        "cluster.connect_timeout = \"soon\"",
-        "cluster.connect_timeout",
+        "cluster.start_timeout = \"soon\"",
+        "cluster.start_timeout",
         "as \"30s\"",
     ),
     (
@@ -110,16 +110,20 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
         "a pod's name",
     ),
     (
-        "driver.seed = -1",
-        "driver.seed",
-        "from 0 to 18446744073709551615",
+        "allocation.batch_size = -1",
+        "allocation.batch_size",
+        "from 1 to 10000",
     ),
     (
-        "driver.seed = 18446744073709551616",
-        "driver.seed",
-        "from 0 to",
+        "allocation.batch_size = 18446744073709551616",
+        "allocation.batch_size",
+        "from 1 to",
     ),
-    ("driver.seed = 1.5", "driver.seed", "found 1.5"),
+    (
+        "allocation.batch_size = 1.5",
+        "allocation.batch_size",
+        "found 1.5",
+    ),
     (
         "executors.pod_name_prefix = \"1a\"",
         "executors.pod_name_prefix",

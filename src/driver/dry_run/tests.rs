@@ -10,7 +10,6 @@ fn shown(text: &str) -> (String, Vec<Value>) {
 }
 
 const TWO: &str = r#"
-        driver.seed = 7
         app = { id = "etl-1", name = "etl" }
         cluster.namespace = "jobs"
         [profiles.default]

@@ -179,7 +179,6 @@ mod tests {
         let environment = Environment {
             clients: Clients::in_process(service, "default"),
             clock: Clock::system(),
-            // As if `driver.seed` were configured.
             seed: 1,
             holder,
         };

@@ -56,9 +56,9 @@ impl<'a> Basis<'a> {
             now: clock.now(),
             timing: Timing {
                 interval: config.lifecycle.interval,
-                quiet_latency: config.allocation.quiet_latency,
-                min_gap: config.allocation.min_gap,
-                max_buffered: config.lifecycle.max_buffered as usize,
+                quiet_latency: config.tuning.quiet_latency,
+                min_gap: config.tuning.min_gap,
+                max_buffered: config.tuning.max_buffered as usize,
             },
             prefix: Arc::from(application.prefix.as_str()),
             set_kind: provisioners::set_kind(config.allocation.strategy),

@@ -43,7 +43,6 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
         store: links.store.clone(),
         sessions: links.registry.clone().recipient(),
         reports: links.record.clone().recipient(),
-        drain_label: settings::label(&config.backend.decommission_label),
     })
 }
 

@@ -120,7 +120,7 @@ pub(super) fn wire(
         lifecycle: links.lifecycle,
         registry: links.registry,
         calls: links.calls,
-        page_size: config.poll.page_size,
+        page_size: config.tuning.page_size,
         has_claims: basis.has_claims,
         has_queue: config.scheduling.queue != Queue::Off,
         request_timeout: config.cluster.request_timeout,

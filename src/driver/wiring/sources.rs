@@ -18,7 +18,7 @@ fn lister(basis: &Basis<'_>, links: &Links) -> Lister {
         calls: links.calls.clone(),
         begin: links.store.clone().recipient(),
         arrived: links.store.clone().recipient(),
-        page_size: basis.config.poll.page_size,
+        page_size: basis.config.tuning.page_size,
         streams: true,
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn watch_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> Wat
 }
 
 pub(super) fn poll_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> PollSource {
-    let pace = settings::poll_pace(&basis.config.poll, basis.config.watch.enabled);
+    let pace = settings::poll_pace(basis.config);
     PollSource::new(lister(basis, links), pace, rng)
 }
 

@@ -52,8 +52,8 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.cluster.request_timeout = ms(rng, 500..5_000);
     config.cluster.start_timeout = Duration::from_secs(rng.random_range(5..60));
     config.poll.interval = ms(rng, 3_000..30_000);
-    config.poll.page_size = if rng.random_bool(0.3) { 3 } else { 500 };
-    config.poll.from_cache = rng.random_bool(0.8);
+    config.tuning.page_size = if rng.random_bool(0.3) { 3 } else { 500 };
+    config.tuning.from_cache = rng.random_bool(0.8);
     match rng.random_range(0..8) {
         0 => config.watch.enabled = false,
         1 => config.poll.enabled = false,
@@ -70,8 +70,8 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     }
     if rng.random_bool(0.1) {
         // Subscribers learn of everything late, and of much at once.
-        allocation.quiet_latency = ms(rng, 10..3_000);
-        allocation.min_gap = ms(rng, 50..6_000);
+        config.tuning.quiet_latency = ms(rng, 10..3_000);
+        config.tuning.min_gap = ms(rng, 50..6_000);
         allocation.interval = ms(rng, 1_000..10_000);
         config.lifecycle.interval = ms(rng, 1_000..10_000);
     }
@@ -79,7 +79,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
         config.lifecycle.keep = Keep::All;
     }
     config.lifecycle.check_all_containers = rng.random_bool(0.8);
-    config.lifecycle.max_buffered = if rng.random_bool(0.2) { 2 } else { 10_000 };
+    config.tuning.max_buffered = if rng.random_bool(0.2) { 2 } else { 10_000 };
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);

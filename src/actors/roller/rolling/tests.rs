@@ -177,7 +177,6 @@ fn a_target_set_meanwhile_ends_the_replacement() {
 fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
     let mut world = World::new(Policy::Outlier {
         metric: "gc_ms".into(),
-        threshold: 3.0,
     });
     let others = [("default", 4..=5), ("other", 6..=10)];
     for (profile, ids) in others {
