@@ -146,19 +146,6 @@ class Boatswain:
 
 
 @contextlib.contextmanager
-def cluster(directory):
-    """The embedded cluster alone; yields its URL, and KUBECONFIG leads to it."""
-    started = Boatswain.__new__(Boatswain)
-    started.directory, started.processes = pathlib.Path(directory), []
-    try:
-        started.start_cluster()
-        os.environ["KUBECONFIG"] = f"{directory}/kubeconfig"
-        yield f"https://{started.cluster}"
-    finally:
-        started.close()
-
-
-@contextlib.contextmanager
 def boatswain(directory, **settings):
     started = Boatswain(directory, **settings)
     try:

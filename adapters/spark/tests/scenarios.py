@@ -3,7 +3,6 @@
     python3 scenarios.py NAME JAR DIRECTORY
 """
 
-import json
 import os
 import pathlib
 import random
@@ -17,7 +16,6 @@ from harness import (
     BOATSWAIN,
     COUNTS,
     boatswain,
-    cluster,
     equal,
     events_of,
     executor_pids,
@@ -234,28 +232,6 @@ def profiles(jar, directory):
 
 
 @scenario
-def own_backend(jar, directory):
-    """Spark's own Kubernetes backend, in client mode, on the embedded cluster."""
-    with cluster(directory) as server:
-        (directory / "pod.yaml").write_text(json.dumps(POD))
-        conf = {
-            "spark.executor.instances": "2",
-            "spark.kubernetes.executor.podTemplateFile": str(directory / "pod.yaml"),
-            "spark.kubernetes.container.image": "none",
-            "spark.executorEnv.SPARK_HOME": os.environ["SPARK_HOME"],
-            "spark.kubernetes.executor.podNamePrefix": "own",
-            "spark.kubernetes.executor.deleteOnTermination": "false",
-        }
-        with spark(jar, directory, f"k8s://{server}", conf=conf) as sc:
-            until("two are registered", lambda: registered(sc) == 2)
-            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
-            pids = executor_pids(sc)
-            kill_executors(sc, [1])
-            until("it is replaced", lambda: len(set(executor_pids(sc)) - set(pids)) == 1 and registered(sc) == 2)
-            equal(dict(word_count(sc, 8, 0.1).collect()), COUNTS)
-
-
-@scenario
 def ends(jar, directory):
     """A SparkContext fails at once if boatswain refuses it, and with its jobs if boatswain ends the application."""
     with boatswain(directory) as driver:
@@ -280,27 +256,6 @@ def ends(jar, directory):
         except Exception as error:
             assert "boatswain has ended the application, with exit code 3" in str(error), error
         say("the job has failed")
-
-
-# What the entrypoint of Spark's image does with "executor".
-POD = {
-    "spec": {
-        "containers": [
-            {
-                "name": "executor",
-                "command": [
-                    "/bin/sh",
-                    "-c",
-                    "env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p' > options; exec java @options -Xmx$SPARK_EXECUTOR_MEMORY"
-                    ' -cp "$SPARK_HOME/jars/*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend'
-                    ' --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES"'
-                    ' --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP"'
-                    ' --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"',
-                ],
-            }
-        ]
-    }
-}
 
 
 @scenario
@@ -359,65 +314,6 @@ def sql_with_a_killer(jar, directory):
 
 
 BY_NAME["sql_with_a_killer"] = sql_with_a_killer
-
-# Spark's own backend as fast as it can be set, as far as its documentation says how.
-FASTEST = {
-    "spark.kubernetes.allocation.batch.size": "50",
-    "spark.kubernetes.allocation.batch.delay": "101ms",
-    "spark.kubernetes.executor.podNamePrefix": "own",
-    "spark.kubernetes.container.image": "none",
-    "spark.kubernetes.executor.deleteOnTermination": "true",
-}
-
-
-def cpu(pid):
-    """The CPU time of a process so far, in seconds."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measured(sc, began, driver, executors):
-    """Times until all executors are registered, and until five that are killed are replaced; the driver's CPU time."""
-    wait = 900
-    until("all are registered", lambda: registered(sc) == executors, wait)
-    up = time.monotonic() - began
-    spent = cpu(driver)
-    pids = executor_pids(sc)
-    kill_executors(sc, sorted(pids)[:5])
-    began = time.monotonic()
-    until("new ones are started", lambda: len(executor_pids(sc).keys() - pids.keys()) == 5, wait)
-    started = time.monotonic() - began
-    until("all are registered again", lambda: registered(sc) == executors, wait)
-    whole = time.monotonic() - began
-    return f"registered {up:.1f} s, driver {spent:.2f} s of CPU, replaced: processes {started:.1f} s, registered {whole:.1f} s"
-
-
-def side_by_side(jar, directory):
-    """Spark's own Kubernetes backend and boatswain, one after the other on one embedded cluster: 50 executors each."""
-    executors = int(os.environ.get("EXECUTORS", "50"))
-    conf = {"spark.executor.instances": str(executors), "spark.scheduler.minRegisteredResourcesRatio": "0"}
-    (directory / "pod.yaml").write_text(json.dumps(POD))
-    own = conf | FASTEST | {
-        "spark.kubernetes.executor.podTemplateFile": str(directory / "pod.yaml"),
-        "spark.executorEnv.SPARK_HOME": os.environ["SPARK_HOME"],
-    }
-    results = {}
-    with boatswain(directory, apart=True) as driver:
-        os.environ["KUBECONFIG"] = f"{directory}/kubeconfig"
-        began = time.monotonic()
-        with spark(jar, directory, f"k8s://https://{driver.cluster}", conf=own) as sc:
-            jvm = sc._gateway.proc.pid
-            results["Spark's own"] = measured(sc, began, jvm, executors)
-        before = cpu(jvm)
-        began = time.monotonic()
-        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
-            results["boatswain"] = measured(sc, began, driver.driver.pid, executors)
-            results["boatswain"] += f" (and {cpu(jvm) - before:.1f} s of the JVM's)"
-    for name, result in results.items():
-        say(f"{name}: {result}")
-
-
-BY_NAME["side_by_side"] = side_by_side
 
 
 if __name__ == "__main__":

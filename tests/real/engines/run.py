@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [sessions] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [sessions] [fabric8] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
 and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
-For `sessions` see sessions.py.
+For `sessions` see sessions.py, for `fabric8` own_backend.py.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import pathlib
 import random
 import time
 
+import own_backend
 import sessions
 from boatswain import DEPLOYMENT, DRIVER, configuration, install, restart
 from cluster import Namespace, equal, kill, say, until
@@ -23,10 +24,12 @@ from cluster import Namespace, equal, kill, say, until
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 WANTED = 4
+# Whom to trust, as boatswain's executors are told.
+AUTHORITY = {"configMap": {"name": "etl-executor", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
 
 
-def application(space, command, files, token):
-    """The engine's own driver: a pod with a name in the DNS, which has these files."""
+def application(space, command, files, sources):
+    """The engine's own driver: a pod with a name in the DNS, which has these files and, at /boatswain, those of the sources."""
     container = {
         "name": "engine",
         "image": "localhost/engines:1",
@@ -41,7 +44,6 @@ def application(space, command, files, token):
             {"name": "boatswain", "mountPath": "/boatswain"},
         ],
     }
-    authority = {"configMap": {"name": "etl-executor", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
     items = [{"key": name.replace("/", "-"), "path": name} for name in files]
     labels = {"engine": "driver"}
     pod = {
@@ -51,10 +53,10 @@ def application(space, command, files, token):
         "containers": [container],
         "volumes": [
             {"name": "application", "configMap": {"name": "application", "items": items}},
-            {"name": "boatswain", "projected": {"sources": [authority, token]}},
+            {"name": "boatswain", "projected": {"sources": sources}},
         ],
     }
-    content = {name.replace("/", "-"): base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
+    content = {name.replace("/", "-"): base64.b64encode(content).decode() for name, content in files.items()}
     space.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "application"}, "binaryData": content},
         {
@@ -86,18 +88,29 @@ def spark(space, jar):
     confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     master = f"spark+boatswain+https://etl-driver.{space.name}.svc:7117"
     command = ["/opt/spark/bin/spark-submit", "--master", master, "--driver-class-path", "/application/adapter.jar"]
-    files = {"adapter.jar": jar, "spark_app.py": HERE / "spark_app.py"}
-    application(space, [*command, *confs, "/application/spark_app.py"], files, audience)
+    files = {"adapter.jar": jar.read_bytes(), "spark_app.py": (HERE / "spark_app.py").read_bytes()}
+    application(space, [*command, *confs, "/application/spark_app.py"], files, [AUTHORITY, audience])
 
 
 def dask(space, jar):
     """A Python program, with a token of the API's."""
     token = {"secret": {"name": "etl-boatswain-secrets", "items": [{"key": "tokens", "path": "token"}]}}
     package = ROOT / "adapters/python/src/boatswain"
-    files = {f"boatswain/{file.name}": file for file in package.glob("*.py")} | {"dask_app.py": HERE / "dask_app.py"}
+    files = {f"boatswain/{file.name}": file.read_bytes() for file in package.glob("*.py")}
+    files["dask_app.py"] = (HERE / "dask_app.py").read_bytes()
     server = f"https://etl-driver.{space.name}.svc:7117"
     command = ["python3", "/application/dask_app.py", server, "/boatswain/token", "/boatswain/ca.crt"]
-    application(space, command, files, token)
+    application(space, command, files, [AUTHORITY, token])
+
+
+def fabric8(space):
+    """Spark on Kubernetes without boatswain."""
+    space.delete()
+    space.create()
+    own_backend.rights(space)
+    files = {"executor.json": json.dumps(own_backend.POD).encode(), "spark_app.py": (HERE / "spark_app.py").read_bytes()}
+    application(space, own_backend.submission(space), files, [])
+    own_backend.scenario(space, results)
 
 
 ENGINES = {"spark": spark, "dask": dask}
@@ -194,7 +207,7 @@ def scenario(engine, space, rng, of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions"], help="of these")
+    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions", "fabric8"], help="of these")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--rotations", type=int, default=0)
@@ -209,6 +222,8 @@ def main():
         rng = random.Random(of.seed)
         if engine == "sessions":
             sessions.scenario(space, rng, of)
+        elif engine == "fabric8":
+            fabric8(space)
         else:
             scenario(engine, space, rng, of)
         space.delete()
