@@ -15,8 +15,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
-use boatswain::actors::snapshot_store::delivery::{Delivery, Timing};
-use boatswain::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
+use boatswain::model::delivery::{Delivery, Timing};
+use boatswain::model::ledger::{Identity, Inheritance, Ledger};
 use boatswain::model::news::{ListKind, Listed, News};
 use boatswain::model::pod::{Phase, PodIdentity, Sighting};
 use boatswain::model::{

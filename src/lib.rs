@@ -27,11 +27,12 @@ pub mod exit;
 pub mod fuzzing;
 pub mod kubernetes;
 pub mod manifests;
-pub mod model;
-pub mod planted;
 pub mod secret;
 pub mod server;
 pub mod telemetry;
+
+pub use boatswain_model as model;
+pub use boatswain_model::planted;
 
 #[cfg(test)]
 mod testing;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient};
 
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::model::delivery::Timing;
 
 /// Each change is a batch of its own, which the reader gets before the ledger continues.
 const TIMING: Timing = Timing {

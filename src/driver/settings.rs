@@ -16,12 +16,12 @@ use crate::actors::poll_source;
 use crate::actors::profiles::Understood;
 use crate::actors::profiles::messages::Bounds;
 use crate::actors::roller::rolling::{self, Policy};
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::kubernetes::calls::PodGroups;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::kubernetes::workloads::Queue;
 use crate::kubernetes::{ProfileSpec, Record};
+use crate::model::ledger::Inheritance;
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
 

@@ -70,7 +70,10 @@ mod tests {
             let patch = patch(&"u1".into(), &mark);
             let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
             assert_eq!(read(written), Some(mark));
-            assert_eq!(patch["metadata"]["labels"]["boatswain.dev/decommissioning"], "true");
+            assert_eq!(
+                patch["metadata"]["labels"]["boatswain.dev/decommissioning"],
+                "true"
+            );
             assert_eq!(patch["metadata"]["uid"], "u1");
         }
         for garbage in ["", "{}", "true", r#"{"until": "soon"}"#, r#"{"by": 1}"#] {

@@ -14,10 +14,10 @@ use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
 use crate::actors::profiles::messages::Bounds;
-use crate::actors::snapshot_store::delivery::Timing;
-use crate::actors::snapshot_store::ledger::Ledger;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
+use crate::model::delivery::Timing;
+use crate::model::ledger::Ledger;
 use crate::model::{AppId, Incarnation};
 
 /// The usual times; no executor has to register.

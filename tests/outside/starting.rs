@@ -70,10 +70,7 @@ fn a_connection_that_is_not_made_is_given_up_after_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap().to_string();
     let kubeconfig = cluster.kubeconfig_at(&format!("https://{server}"));
-    let sets = [
-        "cluster.request_timeout=1h",
-        "cluster.start_timeout=1h",
-    ];
+    let sets = ["cluster.request_timeout=1h", "cluster.start_timeout=1h"];
     let mut driver = Driver::start_with(&cluster, &kubeconfig, 3, &sets);
     listener.set_nonblocking(true).unwrap();
     let mut tries = Vec::new();

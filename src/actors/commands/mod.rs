@@ -21,10 +21,10 @@ use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
 use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
 use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
+use crate::model::delivery::Timing;
 use messages::{ForgetTargets, KeepHeld, Stop};
 
 /// The exit code of an application that was silent for too long (spec B-35).

@@ -28,10 +28,10 @@ use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::executor_registry::registry::LOOK;
 use crate::actors::pod_allocator::pause::Paused;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
 use crate::kubernetes::record::Held;
+use crate::model::delivery::Timing;
 use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
 
 use counts::CountsHistory;

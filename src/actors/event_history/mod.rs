@@ -22,9 +22,9 @@ use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
 use crate::actors::executor_registry::view::SessionView;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
+use crate::model::delivery::Timing;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
 

@@ -24,13 +24,13 @@ use crate::actors::lifecycle_manager::{self, messages::Instruct};
 use crate::actors::metrics::messages::{AskDepths, Depths, MeasureSessions, SessionMeasures};
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
     Decided, LookNow, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
 use crate::kubernetes::calls::CallMade;
 use crate::kubernetes::pod_template::TemplateError;
+use crate::model::delivery::Timing;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::{ExecutorId, Snapshot};

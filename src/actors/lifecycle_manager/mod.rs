@@ -21,7 +21,6 @@ use serde_json::json;
 
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
@@ -30,6 +29,7 @@ use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, KEPT_SINCE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
+use crate::model::delivery::Timing;
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};

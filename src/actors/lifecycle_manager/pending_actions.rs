@@ -11,7 +11,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::model::executor::How;
-use crate::model::reasoning::{reason_of, reason_of_an_overdue, says_more};
+use crate::model::reasoning::{reason_of_an_overdue, says_more};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
     Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
@@ -367,15 +367,6 @@ impl PendingActions {
             self.deadlines.insert((at, entry.id));
         }
         Some((step.pod_call, step.not_before))
-    }
-}
-
-impl Ending {
-    fn of(entry: &Arc<Entry>) -> Self {
-        Self {
-            entry: Arc::clone(entry),
-            reason: Arc::new(reason_of(entry)),
-        }
     }
 }
 

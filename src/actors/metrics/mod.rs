@@ -17,11 +17,11 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
     Decided, MeasureNow, Measures, Round, RoundMade, Subscribe, Subscriber,
 };
 use crate::clock::Clock;
+use crate::model::delivery::Timing;
 use crate::model::{AppId, Batch, Ending, Entry, Incarnation, ProfileName, Snapshot};
 
 use crate::kubernetes::calls::CallMade;

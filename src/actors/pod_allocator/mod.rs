@@ -37,7 +37,6 @@ use crate::actors::event_recorder::RecordEvent;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
@@ -45,6 +44,7 @@ use crate::clock::Clock;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
+use crate::model::delivery::Timing;
 use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use actix::Recipient;
 use thiserror::Error;
 
-use crate::actors::snapshot_store::ledger::ListVerdict;
 use crate::actors::snapshot_store::messages::{BeginList, ListArrived};
 use crate::kubernetes::{Calls, Failure, Kind, ListQuery, NotStreamed};
 use crate::model::ResourceVersion;
+use crate::model::ledger::ListVerdict;
 use crate::model::news::{ListKind, Listed};
 use crate::model::pod::Sighting;
 use crate::planted::{self, Planted};

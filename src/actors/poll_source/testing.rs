@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::lister::Lister;
-use crate::actors::snapshot_store::ledger::{ListOutcome, ListVerdict};
 use crate::actors::snapshot_store::messages::{BeginList, ListArrived, Tell};
 use crate::kubernetes::{Calls, Clients, PodBody};
 use crate::model::clock::Tick;
+use crate::model::ledger::{ListOutcome, ListVerdict};
 use crate::model::news::{ListTicket, Listed, News};
 use crate::model::{Epoch, ResourceVersion};
 use crate::testing::calls_to;

@@ -25,12 +25,12 @@ use serde_json::json;
 use tokio::sync::{oneshot, watch};
 
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::{Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
+use crate::model::delivery::Timing;
 use crate::model::made::Made;
 use crate::model::news::News;
 use crate::model::snapshot::Target;

@@ -142,7 +142,7 @@ fn ownership(entry: &Entry) -> Ownership<'_> {
 mod tests {
     use super::*;
     use crate::model::executor::Bound;
-    use crate::model::pod::tests::pending;
+    use crate::model::testing::pending;
     use crate::model::{Epoch, Incarnation, Pod, Tick};
 
     fn entry(id: u64, owner: Option<&str>) -> Arc<Entry> {

@@ -15,9 +15,9 @@ use actix::{
 
 use crate::actors::executor_registry::messages::GetSessions;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 use crate::clock::Clock;
+use crate::model::delivery::Timing;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::snapshot::asked;

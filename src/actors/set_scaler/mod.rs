@@ -22,7 +22,6 @@ use crate::actors::pod_allocator::messages::{
 use crate::actors::pod_allocator::notices::log_restart;
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
@@ -32,6 +31,7 @@ use crate::kubernetes::labels::POD_DELETION_COST;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{Calls, Failure, SetSeen};
+use crate::model::delivery::Timing;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::pod::Sighting;

@@ -5,7 +5,7 @@ use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
 
-use super::ledger::{Contradiction, Note};
+use crate::model::ledger::{Contradiction, Note};
 
 /// This many unreadable pods are logged at warn, later ones at debug.
 const LOUD_UNREADABLE: u64 = 10;

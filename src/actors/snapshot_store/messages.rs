@@ -7,8 +7,8 @@ use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, ListTicket, Listed, News};
 use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot, Tick};
 
-use super::delivery::Timing;
-use super::ledger::ListVerdict;
+use crate::model::delivery::Timing;
+use crate::model::ledger::ListVerdict;
 
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]

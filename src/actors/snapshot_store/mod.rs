@@ -1,11 +1,8 @@
 //! SnapshotStore: owns the ledger, and delivers batches to subscribers by their timers (spec S-20
 //! to S-25). It decides nothing itself.
 
-pub mod delivery;
 pub mod journal;
-pub mod ledger;
 pub mod messages;
-pub mod table;
 
 use std::collections::BTreeMap;
 
@@ -18,9 +15,9 @@ use crate::model::snapshot::{asked, plain_targets};
 use crate::model::{ProfileName, Tick};
 use crate::telemetry::millis;
 
-use delivery::Delivery;
+use crate::model::delivery::Delivery;
+use crate::model::ledger::{Applied, Ledger};
 use journal::Journal;
-use ledger::{Applied, Ledger};
 use messages::{
     AskFor, AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow,
     Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
@@ -304,6 +301,3 @@ impl Handler<MeasureNow> for SnapshotStore {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -51,7 +51,12 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
     let error = with(text).unwrap_err();
     assert_eq!(
         keys(&error),
-        ["lifecycle.keep_most", "log.level", "watch.enabled", "watch.x"]
+        [
+            "lifecycle.keep_most",
+            "log.level",
+            "watch.enabled",
+            "watch.x"
+        ]
     );
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
 use crate::config::{Config, Registration, Where};
 use crate::driver::listener::{self, Listener};
@@ -12,6 +11,7 @@ use crate::driver::profile_proofs::ProfileProofs;
 use crate::driver::provisioners;
 use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
+use crate::model::delivery::Timing;
 use crate::model::{Now, ProfileName};
 
 pub(super) struct Basis<'a> {

@@ -9,7 +9,6 @@ use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::pod_allocator::queue::Queue;
 use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::set_scaler::{self, SetScaler};
-use crate::actors::snapshot_store::delivery::Timing;
 use crate::driver::listener;
 use crate::driver::profile_spec;
 use crate::driver::provisioners;
@@ -19,6 +18,7 @@ use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{ProfileSpec, SetKind};
 use crate::model::ProfileName;
+use crate::model::delivery::Timing;
 
 use super::basis::Basis;
 use super::links::{Links, ProvisionerContext};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::actors::metrics::{self, Meter};
-use crate::actors::snapshot_store::ledger::{Identity, Ledger};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::config;
 use crate::driver::settings;
 use crate::model::ProfileName;
+use crate::model::ledger::{Identity, Ledger};
 
 use super::SETTLED_AFTER;
 use super::basis::Basis;

@@ -21,7 +21,7 @@ use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
-use crate::model::pod::tests::pending;
+use crate::model::testing::pending;
 use crate::model::{AppId, Incarnation};
 use crate::testing::{Scenario, TIMING, backend, id, running};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Account, ConnectionId, Effect, Proof, Registry, Settings, Via};
-use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::model::executor::{How, Why};
+use crate::model::ledger::{Identity, Inheritance, Ledger};
 use crate::model::news::{Aim, ListKind, Listed, News, Outcome};
 use crate::model::{AppId, Batch, ExecutorId, Incarnation, Now, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, MESSAGE_LIMIT, ToExecutor, read};

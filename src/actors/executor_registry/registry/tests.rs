@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::ledger::Inheritance;
 use crate::model::news::{Aim, News};
 use crate::testing::{Scenario, at, id, running};
 use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};

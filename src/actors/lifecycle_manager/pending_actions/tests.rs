@@ -12,8 +12,8 @@ use rand::SeedableRng;
 
 use super::*;
 use crate::actors::lifecycle_manager::kept::{Policy, Which};
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::executor::{How, Why};
+use crate::model::ledger::Inheritance;
 use crate::model::news::{Aim, Found, News, Outcome};
 use crate::model::pod::{Disruption, PodIdentity, Sighting};
 use crate::model::{Incarnation, Pod};

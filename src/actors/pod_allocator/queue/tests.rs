@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::model::Pod;
 use crate::model::news::{News, Outcome};
-use crate::model::pod::tests::pending;
+use crate::model::testing::pending;
 use crate::testing::{Scenario, at, id};
 
 mod reading;

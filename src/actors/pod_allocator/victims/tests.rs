@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::model::executor::{Bound, Session, State};
-use crate::model::pod::tests::pending;
 use crate::model::pod::{ContainerState, Phase, Pod, Scheduling};
 use crate::model::snapshot::Target;
+use crate::model::testing::pending;
 use crate::model::{Epoch, Incarnation};
 
 const SETTINGS: Settings = Settings {

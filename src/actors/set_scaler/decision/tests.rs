@@ -2,8 +2,8 @@ use super::*;
 use crate::actors::pod_allocator::failures;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
-use crate::model::pod::tests::pending;
 use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
+use crate::model::testing::pending;
 use crate::model::{Epoch, LossClass, Pod};
 use crate::testing::{Scenario, at, id};
 

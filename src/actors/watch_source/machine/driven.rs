@@ -4,7 +4,7 @@ use rand::SeedableRng;
 
 use super::*;
 use crate::model::pod::Sighting;
-use crate::model::pod::tests::pending;
+use crate::model::testing::pending;
 
 pub(super) fn machine() -> Machine {
     Machine::new(StdRng::seed_from_u64(11))

@@ -7,7 +7,7 @@ use super::driven::*;
 use super::*;
 use crate::kubernetes::backoff::tests::FIRST;
 use crate::model::pod::Sighting;
-use crate::model::pod::tests::pending;
+use crate::model::testing::pending;
 
 /// The next event, out of those that the actor could produce.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 use super::driven::*;
 use super::*;
 use crate::kubernetes::backoff::tests::FIRST;
-use crate::model::pod::tests::pending;
 use crate::model::pod::{Sighting, Unreadable};
+use crate::model::testing::pending;
 
 mod silence;
 

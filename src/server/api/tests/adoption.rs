@@ -6,8 +6,8 @@ use http::header::RETRY_AFTER;
 use tokio::time::Instant;
 
 use super::*;
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::actors::snapshot_store::messages::{BeginList, ListArrived};
+use crate::model::ledger::Inheritance;
 use crate::model::news::{ListKind, Listed};
 use crate::server::api::table::table;
 

@@ -1,7 +1,7 @@
 //! Limits on pending executors, and on executors over the application's life.
 
 use super::*;
-use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::ledger::Inheritance;
 
 fn caps(pending: Option<u32>, over_life: Option<u32>) -> Settings {
     let caps = Caps {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::Pod;
+use crate::model::ledger::Inheritance;
 use crate::model::pod::Disruption;
 use crate::testing::{running, terminating};
 

@@ -1,7 +1,7 @@
 //! Which executors are retired, through whole rounds.
 
 use super::*;
-use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::ledger::Inheritance;
 use crate::testing::running;
 
 // spec: A-43

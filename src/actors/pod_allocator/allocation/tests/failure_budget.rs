@@ -141,7 +141,7 @@ fn a_node_with_many_failures_is_avoided_before_the_next_request() {
 impl Driver {
     /// The container of executor `n` has been restarted this often, after it ended with this code.
     fn restarts(&mut self, n: u64, count: u32, code: i32) {
-        let last = Some(crate::model::pod::tests::ended(code));
+        let last = Some(crate::model::testing::ended(code));
         let pod = Pod {
             restarts: Some(Arc::new(Restarts { count, last })),
             ..running(self.scenario.pod(n))

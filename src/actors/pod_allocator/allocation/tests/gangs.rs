@@ -1,6 +1,6 @@
 use super::*;
 use crate::actors::pod_allocator::gang;
-use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::ledger::Inheritance;
 use crate::testing::running;
 
 /// A driver with a gang of four of the default profile.

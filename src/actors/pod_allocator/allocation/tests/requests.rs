@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::actors::pod_allocator::ids::MOST_AHEAD;
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::IdSet;
+use crate::model::ledger::Inheritance;
 use crate::testing::running;
 
 // spec: A-1

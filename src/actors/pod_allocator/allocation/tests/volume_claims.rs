@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::actors::pod_allocator::claims::Reuse;
-use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, PodClaim};
+use crate::model::ledger::Inheritance;
 use crate::testing::{exited, running};
 
 /// The requested size in bytes.
@@ -378,7 +378,7 @@ fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
 #[test]
 fn while_a_pod_cannot_be_read_no_claim_is_reused() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
-    let mut pod = crate::model::pod::tests::pending("a", 1, "u1", 1);
+    let mut pod = crate::model::testing::pending("a", 1, "u1", 1);
     pod.phase = crate::model::pod::Phase::unreadable();
     scenario.list(vec![pod]);
     let mut driver = Driver::with(claiming(Reuse::IfFree), scenario);

@@ -111,7 +111,7 @@ fn a_refused_claim_costs_its_executor_and_nothing_else() {
 #[test]
 fn a_pod_of_an_earlier_driver_gets_its_missing_claim() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
-    let mut pod = crate::model::pod::tests::pending("a", 7, "u7", 1);
+    let mut pod = crate::model::testing::pending("a", 7, "u7", 1);
     pod.volume_claims = Some(Arc::from([PodClaim {
         volume: "data".into(),
         name: own(7).into(),

@@ -1,0 +1,213 @@
+//! The targets. Only the ledger changes them, on request (spec E-5, B-25, B-28, B-31, B-32).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::executor::{How, Why};
+use crate::news::Aim;
+use crate::planted::{self, Planted};
+use crate::snapshot::Target;
+use crate::table::EntryNews;
+use crate::{Entry, ExecutorId, Now, ProfileName};
+
+use super::{Draft, Ledger, Note};
+
+impl Ledger {
+    /// Begins with a hold, which was set before the start.
+    pub fn with_executors_held(mut self) -> Self {
+        self.current.held = true;
+        self.current.targets = (self.current.targets.into_iter())
+            .map(|(profile, target)| {
+                let held = Target {
+                    executors: 0,
+                    ..target
+                };
+                (profile, held)
+            })
+            .collect();
+        self
+    }
+
+    /// Begins with profiles that are being removed since an earlier start.
+    pub fn with_profiles_removed(
+        mut self,
+        profiles: impl IntoIterator<Item = ProfileName>,
+        now: Now,
+    ) -> Self {
+        let removed = profiles
+            .into_iter()
+            .map(|profile| (profile, Target::removed(now.tick)));
+        self.current.targets.extend(removed);
+        self
+    }
+
+    /// Keeps the profile's target at 0 (spec B-52).
+    pub(super) fn remove_profile(&mut self, profile: ProfileName, now: Now, draft: &mut Draft) {
+        let target = Target::removed(now.tick);
+        self.set_target(profile, target, now, draft);
+    }
+
+    /// A profile that has executors, or that is not being removed, stays.
+    pub(super) fn forget_profile(&mut self, profile: &ProfileName, draft: &mut Draft) {
+        if !self.current.is_removed(profile) || self.current.has_executors(profile) {
+            draft.notes.push(Note::Ignored("the profile is not gone"));
+            return;
+        }
+        self.current.targets.remove(profile);
+        self.current.counts.remove(profile);
+        draft.other = true;
+    }
+
+    /// Marks executors as leaving and changes the targets with them (spec L-10, E-5).
+    pub(super) fn retire(
+        &mut self,
+        ids: Vec<ExecutorId>,
+        aim: Aim,
+        why: &Why,
+        how: How,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        let mut counted: BTreeMap<ProfileName, u32> = BTreeMap::new();
+        let mut profiles: BTreeSet<ProfileName> = BTreeSet::new();
+        for id in ids {
+            let Some(before) = self.current.entry(id).cloned() else {
+                draft.notes.push(Note::Ignored("no such entry"));
+                continue;
+            };
+            if aim == Aim::Surplus && !self.exceeds_target(&before) {
+                draft.notes.push(Note::Ignored("no surplus any more"));
+                continue;
+            }
+            profiles.insert(before.profile.clone());
+            self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
+            let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
+            if leaves(&before) || !self.current.entry(id).is_some_and(leaves) {
+                continue;
+            }
+            draft.marked.push(id);
+            if before.class().is_live() {
+                *counted.entry(before.profile.clone()).or_default() += 1;
+            }
+        }
+        match aim {
+            Aim::Stay | Aim::Surplus => {}
+            Aim::Fall => counted.into_iter().for_each(|(profile, marked)| {
+                self.fall(profile, marked, now, draft);
+            }),
+            Aim::Become(targets) => self.ask_for(targets, true, now, draft),
+            // Also if an executor has ended meanwhile: its replacement is running.
+            Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
+                self.surge(profile, false, now, draft);
+            }),
+            Aim::Hold => {
+                draft.other |= !std::mem::replace(&mut self.current.held, true);
+                for (profile, target) in self.current.targets.clone() {
+                    self.set_target(profile, target, now, draft);
+                }
+            }
+        }
+    }
+
+    /// Whether an executor may leave without a replacement.
+    fn exceeds_target(&self, entry: &Entry) -> bool {
+        // These choose too many.
+        if planted::is(Planted::AdoptedChosen) || planted::is(Planted::SurplusCountedTwice) {
+            return true;
+        }
+        let live = self.current.counts(&entry.profile).live();
+        !entry.class().is_live() || live > self.current.target(&entry.profile)
+    }
+
+    /// Sets the requested number of executors of these profiles. That ends a replacement in
+    /// progress.
+    pub(super) fn ask_for(
+        &mut self,
+        targets: BTreeMap<ProfileName, u32>,
+        is_set: bool,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        for (profile, asked) in targets {
+            let target = Target {
+                executors: asked,
+                since: now.tick,
+                asked,
+                is_set,
+                removed: false,
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// A replacement in progress continues. During a hold nothing changes, because the executors
+    /// are leaving already.
+    fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
+        let known = self.current.targets.get(&profile).copied();
+        if let Some(target) = known.filter(|_| !self.current.held) {
+            let target = Target {
+                executors: target.executors.saturating_sub(by),
+                asked: target.asked.saturating_sub(by),
+                is_set: true,
+                ..target
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// During a replacement, one executor more than requested is wanted (spec B-32).
+    pub(super) fn surge(
+        &mut self,
+        profile: ProfileName,
+        under_way: bool,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        if let Some(target) = self.current.targets.get(&profile).copied() {
+            let executors = target.asked.saturating_add(u32::from(under_way));
+            let target = Target {
+                executors,
+                ..target
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// Ends the hold (spec B-31).
+    pub(super) fn resume(&mut self, now: Now, draft: &mut Draft) {
+        if std::mem::take(&mut self.current.held) {
+            draft.other = true;
+            for (profile, target) in self.current.targets.clone() {
+                let executors = target.asked;
+                let target = Target {
+                    executors,
+                    ..target
+                };
+                self.set_target(profile, target, now, draft);
+            }
+        }
+    }
+
+    /// During a hold no executors are wanted, nor ever again of a profile that is being removed.
+    fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
+        let before = self.current.targets.get(&profile).copied();
+        if before.is_some_and(|before| before.removed) {
+            return;
+        }
+        let executors = if self.current.held {
+            0
+        } else {
+            target.executors
+        };
+        let same = before.filter(|before| before.executors == executors);
+        let target = Target {
+            executors,
+            since: same.map_or(now.tick, |before| before.since),
+            ..target
+        };
+        if before != Some(target) {
+            self.current.targets.insert(profile, target);
+            draft.other = true;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Tests of targets and requested numbers (spec B-28, B-31, B-32, O-30).
+
+use crate::ProfileName;
+use crate::executor::{How, Why};
+use crate::news::{Aim, News};
+use crate::snapshot::Target;
+use crate::testing::{Scenario, id};
+
+fn three() -> Scenario {
+    let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
+    for n in 1..=3 {
+        let profile = "default".into();
+        scenario.requested(n, crate::news::Outcome::Sent { profile });
+        scenario.created(n);
+        scenario.runs(n);
+    }
+    scenario
+}
+
+fn retire(ids: &[u64], aim: Aim) -> News {
+    News::Retire {
+        ids: ids.iter().map(|n| id(*n)).collect(),
+        aim,
+        why: Why::Decommissioned("me".into()),
+        how: How::Delete,
+    }
+}
+
+fn surge(under_way: bool) -> News {
+    let profile = "default".into();
+    News::Surge { profile, under_way }
+}
+
+/// The wanted and the requested number of executors, and whether the record keeps the latter.
+fn target(scenario: &Scenario) -> (u32, u32, bool) {
+    let targets = &scenario.current().targets;
+    let Target {
+        executors,
+        asked,
+        is_set,
+        ..
+    } = targets[&ProfileName::from("default")];
+    (executors, asked, is_set)
+}
+
+// spec: O-30
+#[test]
+fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is_the_same() {
+    let mut scenario = three();
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.want("default", 3);
+    assert_eq!(target(&scenario), (3, 3, true));
+    let since =
+        |scenario: &Scenario| scenario.current().targets[&ProfileName::from("default")].since;
+    let before = since(&scenario);
+    scenario.pass(1_000);
+    scenario.want("default", 3);
+    assert_eq!(since(&scenario), before);
+    scenario.want("default", 4);
+    assert_ne!(since(&scenario), before);
+}
+
+// spec
+#[test]
+fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() {
+    let mut scenario = three();
+    scenario.want("default", 1);
+    scenario.tell(retire(&[3], Aim::Fall));
+    scenario.want("default", 1);
+    // The decision is from before 3 became leaving.
+    scenario.tell(retire(&[2, 1], Aim::Surplus));
+    let leaves = |n| scenario.entry(n).unwrap().leaving.is_some();
+    assert_eq!([1, 2, 3].map(leaves), [false, true, true]);
+    assert_eq!(target(&scenario), (1, 1, true));
+}
+
+// spec: B-31
+#[test]
+fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered() {
+    let mut scenario = three();
+    scenario.tell(retire(&[1, 2, 3], Aim::Hold));
+    assert_eq!(target(&scenario), (0, 3, false));
+    assert!(scenario.current().held);
+    scenario.tell(retire(&[1], Aim::Fall));
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.want("default", 5);
+    scenario.want("new", 1);
+    assert_eq!(target(&scenario), (0, 5, true));
+    scenario.tell(surge(true));
+    assert_eq!(target(&scenario), (0, 5, true));
+    scenario.tell(News::Resume);
+    assert_eq!(target(&scenario), (5, 5, true));
+    assert_eq!(scenario.current().target(&"new".into()), 1);
+    assert!(!scenario.current().held);
+}
+
+// spec: B-31, O-30
+#[test]
+fn a_driver_that_starts_during_a_hold_remembers_the_requested_number() {
+    let mut scenario = three().with_executors_held();
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.tell(News::Resume);
+    assert_eq!(target(&scenario), (3, 3, false));
+}
+
+// spec: B-32
+#[test]
+fn a_replacement_in_progress_is_wanted_and_not_requested() {
+    let mut scenario = three();
+    scenario.tell(surge(true));
+    assert_eq!(target(&scenario), (4, 3, false));
+    scenario.tell(surge(false));
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[1], Aim::EndSurge));
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.tell(surge(true));
+    scenario.exits(2, 0);
+    scenario.tell(retire(&[2], Aim::EndSurge));
+    assert_eq!(
+        target(&scenario),
+        (3, 3, false),
+        "also where it has ended meanwhile"
+    );
+    scenario.tell(surge(true));
+    scenario.want("default", 6);
+    assert_eq!(target(&scenario), (6, 6, true), "it is forgotten");
+}
+
+// spec: B-28, B-32
+#[test]
+fn a_target_that_falls_during_a_replacement_stays_lower() {
+    let mut scenario = three();
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[2], Aim::Fall));
+    assert_eq!(target(&scenario), (3, 2, true));
+    scenario.tell(surge(false));
+    assert_eq!(target(&scenario), (2, 2, true));
+}
+
+// spec: B-52
+#[test]
+fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_forgotten() {
+    let mut scenario = three();
+    let profile: ProfileName = "default".into();
+    scenario.tell(News::Remove(profile.clone()));
+    scenario.want("default", 3);
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[1], Aim::Become([(profile.clone(), 2)].into())));
+    assert_eq!(target(&scenario), (0, 0, false));
+    let shown = crate::snapshot::asked(&scenario.current().targets);
+    assert_eq!(shown, [("other".into(), 3)].into());
+    scenario.tell(News::Forget(profile.clone()));
+    assert!(scenario.current().is_removed(&profile), "it has executors");
+    for n in 1..=3 {
+        scenario.goes(n);
+        scenario.report(n);
+    }
+    scenario.batch();
+    scenario.release();
+    scenario.tell(News::Forget("other".into()));
+    scenario.tell(News::Forget(profile.clone()));
+    let left: Vec<&ProfileName> = scenario.current().targets.keys().collect();
+    assert_eq!(left, [&ProfileName::from("other")]);
+    assert!(!scenario.current().counts.contains_key(&profile));
+    scenario.want("default", 1);
+    assert_eq!(target(&scenario), (1, 1, true));
+}
