@@ -25,12 +25,12 @@ pub mod driver;
 pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-pub mod kubernetes;
 pub mod manifests;
-pub mod secret;
 pub mod server;
 pub mod telemetry;
 
+pub use boatswain_kubernetes as kubernetes;
+pub use boatswain_kubernetes::secret;
 pub use boatswain_model as model;
 pub use boatswain_model::planted;
 

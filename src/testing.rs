@@ -1,8 +1,13 @@
 //! For tests of several layers: configurations, calls to an embedded cluster, and actors that speak with each other.
 
-mod plain;
 mod speaking;
 
+pub(crate) use crate::kubernetes::testing::{calls_spec, calls_to, finish_deletion};
 pub(crate) use crate::model::testing::*;
-pub(crate) use plain::{calls_spec, calls_to, config, finish_deletion};
 pub(crate) use speaking::{Backend, TIMING, backend, store};
+
+use crate::config::Config;
+
+pub(crate) fn config(text: &str) -> Config {
+    Config::from_toml(text, "a.toml", [], &[]).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -4,6 +4,8 @@
 //! `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. Variable parts are fields, never part of the
 //! message, so that repeats can be deduplicated.
 
+#[cfg(test)]
+mod calls_are_logged;
 mod fold;
 mod format;
 #[cfg(test)]

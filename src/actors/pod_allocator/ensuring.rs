@@ -158,7 +158,11 @@ mod tests {
         );
         let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
         calls.delete_claim(&claim).await.unwrap();
-        finish_deletion(&cluster, "a-exec-1-data").await;
+        finish_deletion(
+            &Clients::in_process(cluster.router(), "default"),
+            "a-exec-1-data",
+        )
+        .await;
         let ensured = ensure_there(&calls, &asked(false), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
     }
@@ -198,7 +202,11 @@ mod tests {
             assert_eq!(ensured, Ensured::Trouble, "{kind}");
             let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
             calls.delete_claim(&claim).await.unwrap();
-            finish_deletion(&cluster, "a-exec-1-data").await;
+            finish_deletion(
+                &Clients::in_process(cluster.router(), "default"),
+                "a-exec-1-data",
+            )
+            .await;
         }
         let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There);

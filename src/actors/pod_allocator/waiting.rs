@@ -236,4 +236,6 @@ pub fn words(pod: &Pod) -> String {
 }
 
 #[cfg(test)]
+mod init_containers;
+#[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 
 use super::driven::*;
 use super::*;
-use crate::kubernetes::backoff::tests::FIRST;
+use crate::kubernetes::testing::FIRST;
 use crate::model::pod::Sighting;
 use crate::model::testing::pending;
 

@@ -1,6 +1,6 @@
 use super::driven::*;
 use super::*;
-use crate::kubernetes::backoff::tests::FIRST;
+use crate::kubernetes::testing::FIRST;
 use crate::model::pod::{Sighting, Unreadable};
 use crate::model::testing::pending;
 

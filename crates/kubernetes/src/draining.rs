@@ -1,0 +1,83 @@
+//! Marks the pod of an executor that drains: an annotation for a successor, a label for disruption budgets (spec L-12).
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::labels::DRAINING;
+use boatswain_model::PodUid;
+use boatswain_model::pod::{DrainedFor, Draining, cut};
+
+/// The label of decommissioned executors' pods; its value is `true`.
+const LABEL: &str = "boatswain.dev/decommissioning";
+
+/// The reason in the annotation if the application has ended.
+const APPLICATION_ENDED: &str = "application-ended";
+
+#[derive(Serialize, Deserialize)]
+struct Written<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<Cow<'a, str>>,
+    until: Timestamp,
+}
+
+/// Reads the annotation; `None` if it is invalid.
+pub fn read(annotation: &str) -> Option<Draining> {
+    let written: Written<'_> = serde_json::from_str(annotation).ok()?;
+    let why = match (written.by, written.why.as_deref()) {
+        (Some(by), _) => DrainedFor::Asked(cut(&by)),
+        (None, Some(APPLICATION_ENDED)) => DrainedFor::ApplicationEnded,
+        (None, _) => DrainedFor::Surplus,
+    };
+    let until = written.until;
+    Some(Draining { why, until })
+}
+
+/// Builds the merge patch that marks the pod, with its uid as a precondition.
+pub fn patch(uid: &PodUid, mark: &Draining) -> Value {
+    let (by, why) = match &mark.why {
+        DrainedFor::Surplus => (None, None),
+        DrainedFor::ApplicationEnded => (None, Some(APPLICATION_ENDED.into())),
+        DrainedFor::Asked(by) => (Some(Cow::from(&**by)), None),
+    };
+    let until = mark.until;
+    let written = Written { by, why, until };
+    json!({"metadata": {
+        "uid": uid.as_str(),
+        "annotations": {DRAINING: json!(written).to_string()},
+        "labels": {LABEL: "true"},
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: L-12
+    #[test]
+    fn a_successor_reads_what_was_written() {
+        for why in [
+            DrainedFor::Surplus,
+            DrainedFor::ApplicationEnded,
+            DrainedFor::Asked("somebody \"else\"".into()),
+        ] {
+            let until = "2026-11-21T20:00:00Z".parse().unwrap();
+            let mark = Draining { why, until };
+            let patch = patch(&"u1".into(), &mark);
+            let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
+            assert_eq!(read(written), Some(mark));
+            assert_eq!(
+                patch["metadata"]["labels"]["boatswain.dev/decommissioning"],
+                "true"
+            );
+            assert_eq!(patch["metadata"]["uid"], "u1");
+        }
+        for garbage in ["", "{}", "true", r#"{"until": "soon"}"#, r#"{"by": 1}"#] {
+            assert_eq!(read(garbage), None, "{garbage}");
+        }
+    }
+}
