@@ -2,25 +2,22 @@
 //!
 //! The modules, lowest layer first:
 //!
-//! - [`planted`], [`exit`]: planted faults for the simulator; exit codes.
-//! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
-//! - [`clock`], [`secret`], [`telemetry`]: time; secrets; logs.
-//! - [`kubernetes`]: the client, typed calls, the meaning of failures, how pods are built.
-//! - [`config`]: the configuration file.
+//! - [`exit`], [`clock`], [`telemetry`]: exit codes; time; logs.
 //! - [`manifests`]: the objects that a driver needs in its cluster.
 //! - [`actors`]: one folder for each actor, with its decisions as pure functions.
 //! - [`server`]: the HTTP API, and the sessions of executors.
 //! - [`driver`]: start, wiring of the actors, end.
 //! - [`cli`]: the command line.
 //!
-//! The agent and the embedded cluster are separate crates. `ARCHITECTURE.md` explains the design.
+//! Below them are crates: [`model`] (values and the ledger's decisions), [`kubernetes`] (how the driver speaks with a
+//! cluster) and [`config`]. The agent, a client and the embedded cluster are crates as well. `ARCHITECTURE.md` explains
+//! the design.
 
 #![forbid(unsafe_code)]
 
 pub mod actors;
 pub mod cli;
 pub mod clock;
-pub mod config;
 pub mod driver;
 pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -29,6 +26,7 @@ pub mod manifests;
 pub mod server;
 pub mod telemetry;
 
+pub use boatswain_config as config;
 pub use boatswain_kubernetes as kubernetes;
 pub use boatswain_kubernetes::secret;
 pub use boatswain_model as model;

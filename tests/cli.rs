@@ -127,7 +127,7 @@ fn check_prints_the_settings_with_their_origin_or_every_error() {
 // spec: C-7
 #[test]
 fn the_output_of_convert_passes_check() {
-    let path = "src/config/tests/spark/spark-defaults.conf";
+    let path = "crates/config/src/tests/spark/spark-defaults.conf";
     let output = boatswain(&["convert", path], &[]);
     assert_eq!(output.status.code(), Some(0));
     let (stdout, stderr) = said(&output);

@@ -15,15 +15,9 @@ use std::io::{IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 
+pub use crate::config::LogFormat;
+use crate::config::log::filter;
 use crate::exit::Exit;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// A JSON object per line.
-    Json,
-    /// For terminals.
-    Pretty,
-}
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +33,6 @@ pub enum TelemetryError {
 pub fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// Libraries' messages below warnings are logged only on request, such as `info,kube=debug`. kube's client logs every
-/// 5xx as an error; the driver itself logs what it means. The embedded cluster's log is for commands that serve it.
-const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
-                     kube_client::client::builder=off,apiserver=off,\
-                     rustls=warn,tower=warn,actix=warn,mio=warn";
-
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Erases the current line of a terminal: a log line overwrites the progress line.
 pub const ERASE_LINE: &str = "\r\u{1b}[K";
@@ -96,21 +82,6 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<Level, TelemetryEr
     Ok(Level(Box::new(move |filter| handle.reload(filter).is_ok())))
 }
 
-/// Whether the text is a valid filter: a level, or directives separated by commas.
-pub fn is_level(text: &str) -> bool {
-    filter(text).is_some()
-}
-
-fn filter(text: &str) -> Option<EnvFilter> {
-    // The filter would take a single unknown word for a target, and silence everything else.
-    let known = |part: &str| part.contains('=') || LEVELS.contains(&part);
-    let written = |c: char| c.is_ascii_alphanumeric() || "_:-=[]{}\".,".contains(c);
-    if !text.split(',').all(known) || !text.chars().all(written) {
-        return None;
-    }
-    EnvFilter::builder().parse(format!("{QUIET},{text}")).ok()
-}
-
 /// Makes a panic on any thread log a line and end the process (spec O-12). Otherwise only the actor would end.
 pub fn exit_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
@@ -149,23 +120,6 @@ mod tests {
     use super::*;
 
     const CHILD_LOGS_IN: &str = "TEST_CHILD_LOGS_IN";
-
-    // spec: O-40
-    #[test]
-    fn a_level_is_a_level_or_directives() {
-        for good in [
-            "info",
-            "off",
-            "debug",
-            "info,boatswain::pod_allocator=trace",
-            "kube=debug,warn",
-        ] {
-            assert!(is_level(good), "{good}");
-        }
-        for bad in ["", "loud", "info,,", "boatswain=loud", "info;kube=debug"] {
-            assert!(!is_level(bad), "{bad}");
-        }
-    }
 
     /// The child process of the next test, which sets its log format; does nothing otherwise.
     #[test]

@@ -250,12 +250,7 @@ impl StatusBody {
 /// Classifies a response whose code is not 2xx.
 ///
 /// `place` names the call in the message; `retry_after` is the header of that name.
-pub fn of_answer(
-    place: &str,
-    code: u16,
-    retry_after: Option<Duration>,
-    body: &[u8],
-) -> Failure {
+pub fn of_answer(place: &str, code: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
     of_status(place, code, retry_after, StatusBody::parse(body).as_ref())
 }
 

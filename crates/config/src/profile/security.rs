@@ -1,8 +1,8 @@
 //! The security context of executors, which defaults to the least privileges (spec K-6).
 
-use crate::config::declare::section;
-use crate::config::kinds::{Flag, Text, Whole};
-use crate::config::reader::Section;
+use crate::declare::section;
+use crate::kinds::{Flag, Text, Whole};
+use crate::reader::Section;
 
 section! {
     /// `[profiles.NAME.security]`. `None`: the template's value, or else the default.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::names::is_own_label;
-use crate::config::notes::{Notes, join};
-use crate::config::{ClusterMode, Config, EmbeddedNode, Inject};
+use crate::names::is_own_label;
+use crate::notes::{Notes, join};
+use crate::{ClusterMode, Config, EmbeddedNode, Inject};
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     programs(config, notes);

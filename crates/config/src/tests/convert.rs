@@ -2,7 +2,7 @@
 
 use super::mistakes::{assert_is, given};
 use super::*;
-use crate::config::spark::convert;
+use crate::spark::convert;
 
 // spec: C-7, K-5
 #[test]

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::OBJECT;
-use crate::config::declare::choice;
-use crate::config::kinds::{Amount, Flag, Text, one_of};
-use crate::config::names::is_dns_label;
-use crate::config::reader::Section;
-use crate::model::quantity::Quantity;
+use crate::declare::choice;
+use crate::kinds::{Amount, Flag, Text, one_of};
+use crate::names::is_dns_label;
+use crate::reader::Section;
+use boatswain_model::quantity::Quantity;
 
 /// The prefix of the names of boatswain's own volumes.
 pub(crate) const OWN_VOLUMES: &str = "boatswain-";
@@ -184,7 +184,7 @@ fn is_absolute(path: &str) -> bool {
 }
 
 /// Refuses entries of a list that have the name or the mount path of an earlier one.
-pub(in crate::config) fn refuse_doubles<'m>(
+pub(crate) fn refuse_doubles<'m>(
     s: &mut Section<'_>,
     key: &str,
     mounts: impl Iterator<Item = (&'m str, &'m str)>,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::config::declare::{choice, section};
-use crate::config::kinds::{Text, one_of, seconds};
-use crate::config::names::{is_label_key, is_label_value};
-use crate::config::reader::Section;
-use crate::config::sections::{DAY, secs};
+use crate::declare::{choice, section};
+use crate::kinds::{Text, one_of, seconds};
+use crate::names::{is_label_key, is_label_value};
+use crate::reader::Section;
+use crate::sections::{DAY, secs};
 
 choice! {
     #[derive(Default)]

@@ -3,12 +3,12 @@
 use k8s_openapi::api::core::v1;
 use serde_json::Value as Json;
 
-use crate::config::declare::choice;
-use crate::config::document::Value;
-use crate::config::kinds::{Kind, Text, Whole, one_of};
-use crate::config::names::is_label_key;
-use crate::config::reader::Section;
-use crate::config::typed;
+use crate::declare::choice;
+use crate::document::Value;
+use crate::kinds::{Kind, Text, Whole, one_of};
+use crate::names::is_label_key;
+use crate::reader::Section;
+use crate::typed;
 
 choice! {
     /// What the scheduler does with an executor that would violate the spread.

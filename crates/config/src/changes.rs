@@ -7,7 +7,7 @@ use std::fmt;
 use super::check;
 use super::notes::{Notes, join_dotted};
 use super::{Config, ConfigError, Effective, Mistake, Profile, Setting};
-use crate::model::ProfileName;
+use boatswain_model::ProfileName;
 
 /// Declares the keys whose new values take effect while the driver runs. All are single values.
 /// `SECTION [FIELD].KEY`: the key's value is in a field of the section.

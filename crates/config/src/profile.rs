@@ -20,7 +20,7 @@ use super::names::{
 use super::reader::Section;
 use super::sections::{DAY, secs};
 use super::template::PodTemplate;
-use crate::model::quantity::Quantity;
+use boatswain_model::quantity::Quantity;
 
 pub use env::{EnvValue, KeyOf};
 pub use placement::{Spread, Uneven};

@@ -6,7 +6,7 @@ use super::*;
 /// A file in the folder of these tests.
 fn path(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/config/tests")
+        .join("src/tests")
         .join(file)
 }
 

@@ -7,12 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{choice, section};
-use super::kinds::{
-    ADDRESS, Choice, Flag, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span,
-};
+use super::kinds::{ADDRESS, Flag, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, NameRule, is_dns_label, is_dns_subdomain, is_label_value};
-use crate::model::AppId;
-use crate::telemetry::{LogFormat, is_level};
+use boatswain_model::AppId;
 
 pub(super) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -212,24 +209,3 @@ section! {
         pub grace: Duration = value(seconds(secs(1)..=DAY)) or secs(20);
     }
 }
-
-impl Choice for LogFormat {
-    const ALL: &'static [(&'static str, Self)] = &[("json", Self::Json), ("pretty", Self::Pretty)];
-}
-
-section! {
-    /// `[log]`: the format and level of logs.
-    pub struct Log {
-        /// `None`: pretty on a terminal, otherwise JSON.
-        pub format: Option<LogFormat> = option(one_of());
-        /// The least level that is logged, or directives such as
-        /// `info,boatswain::actors::pod_allocator=debug`.
-        pub level: String = value(LEVEL) or "info".to_owned();
-    }
-}
-
-const LEVEL: Text = Text {
-    rule: is_level,
-    allowed: "a level (error, warn, info, debug, trace, off) or directives, \
-              such as \"info,boatswain::actors::pod_allocator=debug\"",
-};

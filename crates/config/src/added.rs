@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use super::document::{Node, Value};
 use super::template::{PodTemplate, Templates};
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
-use crate::model::ProfileName;
+use boatswain_model::ProfileName;
 
 /// The environment in which executors of an added profile would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,10 @@ fn node(json: &Json) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::config;
+
+    fn config(text: &str) -> Config {
+        Config::from_toml(text, "a.toml", [], &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
 
     fn kubernetes() -> Where {
         Where {

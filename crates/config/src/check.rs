@@ -10,8 +10,8 @@ use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
-use crate::model::ids::pod_name;
-use crate::model::{ExecutorId, ProfileName};
+use boatswain_model::ids::pod_name;
+use boatswain_model::{ExecutorId, ProfileName};
 
 /// Notes every contradiction, and sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {

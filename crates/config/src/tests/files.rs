@@ -39,7 +39,7 @@ fn shown(file: &str) -> Vec<Shown<'_>> {
 
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("config")
+        .join("../../config")
         .join(name);
     std::fs::read_to_string(path).unwrap()
 }

@@ -5,6 +5,8 @@
 //! tree apart key by key and notes every mistake. `sections`, `policy`, `failures`, `scaling`,
 //! `sessions`, `listeners` and `profile` define the keys. `check` refuses contradictions between keys.
 
+#![forbid(unsafe_code)]
+
 mod added;
 mod changes;
 mod check;
@@ -19,6 +21,7 @@ pub mod fuzzing;
 mod ha;
 mod kinds;
 mod listeners;
+pub mod log;
 mod names;
 mod near;
 mod notes;
@@ -38,19 +41,20 @@ mod typed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use crate::model::quantity::{Quantity, QuantityError};
 pub use added::Where;
+pub use boatswain_model::quantity::{Quantity, QuantityError};
 pub use changes::{Change, Changes, Reading, WHILE_RUNNING, compare};
 pub use claims::{
     AccessMode, Claim, ClaimOwner, Claims, ConfigMap, DataSource, DataSourceKind, MOST_CLAIMS,
 };
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
-pub(crate) use effective::{holds_secret, is_secret};
+pub use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
 pub use ha::Ha;
 pub use listeners::{Metrics, Probes, Tls};
+pub use log::{Log, LogFormat};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
@@ -64,7 +68,7 @@ pub use reader::KnownKey;
 pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{
     AccountRight, Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors,
-    Labels, Log, OnSignal, Shutdown,
+    Labels, OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Agent, Auth, Backend, Inject, Registration, Sessions};
 pub use strategy::{Gang, Queue, Strategy};
@@ -76,7 +80,7 @@ use notes::Notes;
 use reader::Section;
 use template::Templates;
 
-use crate::model::ProfileName;
+use boatswain_model::ProfileName;
 
 section! {
     /// The complete, validated configuration. Each field is a section. The default is not valid for

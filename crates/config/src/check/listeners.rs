@@ -1,7 +1,7 @@
 //! Checks of the addresses that the driver listens on, and of their certificate (spec O-53, O-59).
 
-use crate::config::Config;
-use crate::config::notes::Notes;
+use crate::Config;
+use crate::notes::Notes;
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     monitoring(config, notes);

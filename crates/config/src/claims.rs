@@ -9,7 +9,7 @@ use super::kinds::{Amount, Flag, PATH, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
 use super::profile::{LABEL_KEY, LABEL_VALUE, OBJECT, refuse_doubles};
 use super::reader::Section;
-use crate::model::quantity::Quantity;
+use boatswain_model::quantity::Quantity;
 
 /// The most claims of one profile; limited by how many can be told apart in a pod list.
 pub const MOST_CLAIMS: usize = 16;

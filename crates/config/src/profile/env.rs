@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::document::{Node, Value};
-use crate::config::kinds::{Kind, Text};
-use crate::config::names::{is_data_key, is_dns_subdomain};
+use crate::document::{Node, Value};
+use crate::kinds::{Kind, Text};
+use crate::names::{is_data_key, is_dns_subdomain};
 
 /// The value of an environment variable, or its source.
 #[derive(Debug, Clone, PartialEq, Eq)]

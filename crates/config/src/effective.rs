@@ -123,7 +123,7 @@ fn line(setting: &Setting) -> String {
 /// line, which every user of the machine can read (spec C-3, C-4). Only entries of `env` and
 /// `properties` have names of the user's choosing; boatswain's own keys hold at most the names of
 /// secrets.
-pub(crate) fn is_secret(path: &str) -> bool {
+pub fn is_secret(path: &str) -> bool {
     let tables = ["env", "properties"];
     // The table itself counts too, in case it was not written as a table.
     if tables
@@ -170,7 +170,7 @@ fn is_secret_name(name: &str) -> bool {
 
 /// Whether a text contains a secret, whatever its key: a URL with a password, or an option or assignment with the name
 /// of a secret, such as `--password=…`. A reference to an environment variable is none.
-pub(crate) fn holds_secret(text: &str) -> bool {
+pub fn holds_secret(text: &str) -> bool {
     let mut option = false;
     let text = text.trim_matches(['"', '\'']);
     text.split_ascii_whitespace().any(|word| {

@@ -96,7 +96,7 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
 // spec: C-6
 #[test]
 fn the_documentation_lists_the_keys_that_take_effect_while_the_driver_runs() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
     let section = text
         .split("\n## ")

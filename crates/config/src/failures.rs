@@ -8,7 +8,7 @@ use super::kinds::{Choice, Text, Whole, one_of, span};
 use super::names::is_label_key;
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
-use crate::model::LossClass;
+use boatswain_model::LossClass;
 
 choice! {
     /// What happens when an executor's end matches a rule (spec L-31).

@@ -16,7 +16,7 @@ use super::names::NameRule;
 use super::near::nearest;
 use super::notes::{Notes, join, join_dotted};
 use super::template::{BadTemplate, PodTemplate};
-use crate::model::ProfileName;
+use boatswain_model::ProfileName;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownKey {

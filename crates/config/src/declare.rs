@@ -26,7 +26,7 @@ macro_rules! section {
         }
 
         impl $name {
-            pub(in crate::config) fn read(s: &mut crate::config::reader::Section<'_>) -> Self {
+            pub(crate) fn read(s: &mut crate::reader::Section<'_>) -> Self {
                 Self {
                     $($key: s.$method(stringify!($key), $($argument,)* $($default)?),)*
                 }
@@ -54,11 +54,11 @@ macro_rules! choice {
         impl $name {
             /// The word in the configuration; also Kubernetes' own where it has one.
             pub fn as_str(self) -> &'static str {
-                crate::config::kinds::word_of(self)
+                crate::kinds::word_of(self)
             }
         }
 
-        impl crate::config::kinds::Choice for $name {
+        impl crate::kinds::Choice for $name {
             const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$variant),)*];
         }
     };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::Value;
-use crate::model::quantity::Quantity;
+use boatswain_model::quantity::Quantity;
 
 /// How one kind of value is parsed and printed.
 pub(super) trait Kind {
