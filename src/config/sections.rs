@@ -208,7 +208,7 @@ section! {
     /// `[shutdown]`: how this process stops.
     pub struct Shutdown {
         pub on_signal: OnSignal = value(one_of()) or OnSignal::default();
-        /// How long the shutdown may take (spec O-11).
+        /// How long the shutdown may take (spec O-109).
         pub grace: Duration = value(seconds(secs(1)..=DAY)) or secs(20);
     }
 }

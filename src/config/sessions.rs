@@ -23,7 +23,7 @@ choice! {
 }
 
 choice! {
-    /// How an executor proves its identity (spec O-50).
+    /// How an executor proves its identity (spec O-112).
     pub enum Auth {
         /// By a token in its environment, which is derived from a key of the driver's.
         Derived = "derived",

@@ -1,4 +1,4 @@
-//! The wait before the next list or watch after a failure (spec W-2).
+//! The wait before the next list or watch after a failure (spec W-9).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) mod tests {
 
     pub(crate) const FIRST: Duration = Duration::from_millis(500);
 
-    // spec: W-2
+    // spec: W-9
     #[test]
     fn waits_double_from_half_a_second_to_thirty() {
         let floors = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 22_500, 22_500];
@@ -36,7 +36,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        // spec: W-2
+        // spec: W-9
         #[test]
         fn every_wait_is_between_half_a_second_and_thirty(failures: u32, random in 0.0..1.0) {
             let wait = WATCH.jittered(failures, random);

@@ -128,7 +128,7 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
 }
 
-// spec: O-51, O-11
+// spec: O-51, O-108
 #[test]
 fn no_driver_in_a_pod_may_delete_the_record_and_none_with_sets_create_pods() {
     let has = |text: &str, kind: Option<Kind>, verb: &str, resource: &str| {

@@ -31,7 +31,7 @@ const STREAMS: u32 = 32;
 const HEADER: u32 = 16 * 1024;
 
 /// What is received of a request's body before it is read, and of all bodies of a connection, in bytes. The largest body
-/// has 64 KiB (spec O-50).
+/// has 64 KiB (spec O-113).
 const WINDOW: u32 = 64 * 1024;
 
 /// The interval between pings, and the time for their answer. They end connections of machines that are gone.

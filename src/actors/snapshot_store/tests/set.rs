@@ -64,7 +64,7 @@ fn a_pod_with_unreadable_labels_at_the_start_is_the_same_executor_once_they_are_
     }
 }
 
-// spec: A-80, L-1, S-15
+// spec: A-80, L-34, S-15
 #[test]
 fn losses_are_reported_once_no_pod_with_an_unreadable_id_is_left() {
     let pod = inherited(5, "u5", 30);

@@ -81,7 +81,7 @@ async fn a_request_waits_for_the_adoption_and_is_answered_with_what_was_adopted(
     assert_eq!(living["executors"].as_array().unwrap().len(), 2, "{living}");
 }
 
-// spec: B-55, O-42
+// spec: B-61, O-42
 #[actix::test]
 async fn before_adoption_probes_answer_and_the_driver_can_be_ended() {
     let driver = driver_before_adoption();
