@@ -1,6 +1,6 @@
 //! ProfileObjects: maintains the objects of which each profile has one, with a number of pods: the
 //! PodGroups that Volcano or Kubernetes' scheduler reads (spec A-82), or the executors'
-//! PodDisruptionBudgets, whose number follows the target (spec K-10).
+//! PodDisruptionBudgets, whose number follows the target (spec K-12).
 //!
 //! It checks them periodically and when a profile is added, creates missing ones and corrects others. The object of a
 //! removed profile is deleted (spec B-57).
