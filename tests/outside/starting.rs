@@ -153,7 +153,7 @@ fn a_record_in_a_newer_format_exits_with_78() {
     says(&said, &[RECORD, "1000"]);
 }
 
-// spec: O-2, O-98
+// spec: O-2, O-30, O-98
 #[test]
 fn a_malformed_record_exits_with_78() {
     let cluster = Cluster::any();

@@ -142,7 +142,7 @@ fn a_newer_format_is_refused_and_keys_that_an_older_one_lacks_are_empty() {
     assert!(with("something-new", Some("x")).is_ok());
 }
 
-// spec: O-98
+// spec: O-30, O-98
 #[test]
 fn an_invalid_value_is_an_error_that_names_the_config_map_and_the_key() {
     for (key, value) in [

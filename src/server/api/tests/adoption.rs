@@ -41,7 +41,7 @@ fn path(of: &str) -> String {
     of.replace("{id}", "3").replace("{profile}", "default")
 }
 
-// spec: B-55
+// spec: B-55, B-61
 #[actix::test]
 async fn before_adoption_no_request_about_executors_is_carried_out_and_the_answer_says_why() {
     let driver = driver_before_adoption();

@@ -62,7 +62,7 @@ fn a_crash_looping_profile_is_requested_ever_less_often_and_reported_once() {
     }
 }
 
-// spec
+// spec
 #[test]
 fn a_crash_loop_affects_no_other_profile_and_no_running_executor() {
     let mut driver = Driver::new(&[("bad", 6), ("good", 3)]);
