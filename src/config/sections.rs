@@ -34,7 +34,7 @@ section! {
         pub id: Option<AppId> = option(APP_ID);
         /// A human-readable name, from which the prefix of pod names is derived (spec K-7).
         pub name: String = value(Text::SOME) or "boatswain".to_owned();
-        /// Properties that every executor receives when it registers (spec B-1).
+        /// Properties that every executor receives when it registers (spec B-68).
         pub properties: BTreeMap<String, String> = table(PROPERTY, Text::ANY);
         /// The application is ready when this percentage of the initial executors has registered
         /// (spec B-20).

@@ -212,7 +212,7 @@ fn a_right_is_shown_with_the_rule_that_grants_it() {
     );
 }
 
-// spec: O-51
+// spec: O-51, O-109
 #[test]
 fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
     let text = format!(

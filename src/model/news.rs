@@ -110,7 +110,7 @@ pub enum Aim {
     /// They do not change: the executors are replaced.
     Stay,
     /// They do not change: the executors are a surplus. Only as many become leaving as still exceed the target, because
-    /// others may have ended since the decision (spec A-41).
+    /// others may have ended since the decision (spec A-112).
     Surplus,
     /// Each is lowered by the number of its profile's executors that counted and become leaving (spec B-28). An
     /// operator's hold continues.

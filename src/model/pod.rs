@@ -69,7 +69,7 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// The number of the block that it was admitted with, if a queue admits executors (spec A-91).
     pub block: Option<u32>,
-    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-94).
+    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-111).
     pub queue: Option<Arc<str>>,
     /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,

@@ -34,7 +34,7 @@ pub struct Snapshot {
     /// Pods that sets made and that have no executor id yet. They count for nothing (spec A-80).
     pub unassigned: OrdMap<PodUid, UnassignedPod>,
     /// Ids that were bound and that the first list did not show, while that list has pods whose labels are unreadable:
-    /// any of those pods may have one of these ids (spec S-15, L-34).
+    /// any of those pods may have one of these ids (spec S-27, L-34).
     pub not_found: IdSet,
     /// The executors of the bound pods; only where sets make the pods (spec A-80).
     pub by_uid: OrdMap<PodUid, ExecutorId>,

@@ -284,7 +284,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
 }
 
-// spec, I-12
+// spec, I-12
 #[test]
 fn an_executor_that_ends_after_the_decision_leaves_one_victim_less() {
     let mut world = World::running(SetKind::Deployment, 4);

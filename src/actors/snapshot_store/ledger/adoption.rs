@@ -149,7 +149,7 @@ impl Ledger {
 
     /// Ends every id up to the last one that may have been used and that was not found (spec L-34,
     /// O-31). Returns how many were lost. Waits while a pod with an unreadable id may have one of
-    /// them (spec S-15), which only delays the report.
+    /// them (spec S-27), which only delays the report.
     pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
         let Settlement::Pending { last_used } = self.settlement else {
             return 0;

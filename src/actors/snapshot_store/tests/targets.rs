@@ -60,7 +60,7 @@ fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is
     assert_ne!(since(&scenario), before);
 }
 
-// spec
+// spec
 #[test]
 fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() {
     let mut scenario = three();

@@ -178,7 +178,7 @@ async fn an_executor_that_posts_without_end_is_refused_with_429() {
     assert_eq!(status, StatusCode::OK);
 }
 
-// spec: O-50
+// spec: O-57
 #[actix::test]
 async fn an_executor_that_reads_nothing_is_disconnected_and_delays_no_other() {
     let driver = Driver::with(2).await;

@@ -61,7 +61,7 @@ fn a_profile_that_lacks_executors_is_paused_at_once_while_the_queue_cannot_be_us
     assert_eq!(world.queue.pause_of(&profile, false), None, "all run");
 }
 
-// spec: A-94
+// spec: A-111
 #[test]
 fn that_kueue_queues_pods_a_second_time_is_said_once() {
     let twice = |n| Pod {
