@@ -1,4 +1,4 @@
-//! Properties that differ by executor: references such as `$(NODE_NAME)`, written as in a container's `args` (spec B-68).
+//! Properties that differ by executor: references such as `$(NODE_NAME)`, as in a container's `args` (spec B-68).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
