@@ -38,7 +38,7 @@ const FAULTS: usize = 14;
 /// `profiles.default.max_executors` of both applications.
 const MOST_EXECUTORS: u32 = 12;
 
-/// The most lost executors that a start reports (spec O-31), and the living ones.
+/// The most lost executors that a start reports (spec L-34), and the living ones.
 const MOST_ENTRIES: usize = 100_000 + 4 * MOST_EXECUTORS as usize;
 
 /// A driver that has ended starts again after this long.

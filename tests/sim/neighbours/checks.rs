@@ -44,7 +44,7 @@ impl World {
         Ok(())
     }
 
-    // spec: I-8, O-12, O-98
+    // spec: I-8, O-12, O-98, L-34
     pub(super) async fn check_ledgers(&self) -> Verdict {
         let handles: Vec<_> = (self.drivers.borrow().iter())
             .filter(|driver| driver.is_alive())
