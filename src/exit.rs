@@ -24,11 +24,11 @@ pub enum Exit {
     Rights,
     /// 78: the configuration, or the pod that it describes, is invalid.
     Configuration,
-    /// The application ended earlier with this code; a successor exits with it too (spec O-11).
+    /// The application ended earlier with this code; a successor exits with it too (spec O-108).
     Finished(u8),
     /// The agent's child ended with this code; the agent exits with it too (spec O-60).
     Child(u8),
-    /// 130, as a shell reports an interrupt: a second signal aborted the stop (spec O-11).
+    /// 130, as a shell reports an interrupt: a second signal aborted the stop (spec O-109).
     Interrupted,
 }
 

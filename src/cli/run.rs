@@ -95,7 +95,7 @@ pub(super) fn run(args: &RunArgs) -> Exit {
 }
 
 /// Runs the driver. The first signal stops it, a second SIGTERM or SIGINT ends the process at once (spec
-/// O-11). SIGHUP has the configuration read again (spec C-6).
+/// O-109). SIGHUP has the configuration read again (spec C-6).
 async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,

@@ -1,4 +1,4 @@
-//! Commands that arrive before the actors run, above all the request to stop (spec O-10).
+//! Commands that arrive before the actors run, above all the request to stop (spec O-107).
 
 use std::pin::pin;
 
@@ -65,7 +65,7 @@ impl Early {
     }
 
     /// Awaits a step of a standby, and accepts commands meanwhile. A standby that is stopped, in whichever way, has
-    /// nothing to end (spec O-32).
+    /// nothing to end (spec O-89).
     ///
     /// # Errors
     /// Returns the exit code of a driver that is stopped, or that cannot have the Lease.

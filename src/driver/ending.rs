@@ -20,7 +20,7 @@ pub(super) enum StopMode {
     HandOver,
     End {
         exit_code: u8,
-        /// Keeps the record, marked as ended, for a driver that replaces this one (spec O-11).
+        /// Keeps the record, marked as ended, for a driver that replaces this one (spec O-108).
         keep_record: bool,
     },
     /// Ends an application that failed too often: executors may finish their work, and the record
@@ -28,7 +28,7 @@ pub(super) enum StopMode {
     OverBudget { why: Arc<str> },
     /// Ends the executors and this incarnation, because no driver is wanted for a while (spec O-67).
     LetGo,
-    /// The application is gone, and this driver's rights with it (spec O-66).
+    /// The application is gone, and this driver's rights with it (spec O-95).
     Collected,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
 mod tests {
     use super::*;
 
-    // spec: O-10, O-11
+    // spec: O-10, O-108
     #[test]
     fn an_end_in_a_pod_keeps_the_record_whatever_requested_it() {
         for in_a_pod in [true, false] {

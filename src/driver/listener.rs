@@ -1,4 +1,4 @@
-//! The listener for executors, and their authentication (spec O-50, K-4).
+//! The listener for executors, and their authentication (spec O-112, K-4).
 
 use std::net::SocketAddr;
 

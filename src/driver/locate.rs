@@ -1,4 +1,4 @@
-//! Finds an application's driver in a cluster, and what a client of its API needs to reach it (spec O-86).
+//! Finds an application's driver in a cluster, and what a client of its API needs to reach it (spec O-124).
 
 use kube::Client;
 

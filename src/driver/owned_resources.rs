@@ -155,7 +155,7 @@ pub(super) fn all(
     map.into_iter().chain(service).collect()
 }
 
-/// With the Lease, the Service leads to the pod whose driver holds it (spec O-32).
+/// With the Lease, the Service leads to the pod whose driver holds it (spec O-93).
 fn service_selector(config: &Config) -> BTreeMap<String, String> {
     let mut selector = config.backend.sessions.service_selector.clone();
     if config.ha.lease && config.driver.pod_name.is_some() {
@@ -185,7 +185,7 @@ mod tests {
         config
     }
 
-    // spec: O-32, K-9
+    // spec: O-93, K-9
     #[test]
     fn with_the_lease_the_service_selects_the_pod_whose_driver_is_active() {
         let mut config = config(&[], &[]);

@@ -30,7 +30,7 @@ pub struct Rights {
     needs_pod_groups: bool,
 }
 
-/// What a start says that needs PodGroups on a cluster without any (spec A-82).
+/// What a start says that needs PodGroups on a cluster without any (spec A-104).
 pub(super) fn no_pod_groups() -> String {
     format!(
         "scheduling.gang is \"kubernetes\", and the API server serves no PodGroups of {SCHEDULING}: {NO_POD_GROUPS}"

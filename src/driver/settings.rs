@@ -306,7 +306,7 @@ pub(super) fn queue(scheduling: &config::Scheduling) -> Option<Queue> {
     })
 }
 
-/// The number of executors below which those of a profile are useless (spec B-20).
+/// The number of executors below which those of a profile are useless (spec B-63).
 pub(super) fn least(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, u32> {

@@ -175,7 +175,7 @@ pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Meaning, &'static str
 
 /// What the signal means for a driver that may not read its pod any more. Rights that are removed by mistake end
 /// nothing. But where the record was deleted too, as `helm uninstall` does it, its executors go with it: it owned them.
-// spec: O-66
+// spec: O-95
 pub fn without_rights(record_is_gone: bool) -> (Meaning, &'static str) {
     match record_is_gone {
         true => (

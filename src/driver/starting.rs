@@ -28,7 +28,7 @@ use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
 use super::wiring;
 
-/// A start that takes longer after it took over reads the record again (spec O-31).
+/// A start that takes longer after it took over reads the record again (spec O-100).
 const SLOW_START: Duration = Duration::from_secs(1);
 
 /// # Errors

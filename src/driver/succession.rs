@@ -127,7 +127,7 @@ pub async fn find_application(
     })
 }
 
-/// Without PodGroups, pods that name one would be scheduled one by one, or not at all (spec A-82).
+/// Without PodGroups, pods that name one would be scheduled one by one, or not at all (spec A-104).
 async fn ensure_pod_groups_are_served(
     config: &Config,
     calls: &Calls,
@@ -270,7 +270,7 @@ pub async fn read_again(
     application: &Application,
 ) -> Result<(), StartError> {
     let retries = Retries::since(Instant::now(), config, environment);
-    // The record keeper creates a lost record again (spec K-2).
+    // The record keeper creates a lost record again (spec K-13).
     let Some(map) = record::read(&application.calls, &retries, &application.place).await? else {
         return Ok(());
     };
@@ -290,7 +290,7 @@ pub async fn read_again(
     }
 }
 
-/// Ends the removal of each profile that the configuration has now (spec B-52). The change is written with the next one.
+/// Ends the removal of each profile that the configuration has now (spec B-56). The change waits for the next write.
 pub(super) fn end_removals(record: &mut Record, configured: &BTreeSet<ProfileName>) {
     let again: Vec<ProfileName> = record.removing.intersection(configured).cloned().collect();
     for profile in again {

@@ -189,7 +189,7 @@ fn makes_pods(config: &Config, _: Option<Kind>) -> bool {
     config.allocation.strategy == Strategy::Direct
 }
 
-/// In a pod, or with the lease, the record outlasts the application (spec O-11).
+/// In a pod, or with the lease, the record outlasts the application (spec O-108).
 fn deletes_record(config: &Config, kind: Option<Kind>) -> bool {
     kind.is_none() && config.driver.pod_name.is_none() && !config.ha.lease
 }

@@ -128,7 +128,7 @@ fn each_feature_adds_its_rights_and_no_other() {
     );
 }
 
-// spec: O-51, O-11
+// spec: O-51, O-108
 #[test]
 fn no_driver_in_a_pod_may_delete_the_record_and_none_with_sets_create_pods() {
     let has = |text: &str, kind: Option<Kind>, verb: &str, resource: &str| {
@@ -212,7 +212,7 @@ fn a_right_is_shown_with_the_rule_that_grants_it() {
     );
 }
 
-// spec: O-51
+// spec: O-51, O-109
 #[test]
 fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
     let text = format!(

@@ -1,5 +1,5 @@
 //! Accepts connections, and limits their number, the time for their requests and for reading the
-//! answers (spec O-50, O-55, O-57).
+//! answers (spec O-113, O-55, O-57).
 
 mod admission;
 mod bounded;
@@ -262,7 +262,7 @@ mod tests {
         answer
     }
 
-    // spec: O-50
+    // spec: O-113
     #[tokio::test(start_paused = true)]
     async fn silent_connections_are_closed_and_others_are_accepted() {
         let (address, _serving) = served(2).await;
@@ -287,7 +287,7 @@ mod tests {
         answer.split(' ').nth(1).map(str::to_owned)
     }
 
-    // spec: O-55
+    // spec: O-116
     #[tokio::test(start_paused = true)]
     async fn unauthenticated_connections_give_way_to_newer_ones_and_clients_stay() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(asked(&mut other).await, None, "it has proved nothing");
     }
 
-    // spec: O-55
+    // spec: O-116
     #[tokio::test(start_paused = true)]
     async fn connections_that_say_nothing_give_way_sooner_than_those_that_do() {
         let (address, _serving) = served(2).await;
@@ -337,7 +337,7 @@ mod tests {
         assert!(said(slow).await.ends_with("hello"));
     }
 
-    // spec: O-53, O-55
+    // spec: O-53, O-116
     #[tokio::test(start_paused = true)]
     async fn a_client_that_makes_no_handshake_has_the_time_of_an_unauthenticated_one() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -116,7 +116,7 @@ async fn a_second_end_command_changes_nothing() {
     assert_eq!(driver.exit().await.code(), 0);
 }
 
-// spec: B-35, O-11
+// spec: B-35, O-108
 #[actix::test]
 async fn in_a_pod_the_record_keeps_the_exit_code_for_a_successor() {
     tokio::time::pause();

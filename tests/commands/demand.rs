@@ -93,7 +93,7 @@ async fn demand_on(driver: &Driver, pending: u32, nodes: Value) -> (StatusCode, 
     driver.call(Method::POST, "/v1/demand", body).await
 }
 
-// spec: B-54
+// spec: B-67
 #[actix::test]
 async fn executors_that_are_requested_from_then_on_prefer_the_nodes_of_the_demand() {
     let (_world, driver) = driver(&["autoscaling.enabled=true"]).await;

@@ -92,7 +92,7 @@ async fn a_forged_profile_in_the_record_makes_no_pod() {
     assert_eq!(profiles(&third).await, ["default", "large", "small"]);
 }
 
-// spec: O-58
+// spec: O-117
 #[actix::test]
 async fn without_a_secret_that_survives_the_driver_no_successor_has_its_profiles() {
     let (mut world, first) = driver(&[]).await;
@@ -104,7 +104,7 @@ async fn without_a_secret_that_survives_the_driver_no_successor_has_its_profiles
     assert_eq!(profiles(&second).await, ["default"]);
 }
 
-// spec: O-30, B-25
+// spec: O-98, B-25
 #[actix::test]
 async fn a_target_in_the_record_cannot_exceed_the_most_executors_of_its_profile() {
     let most = "profiles.default.max_executors=5";

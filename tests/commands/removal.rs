@@ -37,7 +37,7 @@ fn of_the_profile(events: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-// spec: B-52, B-26, B-50, O-41
+// spec: B-52, B-56, B-57, B-26, B-50, O-41
 #[actix::test]
 async fn a_removed_profile_is_forgotten_when_its_executors_have_ended_and_may_be_added_again() {
     let (world, driver) = with_large(&[]).await;
@@ -149,7 +149,7 @@ async fn the_successor_of_a_killed_driver_goes_on_with_a_removal() {
     until_running(&third, "large", 1).await;
 }
 
-// spec: B-52
+// spec: B-56
 #[actix::test]
 async fn a_profile_that_the_configuration_has_at_the_next_start_is_not_removed_any_more() {
     let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::world::driver;
 
-// spec: B-32
+// spec: B-32, B-65
 #[actix::test]
 async fn a_rolling_restart_replaces_one_by_one_without_falling_below_the_target() {
     let (_world, driver) = driver(&["roll.interval=60s", "roll.policy=id"]).await;
@@ -24,7 +24,7 @@ async fn a_rolling_restart_replaces_one_by_one_without_falling_below_the_target(
     assert_eq!(end["reason"], "Decommissioned");
 }
 
-// spec: B-32, O-31
+// spec: B-65, O-31
 #[actix::test]
 async fn a_hand_over_aborts_a_rolling_restart() {
     let (mut world, first) = driver(&["roll.interval=60s"]).await;

@@ -110,7 +110,7 @@ async fn a_budget_that_somebody_changed_or_deleted_is_corrected() {
     assert_eq!(min_available(&server).await, 2);
 }
 
-// spec: B-52, K-12
+// spec: B-57, K-12
 #[actix::test]
 async fn the_budget_of_a_removed_profile_is_deleted_by_a_successor_as_well() {
     tokio::time::pause();

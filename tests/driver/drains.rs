@@ -151,7 +151,7 @@ impl Driver {
     }
 }
 
-// spec: O-10, O-66, I-9
+// spec: O-106, O-66, I-9
 #[actix::test]
 async fn a_drained_driver_hands_over_and_its_successor_finds_every_executor() {
     tokio::time::pause();
@@ -311,7 +311,7 @@ async fn a_driver_in_a_bare_pod_hands_over_only_to_its_own_restart() {
     }
 }
 
-// spec: O-66, O-10
+// spec: O-66, O-107
 #[actix::test]
 async fn a_signal_at_any_instant_of_a_start_means_the_same() {
     tokio::time::pause();
@@ -346,7 +346,7 @@ async fn a_signal_at_any_instant_of_a_start_means_the_same() {
     }
 }
 
-// spec: O-66, O-10
+// spec: O-66, O-107
 #[actix::test]
 async fn a_first_start_that_is_drained_makes_nothing_and_does_not_say_that_the_application_is_over()
 {
@@ -405,7 +405,7 @@ async fn a_driver_that_cannot_reach_the_api_server_hands_over() {
     }
 }
 
-// spec: O-66, O-32
+// spec: O-66, O-89
 #[actix::test]
 async fn with_the_lease_the_active_driver_lets_go_and_the_standby_takes_no_part() {
     tokio::time::pause();

@@ -79,7 +79,7 @@ fn writes(server: &mut Server) -> Vec<String> {
         .collect()
 }
 
-// spec: O-32
+// spec: O-32, O-89, O-90
 #[actix::test]
 async fn a_standby_writes_nothing_and_takes_over_at_once_when_the_holder_hands_over() {
     tokio::time::pause();
@@ -111,7 +111,7 @@ async fn a_standby_writes_nothing_and_takes_over_at_once_when_the_holder_hands_o
     assert_eq!(holder(&server).await, None);
 }
 
-// spec: O-32
+// spec: O-91
 #[actix::test]
 async fn a_holder_that_cannot_renew_stops_writing_and_ends_before_a_standby_takes_over() {
     tokio::time::pause();
@@ -141,7 +141,7 @@ async fn a_holder_that_cannot_renew_stops_writing_and_ends_before_a_standby_take
     }
 }
 
-// spec: O-32
+// spec: O-89
 #[actix::test]
 async fn a_standby_that_is_stopped_ends_nothing_whatever_a_signal_means() {
     tokio::time::pause();
@@ -163,7 +163,7 @@ async fn a_standby_that_is_stopped_ends_nothing_whatever_a_signal_means() {
     assert_eq!(first.running.await.unwrap(), Exit::Superseded);
 }
 
-// spec: O-11, O-32
+// spec: O-108, O-89
 #[actix::test]
 async fn after_an_end_a_standby_ends_too_and_does_not_begin_the_application_again() {
     tokio::time::pause();
@@ -180,7 +180,7 @@ async fn after_an_end_a_standby_ends_too_and_does_not_begin_the_application_agai
     assert!(server.has_record().await);
 }
 
-// spec: O-32
+// spec: O-91
 #[actix::test]
 async fn a_lease_that_was_taken_by_hand_ends_its_holder_with_an_event() {
     tokio::time::pause();
@@ -208,7 +208,7 @@ async fn a_lease_that_was_taken_by_hand_ends_its_holder_with_an_event() {
     );
 }
 
-// spec: O-32
+// spec: O-93
 #[actix::test]
 async fn only_the_active_drivers_pod_bears_the_label_of_the_active_one() {
     tokio::time::pause();
@@ -251,7 +251,7 @@ async fn only_the_active_drivers_pod_bears_the_label_of_the_active_one() {
     assert_eq!(second.running.await.unwrap(), Exit::Superseded);
 }
 
-// spec: O-32
+// spec: O-93
 #[actix::test]
 async fn a_successor_takes_the_label_from_the_pod_of_a_driver_that_lost_the_lease() {
     tokio::time::pause();
@@ -281,7 +281,7 @@ async fn a_successor_takes_the_label_from_the_pod_of_a_driver_that_lost_the_leas
     assert_eq!(second.running.await.unwrap(), Exit::Superseded);
 }
 
-// spec: O-32
+// spec: O-93
 #[actix::test]
 async fn a_take_over_does_not_wait_for_the_label_of_its_pod() {
     tokio::time::pause();

@@ -72,7 +72,7 @@ fn resumes(back: Instant, after: &[Seen]) {
     }
 }
 
-// spec: W-8
+// spec: W-14
 #[actix::test]
 async fn after_refused_connections_watch_and_record_resume_within_a_second_of_the_first_answer() {
     let (during, back, after) = outage(Network::Refuses).await;
@@ -85,7 +85,7 @@ async fn after_refused_connections_watch_and_record_resume_within_a_second_of_th
     );
 }
 
-// spec: W-8
+// spec: W-14
 #[actix::test]
 async fn after_a_silence_the_watch_is_opened_again_because_its_connection_may_be_dead() {
     let (_, back, after) = outage(Network::Silent).await;

@@ -183,7 +183,7 @@ async fn pods_are_created_as_far_as_their_block_is_admitted_and_the_rest_is_queu
     assert_eq!(world.blocks().await, [(1, 4), (2, 1)]);
 }
 
-// spec: A-92
+// spec
 #[actix::test]
 async fn blocks_follow_the_target_up_and_down() {
     tokio::time::pause();
@@ -243,7 +243,7 @@ async fn the_executors_of_an_evicted_block_go_and_come_back_with_another_one() {
     assert_eq!(snapshot.counts(&"default".into()).live(), 2);
 }
 
-// spec
+// spec
 #[actix::test]
 async fn a_successor_of_a_killed_driver_knows_which_places_are_taken() {
     tokio::time::pause();
@@ -275,7 +275,7 @@ async fn a_successor_of_a_killed_driver_knows_which_places_are_taken() {
     assert_eq!(second.handle.look().await.unwrap().entries.len(), 4);
 }
 
-// spec: A-94
+// spec: A-109
 #[actix::test]
 async fn without_kueue_nothing_is_requested_until_it_is_installed() {
     tokio::time::pause();

@@ -25,7 +25,7 @@ async fn delete_record(server: &Server) {
     assert!(response.status().is_success(), "{response:?}");
 }
 
-// spec: W-7
+// spec: W-10
 #[actix::test]
 async fn a_deleted_record_is_noticed_at_once_also_when_its_version_has_left_the_history() {
     tokio::time::pause();

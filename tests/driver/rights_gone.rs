@@ -42,7 +42,7 @@ async fn running(server: &Server) -> (Handle, JoinHandle<Exit>) {
     (handle, running)
 }
 
-// spec: O-66
+// spec: O-95
 #[actix::test]
 async fn a_driver_whose_record_is_collected_with_its_rights_ends_and_leaves_nothing() {
     tokio::time::pause();
@@ -65,7 +65,7 @@ async fn a_driver_whose_record_is_collected_with_its_rights_ends_and_leaves_noth
     assert_eq!(server.pods().await.len(), 1, "the driver's");
 }
 
-// spec: O-66
+// spec: O-95
 #[actix::test]
 async fn a_driver_whose_rights_alone_are_gone_hands_over_soon_and_ends_no_executor() {
     tokio::time::pause();
@@ -86,7 +86,7 @@ async fn a_driver_whose_rights_alone_are_gone_hands_over_soon_and_ends_no_execut
     assert!(server.has_record().await);
 }
 
-// spec: O-11, O-66
+// spec: O-11, O-95
 #[actix::test]
 async fn a_driver_whose_executors_are_not_collected_says_so_by_its_exit_code() {
     tokio::time::pause();
@@ -104,7 +104,7 @@ async fn a_driver_whose_executors_are_not_collected_says_so_by_its_exit_code() {
     );
 }
 
-// spec: O-11
+// spec: O-108
 #[actix::test]
 async fn an_end_without_claims_asks_for_none() {
     tokio::time::pause();

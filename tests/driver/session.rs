@@ -199,7 +199,7 @@ async fn an_executor_that_never_registers_is_given_up_where_the_driver_listens()
     assert_eq!(*driver.ends.borrow(), [(2, LossClass::RegistrationTimeout)]);
 }
 
-// spec: O-31, A-44, I-9, I-12
+// spec: O-99, A-44, I-9, I-12
 #[actix::test]
 async fn a_successor_gives_up_no_executor_that_registers_again() {
     let world = World::new();

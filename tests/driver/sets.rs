@@ -259,7 +259,7 @@ impl Running {
     }
 }
 
-// spec: B-1, A-80, O-50, A-83
+// spec: B-1, A-80, O-112, A-83
 #[actix::test]
 async fn an_executor_that_does_not_know_its_id_gets_it_when_it_registers() {
     tokio::time::pause();
@@ -343,7 +343,7 @@ async fn the_end_of_the_application_leaves_no_objects() {
     }
 }
 
-// spec: A-80, K-10
+// spec: A-102, K-10
 #[actix::test]
 async fn each_pod_of_a_stateful_set_has_its_claim_which_goes_with_the_application() {
     tokio::time::pause();
@@ -366,7 +366,7 @@ async fn each_pod_of_a_stateful_set_has_its_claim_which_goes_with_the_applicatio
     assert_eq!(list["items"], json!([]));
 }
 
-// spec: B-52, A-80
+// spec: B-57, A-80
 #[actix::test]
 async fn the_set_of_a_removed_profile_is_deleted_when_its_executors_are_gone() {
     tokio::time::pause();

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::seconds;
 use crate::server::{Network, Server, config};
 
-// spec: O-31
+// spec: O-100
 #[actix::test]
 async fn a_driver_that_is_superseded_during_its_start_ends_before_it_begins() {
     tokio::time::pause();

@@ -44,7 +44,7 @@ async fn with_executors() -> Server {
     server
 }
 
-// spec: O-10
+// spec: O-106, O-107
 #[actix::test]
 async fn a_driver_that_hands_over_exits_with_75_whenever_it_is_stopped() {
     tokio::time::pause();
@@ -59,7 +59,7 @@ async fn a_driver_that_hands_over_exits_with_75_whenever_it_is_stopped() {
     assert!(server.has_record().await);
 }
 
-// spec: O-10, O-11
+// spec: O-107, O-11
 #[actix::test]
 async fn a_successor_that_ends_the_application_deletes_every_executor_whenever_it_is_stopped() {
     tokio::time::pause();
@@ -74,7 +74,7 @@ async fn a_successor_that_ends_the_application_deletes_every_executor_whenever_i
     }
 }
 
-// spec: O-10
+// spec: O-107
 #[actix::test]
 async fn a_first_start_that_is_stopped_leaves_nothing_and_nothing_is_made_after_the_stop() {
     tokio::time::pause();
@@ -97,7 +97,7 @@ async fn a_first_start_that_is_stopped_leaves_nothing_and_nothing_is_made_after_
     }
 }
 
-// spec: O-2, O-10, O-11
+// spec: O-2, O-107, O-11
 #[actix::test]
 async fn a_stop_without_an_api_server_is_no_clean_end_because_executors_may_be_left() {
     tokio::time::pause();

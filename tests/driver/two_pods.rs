@@ -81,7 +81,7 @@ async fn two_drivers_in_pods_do_not_supersede_each_other_in_turns() {
     }
 }
 
-// spec: O-34, O-31
+// spec: O-104, O-31
 #[actix::test]
 async fn the_younger_driver_takes_over_when_the_pod_of_the_older_one_is_being_deleted_or_gone() {
     tokio::time::pause();
@@ -103,7 +103,7 @@ async fn the_younger_driver_takes_over_when_the_pod_of_the_older_one_is_being_de
     }
 }
 
-// spec: O-34, O-31
+// spec: O-104, O-31
 #[actix::test]
 async fn a_driver_that_was_killed_is_followed_at_once_in_its_pod() {
     tokio::time::pause();

@@ -106,7 +106,7 @@ pub fn event(namespace: &str, name: &str, kind: &str, uid: &str, message: &str) 
     })
 }
 
-// spec: O-78
+// spec: O-78, O-125
 #[test]
 fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() {
     let Some(cluster) = Cluster::with_nodes() else {

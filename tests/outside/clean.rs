@@ -142,7 +142,7 @@ fn becomes(cluster: &Cluster, expected: &[&str]) {
     });
 }
 
-// spec: O-33
+// spec: O-33, O-102
 #[test]
 fn everything_that_an_application_left_is_listed_and_deleted_and_nothing_else() {
     let cluster = Cluster::any();
@@ -213,19 +213,19 @@ fn sets_are_deleted_with_their_pods(strategy: &str) {
     becomes(&cluster, &["Pod spark"]);
 }
 
-// spec: O-33
+// spec: O-102
 #[test]
 fn a_stateful_set_with_sparks_labels_is_deleted_with_its_pods_but_spark_is_not() {
     sets_are_deleted_with_their_pods("statefulset");
 }
 
-// spec: O-33
+// spec: O-102
 #[test]
 fn a_deployment_with_sparks_labels_is_deleted_with_its_pods_but_spark_is_not() {
     sets_are_deleted_with_their_pods("deployment");
 }
 
-// spec: O-33
+// spec: O-103
 #[test]
 fn nothing_is_deleted_while_a_driver_renews_the_lease() {
     let cluster = Cluster::any();
@@ -246,7 +246,7 @@ fn nothing_is_deleted_while_a_driver_renews_the_lease() {
     becomes(&cluster, &[]);
 }
 
-// spec: O-33
+// spec: O-103
 #[test]
 fn nothing_is_deleted_while_the_pod_of_the_records_holder_runs_unless_forced() {
     let cluster = Cluster::any();

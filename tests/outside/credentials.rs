@@ -103,7 +103,7 @@ fn an_inline_token_that_is_rotated_after_the_first_refusal_is_used() {
     rotate(token, |file, token| fs::write(file, token).unwrap());
 }
 
-// spec: A-22
+// spec: A-96
 #[test]
 fn what_a_credential_plugin_prints_after_the_first_refusal_is_used() {
     let plugin = |file: &Path| {

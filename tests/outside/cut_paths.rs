@@ -180,19 +180,19 @@ fn loses_nobody(executors: usize) {
     world.ends();
 }
 
-// spec: B-13, B-15, O-60, I-12
+// spec: B-13, B-15, O-122, I-12
 #[test]
 fn a_path_that_is_cut_three_times_ends_no_executor_of_two() {
     loses_nobody(2);
 }
 
-// spec: B-13, B-15, O-60, I-12
+// spec: B-13, B-15, O-122, I-12
 #[test]
 fn a_path_that_is_cut_three_times_ends_no_executor_of_six() {
     loses_nobody(6);
 }
 
-// spec: O-60, L-20, L-30
+// spec: O-123, L-20, L-30
 #[test]
 fn executors_whose_agents_have_waited_long_enough_are_abandoned_and_no_failures() {
     let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--driver-timeout", "1s", "--", "/bin/sh", "-c"]"#;

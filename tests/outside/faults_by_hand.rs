@@ -152,7 +152,7 @@ fn an_out_of_memory_kill_is_reported_and_the_executor_replaced() {
     assert_eq!(controlled.ctl(&["clear"]), "no faults");
 }
 
-// spec: L-1, L-30, O-30
+// spec: L-33, L-38, O-30
 #[test]
 fn a_failure_that_was_reported_just_before_a_kill_counts_for_the_successor() {
     let cluster = Cluster::any();

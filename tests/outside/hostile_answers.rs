@@ -186,7 +186,7 @@ fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
     assert!(log.at("warn").len() < 20, "{odd:?}: {:?}", log.at("warn"));
 }
 
-// spec: S-15, W-2, A-26
+// spec: S-15, W-9, A-26
 #[test]
 fn lists_with_malformed_answers_are_retried() {
     for odd in ALL {

@@ -91,7 +91,7 @@ fn a_copy_under_another_name_is_not_an_executor() {
     );
 }
 
-// spec: E-3, I-1
+// spec: E-16, I-1
 #[test]
 fn an_orphan_pod_is_deleted_and_not_counted() {
     let cluster = Cluster::any();

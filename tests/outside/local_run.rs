@@ -203,7 +203,7 @@ fn ends_with(code: u8) -> Local {
     local
 }
 
-// spec: L-20, A-30, A-31
+// spec: L-20, A-98, A-31
 #[test]
 fn executors_that_complete_early_are_not_failures_but_back_off() {
     let mut local = ends_with(0);
@@ -215,7 +215,7 @@ fn executors_that_complete_early_are_not_failures_but_back_off() {
     assert_eq!(end["failure"], false);
 }
 
-// spec: L-20, A-30, A-31
+// spec: L-20, A-98, A-31
 #[test]
 fn failing_executors_are_reported_with_their_exit_code() {
     let mut local = ends_with(3);
@@ -227,7 +227,7 @@ fn failing_executors_are_reported_with_their_exit_code() {
     assert_eq!(end["failure"], true);
 }
 
-// spec
+// spec
 #[test]
 fn a_crash_loop_backs_off_exponentially_and_is_logged_once() {
     let mut local = Local::start(&["profiles.default.env.ROUNDS=\"0\""]);

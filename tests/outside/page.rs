@@ -58,7 +58,7 @@ fn rows(browser: &Browser, id: &str) -> String {
     browser.text(&format!("#{id}"))
 }
 
-// spec: O-44
+// spec: O-105, O-110
 #[test]
 fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
     let cluster = Cluster::any();
@@ -146,7 +146,7 @@ fn the_page_asks_for_a_token_and_then_shows_the_executors_and_why_one_ended() {
     );
 }
 
-// spec: O-44
+// spec: O-110
 #[test]
 fn the_page_says_what_is_waited_for_and_follows_the_executors_as_they_start() {
     let (cluster, elsewhere) = Cluster::without_node();
@@ -170,7 +170,7 @@ fn the_page_says_what_is_waited_for_and_follows_the_executors_as_they_start() {
     is_safe(&browser, &asked.server);
 }
 
-// spec: O-44
+// spec: O-105
 #[test]
 fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
     let cluster = Cluster::any();
@@ -325,7 +325,7 @@ fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_wh
     });
 }
 
-// spec: O-44, O-50
+// spec: O-105, O-50
 #[test]
 fn the_page_is_opened_by_an_address_without_a_token() {
     let cluster = Cluster::any();

@@ -16,7 +16,7 @@ fn opened(cluster: &Cluster, executors: usize, sets: &[&str]) -> Option<(Browser
     Some((browser, asked))
 }
 
-// spec: O-44
+// spec: O-110
 #[test]
 fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in_a_sentence() {
     // Of 200 pods that start in 5 s each, some are seen on their way.
@@ -81,7 +81,7 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
-// spec: O-44, B-32
+// spec: O-110, B-32
 #[test]
 fn the_page_shows_a_roll_as_ends_that_are_no_failures() {
     let cluster = Cluster::any();

@@ -99,7 +99,7 @@ fn the_driver_raises_its_soft_limit_of_descriptors_to_the_hard_one() {
     assert_ne!(soft, "128");
 }
 
-// spec: O-55
+// spec: O-116
 #[test]
 fn idle_connections_on_the_sessions_port_cost_neither_calls_nor_executors_their_places() {
     const EXECUTORS: usize = 50;

@@ -256,7 +256,7 @@ fn the_printed_rights_are_enough_for_a_queue() {
     assert!(!refused.iter().any(|word| log.contains(word)), "{log}");
 }
 
-// spec: O-78
+// spec: O-125
 #[test]
 fn an_explanation_names_the_rules_that_are_missing_for_its_evidence() {
     let evidence = "[api]\nevidence = true\n";
@@ -300,13 +300,13 @@ fn an_explanation_names_the_rules_that_are_missing_for_its_evidence() {
     });
 }
 
-// spec: C-8
+// spec: C-8, C-9
 #[test]
 fn each_missing_right_is_named_by_check_and_at_the_start() {
     names_each_missing_right(MANY_FEATURES);
 }
 
-// spec: C-8
+// spec: C-8, C-9
 #[test]
 fn a_missing_right_on_the_lease_is_named_too() {
     names_each_missing_right(LEASE);

@@ -136,7 +136,7 @@ fn the_driver_waits_for_an_absent_api_server() {
     cluster.converges(5);
 }
 
-// spec: K-2, O-30, W-7
+// spec: K-13, O-30, W-11
 #[test]
 fn a_deleted_record_is_created_again_and_owns_the_existing_pods() {
     let reason = "its collector deletes what a record owned sooner than any driver can own it anew";

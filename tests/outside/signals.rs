@@ -78,7 +78,7 @@ fn uids(cluster: &Cluster) -> BTreeSet<String> {
     (pods.filter(|pod| !pod.deleting).map(|pod| pod.uid)).collect()
 }
 
-// spec: O-10, O-11
+// spec: O-107, O-11
 #[test]
 fn a_signal_at_any_instant_leaves_all_executors_to_a_successor_or_none() {
     let mut rng = StdRng::seed_from_u64(seed());

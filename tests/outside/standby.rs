@@ -31,7 +31,7 @@ fn two(cluster: &Cluster, more: &[&str]) -> (Driver, Driver) {
     (first, second)
 }
 
-// spec: O-32, I-10
+// spec: O-91, O-94, I-10
 #[test]
 fn a_holder_that_is_stopped_during_creates_and_wakes_after_its_lease_leaves_no_surplus() {
     let cluster = Cluster::any();
@@ -57,7 +57,7 @@ fn a_holder_that_is_stopped_during_creates_and_wakes_after_its_lease_leaves_no_s
     assert!(anew.is_disjoint(&requested), "no id is used twice");
 }
 
-// spec: O-32, I-9
+// spec: O-90, I-9
 #[test]
 fn after_a_kill_of_the_holder_a_standby_adopts_every_executor_when_the_lease_is_over() {
     let cluster = Cluster::any();
@@ -75,7 +75,7 @@ fn after_a_kill_of_the_holder_a_standby_adopts_every_executor_when_the_lease_is_
     assert_eq!(second.log().count("executor requested"), 0);
 }
 
-// spec: O-10, O-32
+// spec: O-10, O-90, O-91
 #[test]
 fn a_holder_that_gets_a_signal_hands_over_to_the_standby_at_once() {
     let cluster = Cluster::any();

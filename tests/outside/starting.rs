@@ -150,7 +150,7 @@ fn a_record_in_a_newer_format_exits_with_78() {
     says(&said, &[RECORD, "1000"]);
 }
 
-// spec: O-2, O-30
+// spec: O-2, O-30, O-98
 #[test]
 fn a_malformed_record_exits_with_78() {
     let cluster = Cluster::any();
@@ -162,7 +162,7 @@ fn a_malformed_record_exits_with_78() {
     says(&said, &[RECORD]);
 }
 
-// spec: O-2, O-30
+// spec: O-2, O-98
 #[test]
 fn a_record_with_more_bound_executors_than_any_cluster_runs_exits_with_78() {
     let cluster = Cluster::any();

@@ -11,7 +11,7 @@ use super::process::until;
 /// Executors that ignore SIGTERM.
 const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]";
 
-// spec: O-10, O-11, K-2
+// spec: O-10, O-11, O-108, K-2
 #[test]
 fn the_end_deletes_every_executor_and_then_the_record() {
     let cluster = Cluster::any();
@@ -49,7 +49,7 @@ fn the_end_kills_executors_that_will_not_exit() {
     nothing_is_left(&mark);
 }
 
-// spec: O-11
+// spec: O-109
 #[test]
 fn a_second_signal_exits_at_once_without_cleanup() {
     let mut local = Local::start(&[STUBBORN, "profiles.default.termination_grace=1h"]);
@@ -84,7 +84,7 @@ fn killing_a_driver_kills_the_processes_of_its_embedded_cluster() {
     nothing_is_left(&mark);
 }
 
-// spec: O-11
+// spec: O-11, O-109
 #[test]
 fn ending_without_an_api_server_reports_what_is_left() {
     let Some(cluster) = Cluster::own() else {
@@ -120,7 +120,7 @@ fn ending_without_an_api_server_reports_what_is_left() {
     cluster.converges(0);
 }
 
-// spec: O-2, O-10
+// spec: O-2, O-107
 #[test]
 fn a_signal_before_the_cluster_is_reached_is_no_clean_end_because_executors_may_be_left() {
     let Some(mut cluster) = Cluster::own() else {
@@ -136,7 +136,7 @@ fn a_signal_before_the_cluster_is_reached_is_no_clean_end_because_executors_may_
     }
 }
 
-// spec: O-66, K-2
+// spec: O-97, K-2
 #[test]
 fn a_driver_whose_controller_was_deleted_ends_though_no_signal_comes() {
     let cluster = Cluster::any();

@@ -74,7 +74,7 @@ fn the_successor_of_a_driver_killed_during_creates_requests_the_rest() {
     assert!(anew.is_disjoint(&requested), "no id is used twice");
 }
 
-// spec: L-1, O-31
+// spec: L-34, O-31
 #[test]
 fn ends_while_no_driver_runs_are_reported_by_the_next_one() {
     let cluster = Cluster::any();
@@ -93,7 +93,7 @@ fn ends_while_no_driver_runs_are_reported_by_the_next_one() {
     assert_eq!(second.log().count("executor ended"), 1);
 }
 
-// spec: L-1, O-30, B-51
+// spec: L-33, O-30, B-51
 #[test]
 fn an_end_reported_just_before_a_kill_is_not_reported_again_and_the_successor_shows_it() {
     let (cluster, victims) = (Cluster::any(), 10..20);
@@ -123,7 +123,7 @@ fn an_end_reported_just_before_a_kill_is_not_reported_again_and_the_successor_sh
     assert_eq!(explained["events"][0]["reason"], "Deleted", "{explained}");
 }
 
-// spec: O-10, O-31
+// spec: O-106, O-31
 #[test]
 fn a_driver_hands_over_and_deletes_nothing() {
     let cluster = Cluster::any();

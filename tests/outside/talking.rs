@@ -115,7 +115,7 @@ fn token_of(process: Pid) -> String {
     std::fs::read_to_string(format!("{root}{file}")).unwrap()
 }
 
-// spec: B-2, B-5, O-50, O-60
+// spec: B-2, B-5, O-112, O-60
 #[test]
 fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
     let mut local = Local::start(&[]);
@@ -163,7 +163,7 @@ pub fn free_address_for_pods() -> String {
     free_address().replace("127.0.0.1", host_for_pods())
 }
 
-// spec: O-31, O-50, O-60, I-9
+// spec: O-99, O-112, O-122, I-9
 #[test]
 fn executors_outlive_a_driver_restart_and_register_with_their_pods_tokens() {
     let Some(cluster) = Cluster::with_nodes() else {
@@ -245,7 +245,7 @@ fn an_agent_without_a_driver_exits_with_its_childs_code() {
     assert_eq!(Program::start("agent", &mut none, &log(4)).exit(), Some(64));
 }
 
-// spec: O-60
+// spec: O-121
 #[test]
 fn the_agent_forwards_signals_to_its_child() {
     let directory = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn a_renewed_file_is_told_to_the_child_by_a_signal_or_by_a_command() {
     }
 }
 
-// spec: O-60
+// spec: O-122
 #[test]
 fn a_refusal_is_logged_once_though_the_driver_was_only_unreachable_before() {
     let directory = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn a_refusal_is_logged_once_though_the_driver_was_only_unreachable_before() {
     agent.exit();
 }
 
-// spec: O-60
+// spec: O-123
 #[test]
 fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
     let directory = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ pub fn ask_for_decommissioning(local: &mut Local, executor: u64) {
     assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
 }
 
-// spec: O-60, B-30
+// spec: O-121, B-30
 #[test]
 fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
     let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--decommission-command", "echo draining >&2; kill -USR1 $PPID", "--", "/bin/sh", "-c"]"#;

@@ -132,7 +132,7 @@ fn pod(cluster: &Cluster, file: &Path, folders: [&Path; 3], port: u16) -> Value 
     })
 }
 
-// spec: O-32, O-86
+// spec: O-32, O-124
 #[test]
 fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
     let Some(cluster) = Cluster::with_nodes() else {
@@ -152,7 +152,7 @@ fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
     });
 }
 
-// spec: O-44, O-86
+// spec: O-105, O-86, O-124
 #[test]
 fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     let Some(cluster) = Cluster::with_nodes() else {

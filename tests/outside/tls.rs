@@ -150,7 +150,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-// spec: O-53, O-63
+// spec: O-114, O-63
 #[test]
 fn a_certificate_that_is_replaced_is_shown_to_new_connections_and_ends_no_session() {
     let authority = Authority::new();

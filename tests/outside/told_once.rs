@@ -28,7 +28,7 @@ fn times_told(directory: &Path, executor: u64) -> usize {
     std::fs::read_to_string(file).map_or(0, |noted| noted.lines().count())
 }
 
-// spec: O-60, O-11, B-30
+// spec: O-121, O-11, B-30
 #[test]
 fn a_program_is_told_to_end_once_though_agent_and_node_both_are() {
     let ground = Ground::new();
@@ -63,7 +63,7 @@ fn probed(directory: &Path) -> String {
     )
 }
 
-// spec: O-60, L-20
+// spec: O-121, L-20
 #[test]
 fn a_program_that_its_node_terminates_because_of_a_probe_has_failed() {
     let ground = Ground::new();

@@ -108,7 +108,7 @@ fn shown_by_metrics(asked: &Asked) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-// spec: B-13, A-52, O-54, I-12
+// spec: B-13, A-52, O-115, I-12
 #[test]
 fn executors_wait_to_register_for_as_long_as_the_clusters_keys_cannot_be_read() {
     let Some(limited) = Limited::start("process") else {
@@ -169,7 +169,7 @@ fn executors_wait_to_register_for_as_long_as_the_clusters_keys_cannot_be_read() 
     assert_eq!(asked.driver.exit(), Some(0));
 }
 
-// spec: O-64
+// spec: O-120
 #[test]
 fn a_right_to_review_tokens_that_is_granted_later_is_used_soon() {
     let Some(limited) = Limited::start("simulated") else {

@@ -182,7 +182,7 @@ fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_ke
     assert_eq!(place.executors().len(), 2);
 }
 
-// spec: O-64
+// spec: O-119
 #[test]
 fn a_driver_that_may_review_tokens_refuses_the_token_of_a_deleted_pod() {
     let place = Place::new("reviews");

@@ -182,7 +182,7 @@ fn the_ends_that_a_real_kubelet_reports_have_their_reasons() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-// spec: A-51, L-2, E-12
+// spec: A-100, L-2, E-12
 #[test]
 fn a_native_sidecar_that_cannot_start_ends_its_executor_and_one_that_runs_does_not_outlive_it() {
     let place = Place::new("sidecars");
@@ -220,7 +220,7 @@ fn a_native_sidecar_that_cannot_start_ends_its_executor_and_one_that_runs_does_n
     assert_eq!(differs(&broken, &first_end(&driver, "broken")), None);
 }
 
-// spec: E-12
+// spec: E-17
 #[test]
 fn a_container_that_its_rules_start_again_has_not_ended() {
     let place = Place::new("rules");

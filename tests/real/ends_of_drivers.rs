@@ -168,7 +168,7 @@ fn a_suspended_job_lets_its_executors_go_and_a_resumed_one_has_as_many_again() {
     }
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_standby_takes_over_when_the_lease_of_a_lost_driver_is_over() {
     let place = Place::new("standby");

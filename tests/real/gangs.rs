@@ -111,7 +111,7 @@ fn verdict(place: &Place) -> Value {
     scheduled.map_or(json!(null), |one| one["reason"].clone())
 }
 
-// spec: A-82, B-20, O-51
+// spec: A-82, B-63, O-51
 #[test]
 fn switched_on_one_gang_runs_whole_and_the_other_waits_whole_until_that_ends() {
     let [a, b] = ["gang-a", "gang-b"].map(Place::new);
@@ -165,7 +165,7 @@ fn switched_on_one_gang_runs_whole_and_the_other_waits_whole_until_that_ends() {
     });
 }
 
-// spec
+// spec
 #[test]
 fn switched_on_a_gang_whose_executors_all_failed_is_tried_by_a_probe_and_then_runs() {
     let place = Place::new("gang-probe");
@@ -231,7 +231,7 @@ fn switched_on_a_gang_of_another_size_gets_another_pod_group_when_no_pod_names_t
     end(driver);
 }
 
-// spec: B-20
+// spec: B-63
 #[test]
 fn two_gangs_of_which_a_part_runs_do_not_wait_for_each_other_for_ever() {
     let [a, b] = ["gang-a", "gang-b"].map(Place::new);
@@ -273,7 +273,7 @@ fn two_gangs_of_which_a_part_runs_do_not_wait_for_each_other_for_ever() {
     end(other);
 }
 
-// spec: A-82, C-8
+// spec: A-104, C-8
 #[test]
 fn a_driver_that_needs_pod_groups_ends_where_none_are_served_and_says_what_to_do() {
     let place = Place::new("gang-off");

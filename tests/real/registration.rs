@@ -30,7 +30,7 @@ pub fn kill_container(place: &Place, pod: &str) {
     kill_process(first, Signal::KILL).unwrap();
 }
 
-// spec: B-2, B-5, O-50, O-53, O-62, O-65
+// spec: B-2, B-5, O-112, O-53, O-62, O-65
 #[test]
 fn executors_in_containers_register_and_a_killed_one_is_replaced_by_one_that_registers() {
     let place = Place::new("register");
@@ -76,7 +76,7 @@ fn send(asking: &Asking<'_>, token: &str, message: &Value) -> (u16, Value) {
     }
 }
 
-// spec: B-2, B-5, O-50, O-68
+// spec: B-2, B-5, O-112, O-68
 #[test]
 fn a_session_takes_each_renewed_token_of_its_pod_and_no_other() {
     let place = Place::new("sessions");
@@ -146,7 +146,7 @@ fn change_signing_key() {
     cluster(&["start", "apiserver"]);
 }
 
-// spec: O-50, O-54, B-14
+// spec: O-112, O-54, B-14
 #[test]
 fn alone_executors_register_by_tokens_of_a_new_signing_key_and_none_loses_its_session() {
     let place = Place::new("keys");

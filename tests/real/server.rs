@@ -83,7 +83,7 @@ fn compact() {
     etcdctl(&["compact", &revision]);
 }
 
-// spec: W-2, W-7, W-8, K-2
+// spec: W-2, W-10, W-8, K-13
 #[test]
 fn alone_after_a_restart_of_the_api_server_with_a_compacted_history_each_end_is_seen_at_once() {
     let place = Place::new("compacted");

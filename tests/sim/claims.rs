@@ -48,7 +48,7 @@ pub fn draw(seed: u64, config: &mut Config) {
     }
 }
 
-/// The same where StatefulSets make the pods, and with them the claims of their templates (spec A-80).
+/// The same where StatefulSets make the pods, and with them the claims of their templates (spec A-102).
 pub fn draw_of_sets(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ CLAIMS);
     if config.allocation.strategy != Strategy::StatefulSet || !rng.random_bool(0.25) {

@@ -33,7 +33,7 @@ pub const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 /// A silent watch counts as dead after this long, and its data is not trusted after twice this long (spec W-3).
 pub const LONGEST_SILENCE: Duration = Duration::from_secs(610);
 
-/// The watch on the record is reopened after this long (spec W-7).
+/// The watch on the record is reopened after this long (spec W-10).
 const RECORD_WATCH: Duration = Duration::from_secs(310);
 
 /// With polling disabled, the watch lists at this interval (spec P-3).
@@ -101,7 +101,7 @@ pub fn time_limit(script: &Script) -> Duration {
         let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
         limit += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         limit += config.backend.decommission_timeout + removed + runs;
-        // Keys that could not be read are asked for again (spec O-54).
+        // Keys that could not be read are asked for again (spec O-115).
         limit += 2 * (call + Duration::from_secs(10));
     }
     limit += claims::extra_time(config) + kept::extra_time(config);
@@ -361,7 +361,7 @@ impl World {
 
 /// Whether the record owns every executor pod that is not terminating. Pods owned by another record would be
 /// garbage-collected.
-// spec: K-2
+// spec: K-13
 fn check_owners(pods: &[&Value], record: &str) -> Verdict {
     let mut living = pods.iter().filter(|pod| !is_terminating(pod));
     let not_owned = living.find(|pod| owner(pod) != record);

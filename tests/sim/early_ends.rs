@@ -1,6 +1,6 @@
 //! Worlds in which executors end early: a profile most of whose executors live is refilled at once, also by a driver
 //! that starts meanwhile; one whose executors all end early is requested ever less often, and is whole again when its
-//! executors stay (spec A-30).
+//! executors stay (spec A-97).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -228,7 +228,7 @@ pub fn run(fault: Option<Planted>, seed: u64, traced: bool) -> (Verdict, String)
     })
 }
 
-// spec: A-30, I-4
+// spec: A-97, I-4
 #[test]
 fn sim_early_ends_are_weighed_against_the_executors_that_live() {
     run_worlds("early_ends", SEEDS, run);

@@ -65,7 +65,7 @@ impl World {
     }
 
     /// A driver that has ended the application leaves no record, unless another driver or a restore has written it.
-    // spec: O-10, O-11
+    // spec: O-10, O-108
     pub fn check_record_is_gone(&mut self, state: &State) -> Verdict {
         let Some((number, since)) = self.ended_last.take() else {
             return Ok(());
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// A driver that is requested to stop does so in time, whatever the network does.
-    // spec: O-10, O-11
+    // spec: O-10, O-109
     fn check_stop_times(&self) -> Verdict {
         let config = &self.script.config;
         for driver in self.drivers.borrow().iter() {

@@ -15,7 +15,7 @@ use crate::sets;
 /// Separates the random stream of [`draw`] from the others.
 const KEPT: u64 = 0x6b65_7074;
 
-/// How often a driver lists kept pods: a restored server may show some again that were deleted (spec O-77).
+/// How often a driver lists kept pods: a restored server may show some again that were deleted (spec O-101).
 const LISTED_EVERY: Duration = Duration::from_secs(300);
 
 /// Kept pods may still be deleted during the quiet period if they are kept for longer than this.

@@ -226,7 +226,7 @@ pub fn run(fault: Option<Planted>, seed: u64, traced: bool) -> (Verdict, String)
     })
 }
 
-// spec: O-32, I-4, I-10
+// spec: O-32, O-94, I-4, I-10
 #[test]
 fn sim_with_a_lease_only_its_holder_writes() {
     run_worlds("lease", SEEDS, run);

@@ -38,7 +38,7 @@ const FAULTS: usize = 14;
 /// `profiles.default.max_executors` of both applications.
 const MOST_EXECUTORS: u32 = 12;
 
-/// The most lost executors that a start reports (spec O-31), and the living ones.
+/// The most lost executors that a start reports (spec L-34), and the living ones.
 const MOST_ENTRIES: usize = 100_000 + 4 * MOST_EXECUTORS as usize;
 
 /// A driver that has ended starts again after this long.
@@ -268,7 +268,7 @@ impl World {
     }
 
     /// A driver of another application starts with the first one's prefix. It must exit and write nothing.
-    // spec: O-30, O-31, I-7
+    // spec: O-98, O-31, I-7
     async fn third_application(&mut self) -> Verdict {
         let state = self.cluster.state().await;
         if record(&state, PREFIX).is_none() {
@@ -411,7 +411,7 @@ pub fn run(fault: Option<Planted>, seed: u64, traced: bool) -> (Verdict, String)
     })
 }
 
-// spec: E-1, I-7, I-8, I-11, O-30, O-31, O-58
+// spec: E-1, I-7, I-8, I-11, O-30, O-98, O-31, O-58
 #[test]
 fn sim_neighbours_and_false_records_harm_nobody_else() {
     run_worlds("neighbours", SEEDS, run);

@@ -77,7 +77,7 @@ impl World {
         self.outage_check.map(|check| check.ended + MAX_DELAY)
     }
 
-    // spec: W-8
+    // spec: W-14
     pub fn check_watch_after_outage(&mut self) -> Verdict {
         let due = self.outage_check_due();
         if due.is_none_or(|due| Instant::now() < due) {

@@ -1,6 +1,6 @@
 //! Simulated executors' sessions: each running executor speaks the session protocol with the driver, over a WebSocket
 //! or by HTTP requests. Some register late or never, some fall silent, and some send invalid messages. In some runs an
-//! agent runs each executor, and ends it when it has not heard the driver for long (spec O-60).
+//! agent runs each executor, and ends it when it has not heard the driver for long (spec O-123).
 
 mod executor;
 
@@ -32,7 +32,7 @@ use crate::world::World;
 
 use executor::Executor;
 
-/// With at most this many executors, a driver that hears nobody gives them up in the end (spec B-13).
+/// With at most this many executors, a driver that hears nobody gives them up in the end (spec B-59).
 const FEW: usize = 2;
 
 /// After this many heartbeat timeouts.

@@ -90,7 +90,7 @@ fn sets<'a>(state: &'a State, app: &str) -> impl Iterator<Item = &'a Value> {
 
 /// After convergence: each set has the wanted size and belongs to the record, and each pod has an id and the newest
 /// template.
-// spec: A-80, B-1, K-2
+// spec: A-80, B-1, K-13
 pub fn check_converged(
     state: &State,
     ledger: &Snapshot,

@@ -1,5 +1,5 @@
 //! Service account tokens of pods, as the API server issues them and kubelets renew them, and the rotation of the keys
-//! that sign them (spec O-50, O-54).
+//! that sign them (spec O-112, O-54).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

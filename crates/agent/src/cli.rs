@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-60
+    // spec: O-123
     #[test]
     fn a_driver_that_stays_away_leaves_the_command_alone_unless_told_otherwise() {
         let patience = |more: &[&str]| {

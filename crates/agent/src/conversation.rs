@@ -1,5 +1,5 @@
 //! Keeps the agent's session with the driver: opens it, and reopens it for as long as the child
-//! runs (spec O-60, B-10, B-11).
+//! runs (spec O-122, B-10, B-11).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

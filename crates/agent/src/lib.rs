@@ -43,7 +43,7 @@ use termination_message::TerminationMessage;
 pub use status::STATUS_FILE;
 
 /// The exit code of an agent that stopped its child because no driver answered for
-/// `--driver-timeout` (spec O-60). The codes of sysexits.h end at 78.
+/// `--driver-timeout` (spec O-123). The codes of sysexits.h end at 78.
 pub const NO_DRIVER: u8 = 79;
 
 /// The beginning of the agent's own termination messages.

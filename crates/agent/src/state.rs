@@ -161,7 +161,7 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    // spec: O-60
+    // spec: O-123
     #[test]
     fn a_driver_is_away_only_after_a_try_in_which_it_was_not_heard() {
         let start = Instant::now();
@@ -175,7 +175,7 @@ mod tests {
         assert!(!is_away(None, at(0), at(0), at(9_999)));
     }
 
-    // spec: O-60
+    // spec: O-121
     #[test]
     fn whoever_wants_its_end_the_child_gets_one_sigterm_and_then_a_deadline() {
         let now = Instant::now();
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    // spec: O-60
+    // spec: O-123
     #[test]
     fn only_a_child_that_nothing_else_stops_is_stopped_for_want_of_a_driver() {
         let now = Instant::now();
@@ -247,7 +247,7 @@ mod tests {
         (signals.collect(), state)
     }
 
-    // spec: O-60
+    // spec: O-121
     #[test]
     fn order_and_kubelet_give_one_sigterm_in_either_order() {
         use Event::{CommandFails, Decommission, FromOutside, Stop};
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    // spec: O-60
+    // spec: O-121
     #[test]
     fn a_person_who_insists_is_heard_and_other_signals_always_pass() {
         use Event::{FromOutside, Stop};
@@ -298,7 +298,7 @@ mod tests {
         );
     }
 
-    // spec: O-60
+    // spec: O-121
     #[test]
     fn only_a_sigterm_before_any_order_came_without_one() {
         use Event::{Decommission, FromOutside, Stop};
@@ -311,7 +311,7 @@ mod tests {
         assert!(!unordered(&[FromOutside(Signal::INT)]));
     }
 
-    // spec: O-60, B-30
+    // spec: O-121, B-30
     #[test]
     fn a_decommission_command_takes_the_place_of_the_signal_until_it_is_to_stop() {
         let now = Instant::now();

@@ -55,7 +55,7 @@ fn write_existing(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    // spec: O-60, L-20
+    // spec: O-121, L-20
     #[test]
     fn what_the_child_wrote_stays_and_a_missing_file_is_not_made() {
         let directory = tempfile::tempdir().unwrap();

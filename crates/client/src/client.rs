@@ -353,7 +353,7 @@ mod tests {
         r#"{"code": "not-adopted", "message": "not adopted yet", "hint": "ask again"}"#,
     );
 
-    // spec: B-55
+    // spec: B-62
     #[tokio::test]
     async fn a_request_is_repeated_as_long_as_the_driver_asks_for_that() {
         let repeated = client(&[STARTING, STARTING, ("200 OK", r#"{"executors": []}"#)]);
@@ -367,7 +367,7 @@ mod tests {
         ));
     }
 
-    // spec: B-55
+    // spec: B-62
     #[tokio::test]
     async fn a_driver_that_asks_for_too_much_patience_is_a_refusal_that_says_why() {
         const LONG: (&str, &str) = (

@@ -162,7 +162,7 @@ fn bounds(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// A gang needs a size, and enough initial executors to reach it (spec B-20).
+/// A gang needs a size, and enough initial executors to reach it (spec B-63).
 fn gangs(config: &Config, notes: &mut Notes) {
     if !config.scheduling.gang.is_on() || !notes.are_sound(&["scheduling.gang"]) {
         return;

@@ -120,7 +120,7 @@ fn line(setting: &Setting) -> String {
 }
 
 /// Whether the key may hold a secret, by its name. Such a value is not printed, and not accepted on the command
-/// line, which every user of the machine can read (spec C-3, C-4). Only entries of `env` and
+/// line, which every user of the machine can read (spec C-10, C-4). Only entries of `env` and
 /// `properties` have names of the user's choosing; boatswain's own keys hold at most the names of
 /// secrets.
 pub fn is_secret(path: &str) -> bool {

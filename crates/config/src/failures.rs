@@ -1,5 +1,5 @@
 //! The section `[failures]`: which ends count as failures, how many are tolerated, and how long a
-//! failing profile backs off (spec A-30, L-30 to L-32).
+//! failing profile backs off (spec A-98, L-30 to L-32).
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ impl FailureRule {
 }
 
 section! {
-    /// `[failures]`: crash loops (spec A-30), and how many failures the application may have (spec
+    /// `[failures]`: crash loops (spec A-98), and how many failures the application may have (spec
     /// L-30).
     pub struct Failures {
         /// The most failures that are tolerated within the window. `None`: derived from the number

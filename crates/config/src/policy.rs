@@ -128,7 +128,7 @@ impl Default for Tuning {
 }
 
 section! {
-    /// `[scheduling]`: gang scheduling (spec B-20), and the queue that admits executors (spec A-90).
+    /// `[scheduling]`: gang scheduling (spec B-63), and the queue that admits executors (spec A-90).
     pub struct Scheduling {
         /// Whether a profile's executors are of no use below `min_executors`, and which scheduler
         /// enforces that (spec A-82).

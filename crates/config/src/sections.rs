@@ -31,7 +31,7 @@ section! {
         pub id: Option<AppId> = option(APP_ID);
         /// A human-readable name, from which the prefix of pod names is derived (spec K-7).
         pub name: String = value(Text::SOME) or "boatswain".to_owned();
-        /// Properties that every executor receives when it registers (spec B-1).
+        /// Properties that every executor receives when it registers (spec B-68).
         pub properties: BTreeMap<String, String> = table(PROPERTY, Text::ANY);
         /// The application is ready when this percentage of the initial executors has registered
         /// (spec B-20).
@@ -205,7 +205,7 @@ section! {
     /// `[shutdown]`: how this process stops.
     pub struct Shutdown {
         pub on_signal: OnSignal = value(one_of()) or OnSignal::default();
-        /// How long the shutdown may take (spec O-11).
+        /// How long the shutdown may take (spec O-109).
         pub grace: Duration = value(seconds(secs(1)..=DAY)) or secs(20);
     }
 }

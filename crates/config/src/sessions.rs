@@ -1,5 +1,5 @@
 //! The sections `[backend]`, `[agent]` and `[adoption]`: sessions between executors and the driver,
-//! and how executors are ended (spec B-1 to B-30, O-50, O-65).
+//! and how executors are ended (spec B-1 to B-30, O-112, O-65).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ choice! {
 }
 
 choice! {
-    /// How an executor proves its identity (spec O-50).
+    /// How an executor proves its identity (spec O-112).
     pub enum Auth {
         /// By a token in its environment, which is derived from a key of the driver's.
         Derived = "derived",

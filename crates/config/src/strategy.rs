@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    // spec: A-82, B-20
+    // spec: A-82, B-63
     #[test]
     fn a_gang_is_a_word_or_a_flag() {
         let gang = |value: &str| {

@@ -1,4 +1,4 @@
-//! The wait before the next list or watch after a failure (spec W-2).
+//! The wait before the next list or watch after a failure (spec W-9).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
     use crate::testing::FIRST;
 
-    // spec: W-2
+    // spec: W-9
     #[test]
     fn waits_double_from_half_a_second_to_thirty() {
         let floors = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 22_500, 22_500];
@@ -35,7 +35,7 @@ mod tests {
     }
 
     proptest! {
-        // spec: W-2
+        // spec: W-9
         #[test]
         fn every_wait_is_between_half_a_second_and_thirty(failures: u32, random in 0.0..1.0) {
             let wait = WATCH.jittered(failures, random);

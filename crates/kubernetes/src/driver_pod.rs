@@ -264,7 +264,7 @@ mod tests {
         serde_json::from_value(pod).expect("a pod")
     }
 
-    // spec: O-86
+    // spec: O-124
     #[test]
     fn the_files_of_a_driver_are_found_in_its_pod() {
         for args in [
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    // spec: O-86
+    // spec: O-124
     #[test]
     fn the_environment_of_a_driver_is_what_its_pod_gives_it() {
         let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    // spec: O-86
+    // spec: O-124
     #[test]
     fn a_container_without_a_configuration_file_runs_no_driver() {
         for other in [

@@ -1,4 +1,4 @@
-//! Limits writes to the time for which this process may write (spec O-32).
+//! Limits writes to the time for which this process may write (spec O-91).
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ mod tests {
         gate.pass("POST /x", write).await
     }
 
-    // spec: O-32
+    // spec: O-91
     #[tokio::test(start_paused = true)]
     async fn no_write_is_sent_without_a_permit_or_after_it() {
         let (permit, gate) = gate(20, 30);
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(gate.time_limit(MOST), Duration::ZERO);
     }
 
-    // spec: O-32
+    // spec: O-91
     #[tokio::test(start_paused = true)]
     async fn the_servers_time_limit_ends_before_another_process_may_write() {
         let (_permit, gate) = gate(20, 30);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(gate.time_limit(seconds(3)), seconds(3));
     }
 
-    // spec: O-32
+    // spec: O-91
     #[tokio::test(start_paused = true)]
     async fn after_a_pause_of_the_process_the_end_of_the_lease_is_noticed_before_anything_is_sent()
     {

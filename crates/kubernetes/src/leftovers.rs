@@ -1,4 +1,4 @@
-//! What an application may leave behind, and which objects are an application's own (spec O-33).
+//! What an application may leave behind, and which objects are an application's own (spec O-102).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -171,7 +171,7 @@ mod tests {
     const ID: (&str, &str) = ("boatswain.dev/app-id", "etl-1");
     const SPARK_ID: (&str, &str) = ("spark-app-selector", "etl-1");
 
-    // spec: O-33
+    // spec: O-102
     #[test]
     fn an_object_is_the_applications_by_its_label_and_what_runs_pods_only_as_an_executor() {
         let is = |leftover: &Leftover| leftover.is_of(&"etl-1".into(), LabelScheme::Boatswain);
@@ -190,7 +190,7 @@ mod tests {
         assert!(is(&leftover("replicasets", "etl-default-5f", &[ID, role])));
     }
 
-    // spec: O-33
+    // spec: O-102
     #[test]
     fn an_object_that_spark_made_is_never_the_applications() {
         let is = |leftover: &Leftover| leftover.is_of(&"etl-1".into(), LabelScheme::Spark);

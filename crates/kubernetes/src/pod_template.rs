@@ -98,7 +98,7 @@ pub struct Common {
 /// How much each of these nodes is preferred to the others.
 pub type NodeWeights = BTreeMap<Arc<str>, u32>;
 
-/// How an executor authenticates (spec O-50).
+/// How an executor authenticates (spec O-112).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// A token in an environment variable, signed with this key.
@@ -133,7 +133,7 @@ pub enum TemplateError {
         "profile {profile}: with agent.inject the agent runs the executor's command, and the image's own is unknown: set command"
     )]
     Command { profile: ProfileName },
-    /// A profile has claims, but all pods of a Deployment share one template (spec A-80).
+    /// A profile has claims, but all pods of a Deployment share one template (spec A-102).
     #[error(
         "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
     )]

@@ -72,20 +72,20 @@ pub struct Record {
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
     pub ended: IdSet,
-    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-1).
+    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-34).
     pub bound: IdSet,
     /// Those of the bound ids whose end is reported, or is about to be (spec L-1).
     pub reported: IdSet,
     /// The last ends, the oldest first.
     pub ends: Vec<RecordedEnd>,
-    /// The crash-loop backoffs (spec A-30).
+    /// The crash-loop backoffs (spec A-98).
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
     /// The failures that are still counted (spec L-30).
     pub failures: KeptFailures,
     /// How many executors were made over the application's life, as of `ended` and `bound` (spec A-5); `None` in a
     /// record of an older program, which did not count.
     pub made: Option<u64>,
-    /// The exit code of an application that has ended; a successor exits with it (spec O-11).
+    /// The exit code of an application that has ended; a successor exits with it (spec O-108).
     pub finished: Option<u8>,
     /// Why the application ended, unless it was simply stopped (spec L-30).
     pub finished_why: Option<Arc<str>>,
@@ -233,7 +233,7 @@ impl Record {
         self.failures = failures;
     }
 
-    /// Forgets a profile that was added while a driver ran (spec B-52).
+    /// Forgets a profile that was added while a driver ran (spec B-57).
     pub fn forget_profile(&mut self, profile: &ProfileName) {
         self.profiles.remove(profile);
         self.profile_proofs.remove(profile);

@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-50, O-72
+    // spec: O-127, O-72
     #[test]
     fn a_token_is_made_for_its_owner_only_and_kept() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(read(&path).expect("a token").trim(), made);
     }
 
-    // spec: O-50, O-72
+    // spec: O-127, O-72
     #[test]
     fn a_file_that_others_may_read_is_refused_with_what_to_do() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -178,7 +178,7 @@ mod tests {
         ));
     }
 
-    // spec: O-50
+    // spec: O-127
     #[test]
     fn a_file_is_the_users_own_or_roots_and_only_root_may_let_a_group_read_it() {
         let (ours, root, other) = (1_000, 0, 1_001);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(use_of(other, 0o600, root), Use::Foreign, "root's process");
     }
 
-    // spec: O-50, O-72
+    // spec: O-127, O-72
     #[test]
     fn a_blank_file_is_refused_and_left_as_it_is() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    // spec: O-50
+    // spec: O-127
     #[test]
     fn a_read_only_file_is_read() {
         let dir = tempfile::tempdir().expect("a directory");

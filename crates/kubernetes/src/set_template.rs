@@ -33,7 +33,7 @@ pub struct Sets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rendered {
     template: Value,
-    /// The claim templates; a Deployment has none (spec A-80).
+    /// The claim templates; a Deployment has none (spec A-102).
     claims: Vec<Value>,
     retention: Value,
     hash: String,
@@ -80,7 +80,7 @@ impl Sets {
         Ok(())
     }
 
-    /// Forgets a removed profile (spec B-52).
+    /// Forgets a removed profile (spec B-57).
     pub fn forget(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
     }
@@ -253,7 +253,7 @@ impl Sets {
     }
 }
 
-/// The claim templates of a profile's set (spec A-80). The set adds the labels of its selector.
+/// The claim templates of a profile's set (spec A-102). The set adds the labels of its selector.
 fn claim_templates(spec: &ProfileSpec) -> Vec<Value> {
     let claims = spec.claims.iter();
     claims

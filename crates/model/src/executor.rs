@@ -124,7 +124,7 @@ pub enum HowGone {
     Kept,
     /// No pod was ever bound (spec ).
     NotCreated(Arc<str>),
-    /// The record contains it, but adoption did not find it (spec L-1).
+    /// The record contains it, but adoption did not find it (spec L-34).
     LostBeforeStart,
 }
 
@@ -142,7 +142,7 @@ pub struct Leaving {
 pub enum Why {
     /// There are more executors than the target.
     ScaledDown,
-    /// Too few executors of its gang started within this time, and it is useless without the others (spec B-20).
+    /// Too few executors of its gang started within this time, and it is useless without the others (spec B-63).
     GangMissed(Duration),
     /// Its labels no longer identify it as ours; contains the missing label.
     Mislabelled(Arc<str>),
@@ -152,7 +152,7 @@ pub enum Why {
     HeartbeatTimeout(Duration),
     /// Its connection was lost, and neither the executor nor the cluster has reported why (spec B-15).
     Disconnected,
-    /// Silent for this long, together with others or since the driver suspected its own network path (spec B-13).
+    /// Silent for this long, together with others or since the driver suspected its own network path (spec B-60).
     Unreachable(Duration),
     /// It has run for this long without registering (spec A-52).
     RegistrationTimeout(Duration),

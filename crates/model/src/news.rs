@@ -72,7 +72,7 @@ pub enum News {
     Targets(BTreeMap<ProfileName, u32>),
     /// The new targets of the configuration, which was read again (spec C-6). The record need not contain them.
     Configured(BTreeMap<ProfileName, u32>),
-    /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher (spec B-32).
+    /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher (spec B-65).
     Surge {
         profile: ProfileName,
         /// Whether the replacement begins.
@@ -82,15 +82,15 @@ pub enum News {
     Resume,
     /// The profile's target is 0 from now on, whatever is requested (spec B-52).
     Remove(ProfileName),
-    /// Nothing is left of a profile that was being removed (spec B-52).
+    /// Nothing is left of a profile that was being removed (spec B-57).
     Forget(ProfileName),
-    /// The application record exists (spec K-2).
+    /// The application record exists (spec K-13).
     RecordSeen {
         uid: PodUid,
         /// The epoch in which it was seen.
         epoch: Epoch,
     },
-    /// The application record is gone or was replaced. Nothing is requested until it is seen again (spec K-2).
+    /// The application record is gone or was replaced. Nothing is requested until it is seen again (spec K-13).
     RecordLost,
     /// Ids that were reserved for pods of sets and that no pod bears, because those pods were gone first (spec A-80).
     Unused {
@@ -110,14 +110,14 @@ pub enum Aim {
     /// They do not change: the executors are replaced.
     Stay,
     /// They do not change: the executors are a surplus. Only as many become leaving as still exceed the target, because
-    /// others may have ended since the decision (spec A-41).
+    /// others may have ended since the decision (spec A-112).
     Surplus,
     /// Each is lowered by the number of its profile's executors that counted and become leaving (spec B-28). An
     /// operator's hold continues.
     Fall,
     /// The targets of these profiles are set.
     Become(BTreeMap<ProfileName, u32>),
-    /// The replacements of these executors run. Their profiles' targets are the requested ones again (spec B-32).
+    /// The replacements of these executors run. Their profiles' targets are the requested ones again (spec B-65).
     EndSurge,
     /// The targets are 0 until the operator resumes; the requested ones are remembered (spec B-31).
     Hold,

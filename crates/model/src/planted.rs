@@ -67,7 +67,7 @@ faults! {
     TombstonesForEver,
     /// A pod of an executor that has ended is adopted (spec E-9).
     EndedResurrected,
-    /// Orphan pods are not deleted (spec E-3).
+    /// Orphan pods are not deleted (spec E-16).
     OrphansSpared,
     /// Deletes have no uid as a precondition (spec L-11).
     DeleteWithoutUid,
@@ -83,19 +83,19 @@ faults! {
     SurplusCountedTwice,
     /// The reason of an executor whose pod is gone ignores what the pod's last state showed (spec L-13, L-20).
     LastStateForgotten,
-    /// An executor that the record contains and the first list lacks is not reported as lost (spec L-1).
+    /// An executor that the record contains and the first list lacks is not reported as lost (spec L-34).
     LossUnreported,
     /// A record that another driver has taken over is treated as our own (spec W-7).
     SupersededGoesOn,
     /// Silent executors are given up without reading the record before (spec B-16).
     SupersededGivesUp,
-    /// A lost record is not created again (spec K-2).
+    /// A lost record is not created again (spec K-13).
     RecordNotRemade,
-    /// The watch on the record begins from the record's own version, which the server forgets (spec W-7).
+    /// The watch on the record begins from the record's own version, which the server forgets (spec W-10).
     RecordWatchedFromItsVersion,
-    /// A hand-over ends the application (spec O-10).
+    /// A hand-over ends the application (spec O-106).
     HandOverEnds,
-    /// An end that is requested during the start leaves everything as it is (spec O-10).
+    /// An end that is requested during the start leaves everything as it is (spec O-107).
     EarlyEndForgotten,
     /// A driver whose pod is drained ends the application, although a successor is started (spec O-66).
     DrainEnds,
@@ -103,9 +103,9 @@ faults! {
     SuspensionEnds,
     /// A driver whose controller is deleted hands over (spec O-66).
     DeletionHandsOver,
-    /// No caller learns that the API server is back (spec W-8).
+    /// No caller learns that the API server is back (spec W-14).
     OutageEndUnreported,
-    /// A profile's backoff never ends (spec A-30).
+    /// A profile's backoff never ends (spec A-98).
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
     RefusedForEver,
@@ -117,7 +117,7 @@ faults! {
     EveryNodeAvoided,
     /// The application continues however many executors fail (spec L-30).
     BudgetUnlimited,
-    /// However many executors fall silent at once, each is given up by itself (spec B-13).
+    /// However many executors fall silent at once, each is given up by itself (spec B-58).
     MassLossUndoubted,
     /// Executors whose tokens cannot be verified are given up because they do not register (spec B-13).
     KeysUndoubted,
@@ -125,31 +125,31 @@ faults! {
     DisruptionsCounted,
     /// An executor may be pending for ever (spec ).
     WaitedForEver,
-    /// A record that is created again does not become the owner of the living executors (spec K-2).
+    /// A record that is created again does not become the owner of the living executors (spec K-13).
     LivingNotGiven,
     /// A pod of a set gets the lowest id that no executor has now (spec A-80, I-1).
     NumberReused,
     /// Sets are read once, so changes by others are not seen (spec A-80).
     SetsLookedAtOnce,
-    /// A driver writes however long ago its lease was renewed (spec O-32).
+    /// A driver writes however long ago its lease was renewed (spec O-91).
     LeaseNotChecked,
-    /// A successor waits until the wall-clock time at which a backoff ends, however far that is (spec A-30).
+    /// A successor waits until the wall-clock time at which a backoff ends, however far that is (spec A-98).
     BackoffByTheWall,
     /// A pod is an executor by its labels alone, whatever its name (spec E-1).
     NameUnchecked,
     /// A profile in the record is used without a proof (spec O-58).
     ProofUnchecked,
-    /// A target in the record is in force even above `max_executors` (spec O-30).
+    /// A target in the record is in force even above `max_executors` (spec O-98).
     TargetUnbounded,
     /// The driver's own clock says whether a token is valid (spec O-68).
     OwnClockForTokens,
-    /// An executor whose agent found no driver is treated as one that ended by itself (spec L-20, O-60).
+    /// An executor whose agent found no driver is treated as one that ended by itself (spec L-20, O-123).
     AbandonedIsExit,
     /// Refused credentials are read again only once (spec A-22).
     CredentialsReadOnce,
-    /// Executors that live are no evidence against a crash loop (spec A-30).
+    /// Executors that live are no evidence against a crash loop (spec A-97).
     EarlyEndsUnweighed,
-    /// A profile whose executors all end early never backs off (spec A-30).
+    /// A profile whose executors all end early never backs off (spec A-97).
     CrashLoopIgnored,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,

@@ -46,7 +46,7 @@ pub struct Pod {
     pub ip: Option<IpAddr>,
     /// `status.hostIP`: its node's.
     pub host_ip: Option<IpAddr>,
-    /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-60).
+    /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-101).
     pub volume_claims: Option<Arc<[PodClaim]>>,
     pub scheduling: Scheduling,
     /// Whether its node has yet to mount its volumes or to set up its network (spec O-79).
@@ -59,7 +59,7 @@ pub struct Pod {
     pub executor: ContainerState,
     /// Whether the kubelet kills that container when a liveness or startup probe fails.
     pub probed: bool,
-    /// The init container for which it waits (spec A-51).
+    /// The init container for which it waits (spec A-100).
     pub init: Option<Arc<InitContainer>>,
     /// Another container that ended with a code other than 0; only with `check_all_containers` (spec E-12).
     pub failed_sidecar: Option<Arc<FailedSidecar>>,
@@ -69,7 +69,7 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// The number of the block that it was admitted with, if a queue admits executors (spec A-91).
     pub block: Option<u32>,
-    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-94).
+    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-111).
     pub queue: Option<Arc<str>>,
     /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,
@@ -281,7 +281,7 @@ pub enum PendingStage {
     Unscheduled,
     Scheduled,
     Starting,
-    /// It ran, and the kubelet starts its container again in the same pod (spec E-12).
+    /// It ran, and the kubelet starts its container again in the same pod (spec E-17).
     Restarting,
 }
 

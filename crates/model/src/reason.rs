@@ -40,9 +40,9 @@ pub enum LossClass {
     HeartbeatTimeout,
     /// Its connection was lost, and neither it nor the cluster has reported why.
     Disconnected,
-    /// It fell silent when the driver could not trust its own network path (spec B-13).
+    /// It fell silent when the driver could not trust its own network path (spec B-60).
     Unreachable,
-    /// Its agent ended it, because the agent found no driver (spec O-60).
+    /// Its agent ended it, because the agent found no driver (spec O-123).
     Abandoned,
     /// It ran without registering.
     RegistrationTimeout,

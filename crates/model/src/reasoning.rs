@@ -42,7 +42,7 @@ const REJECTED: [&str; 15] = [
     "VolumeAttachmentLimitExceeded",
 ];
 
-/// Whether an end of this class says more than one of that class, so that it replaces it (spec L-13).
+/// Whether an end of this class says more than one of that class, so that it replaces it (spec L-37).
 ///
 /// What the driver or the cluster decided says more than how the container ended, and that more than that nobody saw it.
 /// Of two of the same rank the one that was known first stays: an executor that was seen to end and whose pod is then

@@ -35,7 +35,7 @@ pub struct Snapshot {
     /// Pods that sets made and that have no executor id yet. They count for nothing (spec A-80).
     pub unassigned: OrdMap<PodUid, UnassignedPod>,
     /// Ids that were bound and that the first list did not show, while that list has pods whose labels are unreadable:
-    /// any of those pods may have one of these ids (spec S-15, L-1).
+    /// any of those pods may have one of these ids (spec S-27, L-34).
     pub not_found: IdSet,
     /// The executors of the bound pods; only where sets make the pods (spec A-80).
     pub by_uid: OrdMap<PodUid, ExecutorId>,
@@ -48,9 +48,9 @@ pub struct Snapshot {
     pub held: bool,
     pub counts: OrdMap<ProfileName, Counts>,
     pub full_list: Option<FullList>,
-    /// The uid of the application record, while it is known to exist in this epoch (spec K-2).
+    /// The uid of the application record, while it is known to exist in this epoch (spec K-13).
     pub record: Option<PodUid>,
-    /// The highest incarnation above this driver's that a pod bears (spec W-7).
+    /// The highest incarnation above this driver's that a pod bears (spec W-12).
     pub later: Option<Incarnation>,
     /// How often a list showed a change that the watch should have shown (spec P-4).
     pub drifts: u64,
@@ -58,7 +58,7 @@ pub struct Snapshot {
     pub changes: Arc<Changes>,
 }
 
-/// An orphan pod: it is deleted by uid (spec E-3).
+/// An orphan pod: it is deleted by uid (spec E-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanPod {
     pub name: Arc<str>,
@@ -94,7 +94,7 @@ pub struct UnassignedPod {
 /// A profile's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// How many executors are wanted now: `asked`, one more during a replacement (spec B-32), 0 during an operator's
+    /// How many executors are wanted now: `asked`, one more during a replacement (spec B-65), 0 during an operator's
     /// hold (spec B-31).
     pub executors: u32,
     /// When `executors` last changed.

@@ -113,7 +113,7 @@ fn a_changed_file_is_read_within_a_second_while_calls_are_refused() {
     });
 }
 
-// spec: A-22
+// spec
 #[test]
 fn changed_files_are_read_by_the_second_call_whose_connection_is_refused() {
     paused(async {

@@ -107,7 +107,7 @@ mod tests {
         assert!(readiness(0).look(0, |_| 0, at(0)));
     }
 
-    // spec: B-20
+    // spec: B-63
     #[test]
     fn a_gang_is_waited_for_however_long_it_takes() {
         let mut readiness = readiness(9);

@@ -50,7 +50,7 @@ pub enum PodCall {
     },
     /// Look the executor up by its pod's name (spec E-10, A-14).
     LookUp(ExecutorId),
-    /// List the pods that earlier drivers kept (spec O-77).
+    /// List the pods that earlier drivers kept (spec O-101).
     ListKept,
 }
 
@@ -189,7 +189,7 @@ impl CallQueue {
         calls.into_iter()
     }
 
-    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         for (subject, open) in &mut self.open {
             if open.last_succeeded || open.tries == 0 {

@@ -52,7 +52,7 @@ pub struct Settings {
 pub enum Action {
     /// Report this end, once (spec L-1).
     Report(Ending),
-    /// Log a better reason that is known only after the report (spec L-13).
+    /// Log a better reason that is known only after the report (spec L-37).
     Correct(Ending),
     Call(Subject, PodCall),
     /// Instruct an executor that has a session (spec L-12, B-28).
@@ -74,7 +74,7 @@ pub struct PendingActions {
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
-    /// reported reason, and each better one is logged once (spec L-13).
+    /// reported reason, and each better one is logged once (spec L-37).
     corrected: BTreeMap<ExecutorId, LossClass>,
     /// The last instruction to each executor in the snapshot.
     instructed: BTreeMap<ExecutorId, (Order, Tick)>,
@@ -196,7 +196,7 @@ impl PendingActions {
         }
     }
 
-    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.queue.server_is_back(now);
     }

@@ -309,7 +309,7 @@ impl Families {
             .observe(round.took.as_secs_f64());
     }
 
-    /// Removes all values of a removed profile (spec B-52).
+    /// Removes all values of a removed profile (spec B-57).
     pub fn forget(&self, profile: &ProfileName) {
         let of = OfProfile {
             profile: profile.to_string(),

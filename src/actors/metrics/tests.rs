@@ -186,7 +186,7 @@ fn rounds_are_timed_by_subscriber_and_ages_count_from_the_last_news() {
     assert_eq!(value("boatswain_snapshot_age_seconds"), Some(32.0));
 }
 
-// spec: O-41, O-53
+// spec: O-41, O-114
 #[test]
 fn the_expiry_of_the_certificate_is_shown_where_there_is_one() {
     let families = families();
@@ -231,7 +231,7 @@ fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {
     }
 }
 
-// spec: B-52, O-41
+// spec: B-57, O-41
 #[test]
 fn nothing_of_a_removed_profile_is_shown() {
     let families = families();

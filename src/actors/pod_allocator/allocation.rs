@@ -166,7 +166,7 @@ impl Allocation {
         self.gangs.know(profile, least);
     }
 
-    /// Forgets a removed profile, of which no executor is left (spec B-52).
+    /// Forgets a removed profile, of which no executor is left (spec B-57).
     pub fn forget(&mut self, profile: &ProfileName) {
         self.limit_pending(profile.clone(), None);
         self.claims.forget(profile);
@@ -179,7 +179,7 @@ impl Allocation {
         }
     }
 
-    /// The end of an outage ends the backoffs of calls (spec W-8).
+    /// The end of an outage ends the backoffs of calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.server_back = Some(now);
         self.pace.server_is_back(now);
@@ -284,7 +284,7 @@ impl Allocation {
         }
     }
 
-    /// Weighs the early ends of a batch, all of them together: which profiles back off (spec A-30).
+    /// Weighs the early ends of a batch, all of them together: which profiles back off (spec A-97).
     fn judge(
         &mut self,
         batch: &Batch,

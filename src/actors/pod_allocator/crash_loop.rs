@@ -49,7 +49,7 @@ pub struct CrashLoop {
 }
 
 /// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
-/// it. Of the early ends in it one counts as a failure (spec A-30, L-30).
+/// it. Of the early ends in it one counts as a failure (spec A-98, L-30).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(u64);
 

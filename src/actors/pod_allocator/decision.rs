@@ -61,7 +61,7 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
-    /// Too few executors of a profile run in time: they are retired (spec B-20).
+    /// Too few executors of a profile run in time: they are retired (spec B-63).
     GangMissed {
         profile: ProfileName,
         /// How many are needed.

@@ -1,4 +1,4 @@
-//! How many executors of a profile may be requested (spec, B-20).
+//! How many executors of a profile may be requested (spec, B-63).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ impl View<'_> {
         demands
     }
 
-    /// How many executors are missing and may be requested despite early ends (spec ).
+    /// How many executors are missing and may be requested despite early ends (spec ).
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
         let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
@@ -116,7 +116,7 @@ impl View<'_> {
             let failures = unanswered.repeats.saturating_add(1);
             let sent = unanswered.request.sent;
             let backoff = sent + self.settings.repeat_backoff.delay(failures);
-            // The end of an outage ends the backoff (spec W-8).
+            // The end of an outage ends the backoff (spec W-14).
             let back = self.server_back.filter(|back| *back > sent);
             let at = back.map_or(backoff, |back| back.min(backoff));
             if at > self.now {
@@ -128,7 +128,7 @@ impl View<'_> {
         due
     }
 
-    /// Only a wanted executor of a profile that is not paused is requested again (spec I-3, A-30).
+    /// Only a wanted executor of a profile that is not paused is requested again (spec I-3, A-98).
     fn may_repeat(&self, entry: &Entry) -> bool {
         let profile = &entry.profile;
         let wanted = self.latest.counts(profile).live() <= self.latest.target(profile);

@@ -1,5 +1,5 @@
 //! Gangs: executors that are useful only together. If too few of a profile run in time, they are
-//! retired to make room (spec B-20).
+//! retired to make room (spec B-63).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -325,7 +325,7 @@ mod tests {
         })
     }
 
-    // spec: B-20
+    // spec: B-63
     #[test]
     fn a_gang_that_comes_together_in_time_stays_complete() {
         let mut gang = Gang::of(2);
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(gang.phase, Phase::Complete);
     }
 
-    // spec: B-20, A-30
+    // spec: B-63, A-98
     #[test]
     fn a_missed_gang_backs_off_in_doubling_steps_up_to_five_minutes() {
         let mut gang = Gang::of(4);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
     }
 
-    // spec: B-20, A-31
+    // spec: B-63, A-31
     #[test]
     fn the_end_of_a_miss_is_reported_once() {
         let mut gang = Gang::of(2);
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(tick(&mut gang, 2, 66), None);
     }
 
-    // spec: B-20
+    // spec: B-63
     #[test]
     fn a_target_of_zero_has_no_gang_and_a_target_below_the_minimum_is_the_gang() {
         let mut gang = Gang::of(4);

@@ -158,7 +158,7 @@ impl Pace {
         known.is_none().then_some(Turn::Degraded)
     }
 
-    /// The end of an outage ends the backoff (spec W-8). The trouble is over once a request is
+    /// The end of an outage ends the backoff (spec W-14). The trouble is over once a request is
     /// answered.
     pub fn server_is_back(&mut self, now: Tick) {
         if let Some(trouble) = &mut self.trouble {
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(turn, Some(Turn::Recovered(Duration::from_millis(time))));
     }
 
-    // spec: W-8
+    // spec: W-14
     #[test]
     fn the_end_of_an_outage_ends_the_backoff_but_not_a_wait_that_the_server_asked_for() {
         let mut pace = pace(None);

@@ -11,9 +11,9 @@ use super::refusal::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its executors end early (spec A-30).
+    /// Its executors end early (spec A-98).
     CrashLoop,
-    /// Too few of its executors ran in time (spec B-20).
+    /// Too few of its executors ran in time (spec B-63).
     GangMissed,
     /// The API server refuses its requests (spec ).
     Refused(Kind),

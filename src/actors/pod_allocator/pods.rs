@@ -15,7 +15,7 @@ use crate::kubernetes::{PodBody, ProfileSpec, Template};
 use crate::model::failures::Avoid;
 use crate::model::{ExecutorId, PodUid, ProfileName};
 
-/// The record that owns the pods may be created again (spec K-2).
+/// The record that owns the pods may be created again (spec K-13).
 pub struct Pods {
     common: Common,
     profiles: BTreeMap<ProfileName, ProfileSpec>,
@@ -105,7 +105,7 @@ impl Pods {
         Ok(())
     }
 
-    /// Forgets a removed profile (spec B-52).
+    /// Forgets a removed profile (spec B-57).
     pub(super) fn forget(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
         self.common.preferred.remove(name);

@@ -363,7 +363,7 @@ impl Queue {
         known.is_some_and(|known| known.hash == block.hash)
     }
 
-    /// Says once that Kueue has queued a pod of a block by itself as well (spec A-94).
+    /// Says once that Kueue has queued a pod of a block by itself as well (spec A-111).
     fn see_twice(&mut self, queue: Option<&Arc<str>>, decision: &mut Decision) {
         if let Some(queue) = queue.filter(|_| !self.said_twice) {
             self.said_twice = true;

@@ -18,7 +18,7 @@ const PREPARATION: Duration = Duration::from_secs(600);
 
 const UNPREPARED: &str = "its node has not mounted its volumes or not set up its network";
 
-/// Waiting reasons that do not end by themselves (spec A-51). An init container or native sidecar that fails again and
+/// Waiting reasons that do not end by themselves (spec A-100). An init container or native sidecar that fails again and
 /// again is as good as one, whatever it shows in between.
 const HOPELESS: [&str; 4] = [
     "InvalidImageName",

@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// A list that has failed is made now (spec W-8). One in flight may still succeed; if it fails,
+    /// A list that has failed is made now (spec W-14). One in flight may still succeed; if it fails,
     /// the next one does not wait for an interval.
     fn server_is_back(&mut self, phase: Phase, now: Tick, out: &mut Vec<Effect>) -> Phase {
         self.failures = 0;

@@ -1,9 +1,9 @@
 //! ProfileObjects: maintains the objects of which each profile has one, with a number of pods: the
 //! PodGroups that Volcano or Kubernetes' scheduler reads (spec A-82), or the executors'
-//! PodDisruptionBudgets, whose number follows the target (spec K-10).
+//! PodDisruptionBudgets, whose number follows the target (spec K-12).
 //!
 //! It checks them periodically and when a profile is added, creates missing ones and corrects others. The object of a
-//! removed profile is deleted (spec B-52).
+//! removed profile is deleted (spec B-57).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -256,7 +256,7 @@ async fn look(
     snapshot: Option<Snapshot>,
     last: Option<Correct>,
 ) -> Result<Looked, Failure> {
-    // The record owns the objects, so they wait for it (spec K-2).
+    // The record owns the objects, so they wait for it (spec K-13).
     let snapshot = snapshot.filter(|snapshot| snapshot.adopted);
     let Some((snapshot, record)) =
         snapshot.and_then(|all| all.record.clone().map(|uid| (all, uid)))
@@ -335,7 +335,7 @@ impl Handler<LookAgain> for ProfileObjects {
 impl Handler<ServerIsBack> for ProfileObjects {
     type Result = ();
 
-    /// The end of an outage ends the backoff (spec W-8).
+    /// The end of an outage ends the backoff (spec W-14).
     fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
         if self.failures > 0 {
             // The first failure is reported already.

@@ -68,7 +68,7 @@ fn silent_cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<()>) {
     (calls_to(Clients::in_process(service, "default")), called)
 }
 
-// spec: W-8
+// spec: W-14
 #[actix::test]
 async fn when_the_server_is_back_the_objects_are_looked_at_at_once_and_the_backoff_begins_anew() {
     tokio::time::pause();
@@ -175,7 +175,7 @@ fn a_pod_group_is_created_corrected_and_left_alone() {
     }
 }
 
-// spec: A-82
+// spec: A-104
 #[test]
 fn a_pod_group_of_kubernetes_is_replaced_where_its_size_is_wrong_because_that_cannot_be_changed() {
     let (profile, record) = ("default".into(), PodUid::from("r1"));
@@ -272,7 +272,7 @@ fn serving(versions: &'static [(&'static str, &'static str)]) -> Calls {
     calls_to(Clients::in_process(service, "default"))
 }
 
-// spec: A-82
+// spec: A-104
 #[actix::test]
 async fn pod_groups_of_kubernetes_are_written_in_the_newest_version_that_is_served_and_known() {
     let priorities = ("v1", "priorityclasses");

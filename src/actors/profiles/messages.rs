@@ -79,7 +79,7 @@ pub struct ProfileAdded(pub Arc<AddedProfile>);
 #[rtype(result = "()")]
 pub struct ProfileRemoved(pub ProfileName);
 
-/// The last executor of a removed profile has ended (spec B-52). Answered with whether nothing of the profile is left;
+/// The last executor of a removed profile has ended (spec B-57). Answered with whether nothing of the profile is left;
 /// otherwise sent again.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "bool")]

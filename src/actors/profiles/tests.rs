@@ -194,7 +194,7 @@ async fn profiles_of_the_configuration_are_added_and_those_that_exist_stay() {
     assert_eq!(refused, Err(RefusedProfile::Exists("small".into())));
 }
 
-// spec: B-52
+// spec: B-57
 #[actix::test]
 async fn a_removed_profile_is_forgotten_by_one_actor_after_the_other_and_its_name_is_free_then() {
     tokio::time::pause();

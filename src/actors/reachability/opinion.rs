@@ -272,7 +272,7 @@ mod tests {
         Some(Effect::Back { after })
     }
 
-    // spec: W-8
+    // spec: W-8, W-14
     #[test]
     fn the_first_answer_to_any_call_ends_an_outage_once() {
         let mut driven = Driven::in_an_outage(1);
@@ -365,7 +365,7 @@ mod tests {
         );
     }
 
-    // spec: W-8
+    // spec: W-14
     #[test]
     fn the_callers_are_informed_within_half_a_second_and_not_all_at_once() {
         let mut driven = Driven::new(5);

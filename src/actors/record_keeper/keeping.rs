@@ -1,5 +1,5 @@
 //! Decides the next call about the application record: `(state, answer, now) → effects` (spec O-30,
-//! K-2, W-7). One call is in flight at a time. After an unclear answer the record is read before it
+//! K-13, W-7). One call is in flight at a time. After an unclear answer the record is read before it
 //! is written.
 
 use std::mem;
@@ -81,7 +81,7 @@ pub enum Over {
     /// Another driver has ended the application, with this exit code.
     Finished(u8),
     /// Pods bear this later incarnation, and the record that knew it was lost. The record has it
-    /// again, so that the next driver adopts them (spec W-7).
+    /// again, so that the next driver adopts them (spec W-12).
     Outdated { later: u64 },
     /// The record belongs to another application, or is unreadable for this version of the program.
     Foreign(String),
@@ -284,7 +284,7 @@ impl Keeping {
         self.settle();
     }
 
-    /// Begins an epoch: only a record seen in it counts (spec K-2).
+    /// Begins an epoch: only a record seen in it counts (spec K-13).
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.last_version = None;
@@ -316,7 +316,7 @@ impl Keeping {
         self.must_read = true;
     }
 
-    /// The end of an outage ends the backoff (spec W-8). The record is read again: another driver
+    /// The end of an outage ends the backoff (spec W-14). The record is read again: another driver
     /// may have taken over meanwhile, and the record's watch may be on a dead connection.
     pub fn server_is_back(&mut self) {
         self.failures = 0;

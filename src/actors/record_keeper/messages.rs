@@ -8,12 +8,12 @@ use super::keeping::Over;
 #[rtype(result = "()")]
 pub struct DriverIsOver(pub Over);
 
-/// Writes pending changes. Answered when written (spec O-10, hand-over), with `false` if the record may not be written.
+/// Writes pending changes. Answered when written (spec O-106), with `false` if the record may not be written.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "bool")]
 pub struct Flush;
 
-/// Records for successors that the application has ended (spec O-11). Answered when written.
+/// Records for successors that the application has ended (spec O-108). Answered when written.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct FinishRecord {
@@ -23,7 +23,7 @@ pub struct FinishRecord {
     pub why: Option<Arc<str>>,
 }
 
-/// Deletes an ended application's record (spec O-11). Answered when deleted.
+/// Deletes an ended application's record (spec O-108). Answered when deleted.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct DeleteRecord;

@@ -2,7 +2,7 @@
 //! (spec O-30), and detects changes by other drivers (spec W-7).
 //!
 //! A subscriber: [`keeping`] decides, the actor makes the calls. The actor also makes the current
-//! record the owner of every living executor's pod (spec K-2).
+//! record the owner of every living executor's pod (spec K-13).
 
 mod handlers;
 pub mod keeping;
@@ -82,7 +82,7 @@ pub struct RecordKeeper {
     watch: Option<SpawnHandle>,
     /// The call about the record that is in flight, and since when.
     in_flight: Option<(SpawnHandle, Tick)>,
-    /// Shows whether the record is known to be deleted (spec O-66).
+    /// Shows whether the record is known to be deleted (spec O-95).
     is_gone: watch::Sender<bool>,
 }
 
@@ -255,7 +255,7 @@ impl RecordKeeper {
         self.in_flight = Some((call, self.clock.now().tick));
     }
 
-    /// Cancels a call that began during an outage that is over (spec W-8). On a dead connection it
+    /// Cancels a call that began during an outage that is over (spec W-14). On a dead connection it
     /// would be waited for until its timeout.
     fn cancel_overtaken(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
@@ -322,7 +322,7 @@ impl RecordKeeper {
         self.confirm();
     }
 
-    /// Reports the record to the store, once it owns all living executors' pods (spec K-2) and the
+    /// Reports the record to the store, once it owns all living executors' pods (spec K-13) and the
     /// resources that executors mount (spec K-8).
     fn confirm(&mut self) {
         if self.owners.is_settled()
@@ -402,7 +402,7 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
 
 /// The numbers of executors that were requested since `before`. They differ from the targets during
 /// a hold or a replacement, because a successor does not continue the replacement (spec B-31,
-/// B-32).
+/// B-65).
 fn newly_set(
     before: &OrdMap<ProfileName, Target>,
     now: &OrdMap<ProfileName, Target>,

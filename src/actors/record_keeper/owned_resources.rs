@@ -127,7 +127,7 @@ impl OwnedResources {
         }
     }
 
-    /// The end of an outage ends the backoff (spec W-8).
+    /// The end of an outage ends the backoff (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.failures = 0;
         self.not_before = self.not_before.min(now);
@@ -216,7 +216,7 @@ mod tests {
         assert!(owned_resources.is_settled());
     }
 
-    // spec: K-2, K-10
+    // spec: K-13, K-10
     #[test]
     fn a_record_that_is_created_again_gets_claims_though_the_configuration_has_none() {
         let mut owned_resources = OwnedResources::new(Vec::new(), false);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(owned_resources.next(at(1)), Some("r3".into()));
     }
 
-    // spec: W-8
+    // spec: W-14
     #[test]
     fn when_the_server_is_back_a_failed_check_is_repeated_and_its_backoff_begins_anew() {
         let mut owned_resources = OwnedResources::new(one(), false);

@@ -1,5 +1,5 @@
 //! Changes the owner of executors' pods to the current record: with another record they would be
-//! garbage-collected (spec K-2).
+//! garbage-collected (spec K-13).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ mod tests {
         Arc::new(entry)
     }
 
-    // spec: K-2
+    // spec: K-13, K-14
     #[test]
     fn living_executors_get_a_new_record_as_owner_and_a_failing_patch_blocks_no_other() {
         let record: PodUid = "new".into();
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(owners.next(find).len(), 1);
     }
 
-    // spec: K-2
+    // spec: K-14
     #[test]
     fn failures_that_say_nothing_about_a_pod_are_no_tries_of_it() {
         let lives = entry(1, Some("old"));
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    // spec: K-2
+    // spec: K-13
     #[test]
     fn an_executor_that_has_the_right_owner_is_left_alone() {
         let mut owners = Owners::default();
@@ -215,7 +215,7 @@ mod tests {
         assert!(owners.is_settled() && owners.orphans.is_empty());
     }
 
-    // spec: K-2
+    // spec: K-14
     #[test]
     fn a_pod_of_another_record_has_the_own_record_read_again_once() {
         let mut owners = Owners::default();
@@ -227,7 +227,7 @@ mod tests {
         assert!(!owners.see(orphaned.id, Some(&orphaned), Some(&record)));
     }
 
-    // spec: K-2, I-4
+    // spec: K-13, I-4
     #[test]
     fn an_executor_that_ends_while_there_is_no_record_is_not_waited_for() {
         let mut owners = Owners::default();

@@ -1,4 +1,4 @@
-//! The actor's watch on the application record (spec W-7).
+//! The actor's watch on the application record (spec W-10).
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl RecordKeeper {
         self.watch = Some(opening);
     }
 
-    /// Closes the watch after an outage: its connection may be dead (spec W-8).
+    /// Closes the watch after an outage: its connection may be dead (spec W-14).
     pub(super) fn watch_anew(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         if let Some(watch) = self.watch.take() {

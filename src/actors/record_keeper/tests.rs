@@ -19,7 +19,7 @@ fn a_gone_executor_stays_in_the_record_until_its_end_is_reported() {
     assert_eq!(open(&scenario), IdSet::new());
 }
 
-// spec: O-31, L-1, S-15
+// spec: O-31, L-34, S-15
 #[test]
 fn an_executor_missing_in_the_first_list_stays_in_the_record_until_its_end_is_reported() {
     let mut scenario = Scenario::new(&[("default", 1)]);
@@ -43,7 +43,7 @@ fn an_executor_missing_in_the_first_list_stays_in_the_record_until_its_end_is_re
     );
 }
 
-// spec: O-30, O-80, B-31, B-32
+// spec: O-30, O-80, B-31, B-65
 #[test]
 fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them() {
     let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);

@@ -1,4 +1,4 @@
-//! Decides when the watch on the application record is opened (spec W-7).
+//! Decides when the watch on the application record is opened (spec W-10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Watching {
         self.error = None;
     }
 
-    /// The end of an outage ends the backoff (spec W-8).
+    /// The end of an outage ends the backoff (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.failures = 0;
         self.not_before = self.not_before.min(now);
@@ -105,7 +105,7 @@ mod tests {
         Tick::after_start(Duration::from_secs(seconds))
     }
 
-    // spec: W-7
+    // spec: W-10
     #[test]
     fn one_watch_at_a_time() {
         let mut watching = Watching::default();
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(watching.next_at(), None);
     }
 
-    // spec: W-7
+    // spec: W-10
     #[test]
     fn watches_that_end_at_once_are_delayed_and_a_lasting_one_resets_the_delay() {
         let mut watching = Watching::default();
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(watching.next_at(), Some(now + Duration::from_secs(1)));
     }
 
-    // spec: W-7
+    // spec: W-10
     #[test]
     fn watches_that_end_at_once_are_told_of_after_three_and_again_when_one_works() {
         let mut watching = Watching::default();

@@ -43,7 +43,7 @@ async fn seconds(n: u64) {
     tokio::time::sleep(Duration::from_secs(n)).await;
 }
 
-// spec: B-32
+// spec: B-65
 #[actix::test]
 async fn during_a_replacement_the_target_is_raised_by_one() {
     let (store, _backend) = world();
@@ -55,7 +55,7 @@ async fn during_a_replacement_the_target_is_raised_by_one() {
     assert_eq!(target(&store).await, 2, "no replacement came to run");
 }
 
-// spec: B-32, B-25
+// spec: B-65, B-25
 #[actix::test]
 async fn a_target_set_during_a_replacement_stays() {
     let (store, backend) = world();

@@ -184,7 +184,7 @@ impl Scaling {
         self.hashes.insert(profile, hash);
     }
 
-    /// Forgets a removed profile unless its set is left, or may be (spec B-52).
+    /// Forgets a removed profile unless its set is left, or may be (spec B-57).
     pub fn forget(&mut self, profile: &ProfileName) -> bool {
         let name = format!("{}-{profile}", self.settings.prefix);
         let is_gone = |sets: &BTreeMap<String, SetSeen>| !sets.contains_key(&name);
@@ -211,7 +211,7 @@ impl Scaling {
         self.observed.as_ref().map_or(1, BTreeMap::len)
     }
 
-    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         let numbers = (self.numbers.values_mut()).map(|numbering| &mut numbering.trial);
         for trial in numbers
@@ -261,7 +261,7 @@ impl Scaling {
         actions.extend(self.keep_failures().map(Action::KeepFailures));
         let unused = self.forget_numbered(latest, now.tick);
         actions.extend((!unused.is_empty()).then_some(Action::Unused(unused)));
-        // Without the record the driver may no longer own the application (spec K-2).
+        // Without the record the driver may no longer own the application (spec K-13).
         if latest.record.is_some() {
             if !self.ending {
                 self.number(latest, now.tick, &mut decision, &mut actions);

@@ -36,7 +36,7 @@ impl Victims {
     }
 
     /// A StatefulSet deletes its last pods, even if other executors end meanwhile (spec A-86). Of a Deployment no
-    /// more become leaving than still exceed the target (spec A-41).
+    /// more become leaving than still exceed the target (spec A-112).
     pub(super) fn retire(self, kind: SetKind) -> impl Iterator<Item = Action> {
         let within = self.within;
         let aim = match kind {

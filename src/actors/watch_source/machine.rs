@@ -234,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// The end of an outage ends the backoff (spec W-8). A watch that was opened before the outage
+    /// The end of an outage ends the backoff (spec W-14). A watch that was opened before the outage
     /// and has shown nothing since may be on a dead connection, and so may be one that is being
     /// opened: both are opened again. A list goes on, because its own page may have been the
     /// answer.

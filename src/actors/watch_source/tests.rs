@@ -112,7 +112,7 @@ async fn a_410_leads_to_a_new_list_at_the_start_as_in_the_stream() {
     rig.server.watch(30).await;
 }
 
-// spec: W-2
+// spec: W-9
 #[actix::test]
 async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
     let mut rig = Rig::started();
@@ -146,7 +146,7 @@ async fn a_silent_connection_is_cut_after_150_s_once_bookmarks_came_and_twice_in
     rig.server.watch(15).await;
 }
 
-// spec: W-2
+// spec: W-9
 #[actix::test]
 async fn a_server_that_never_answers_is_given_up_and_asked_again() {
     let mut rig = Rig::started();

@@ -1,4 +1,4 @@
-//! Opens the driver's page in the user's browser (spec O-44).
+//! Opens the driver's page in the user's browser (spec O-105).
 
 use std::process::{Command, Stdio};
 

@@ -60,7 +60,7 @@ fn read(lines: &str) -> Timeline {
     Timeline::read(lines).unwrap()
 }
 
-// spec: O-83
+// spec: O-111
 #[test]
 fn the_numbers_tell_bring_up_losses_and_time_without_work() {
     let figures = read(&a_run()).figures("p");
@@ -109,7 +109,7 @@ fn the_numbers_tell_bring_up_losses_and_time_without_work() {
     assert_eq!(figures.ends.get("Killed"), Some(&killed));
 }
 
-// spec: O-83
+// spec: O-111
 #[test]
 fn executors_that_never_register_work_while_their_pods_run() {
     let lines = events(&[
@@ -132,7 +132,7 @@ fn an_event_that_a_reader_got_twice_counts_once() {
     assert_eq!(once, twice);
 }
 
-// spec: O-83
+// spec: O-111
 #[test]
 fn a_pods_own_time_never_reverses_an_executors_phases() {
     let lines = events(&[
@@ -182,7 +182,7 @@ fn a_stream_with_a_gap_begins_with_who_is_alive_and_who_has_ended() {
     assert_eq!((figures.ran, figures.ended), (1, 1));
 }
 
-// spec: O-83
+// spec: O-111
 #[test]
 fn the_executors_that_a_driver_adopted_are_there_from_its_start() {
     let lines = events(&[

@@ -1,4 +1,4 @@
-//! Whether the application's driver still lives: by its pod, or by its Lease (spec O-33).
+//! Whether the application's driver still lives: by its pod, or by its Lease (spec O-103).
 
 use std::fmt;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Cleaner {
         })
     }
 
-    /// Who renews or takes the Lease within this time. No clocks are compared, as between drivers (spec O-32).
+    /// Who renews or takes the Lease within this time. No clocks are compared, as between drivers (spec O-92).
     async fn renews(
         &self,
         found: &Found,
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    // spec: O-33
+    // spec: O-103
     #[test]
     fn a_lease_that_is_held_is_looked_at_for_its_duration_but_not_without_end() {
         assert_eq!(patience(&lease(None, 30)), None);

@@ -86,7 +86,7 @@ impl Reader {
         meaning
     }
 
-    /// Waits until the application record is gone, and with it the controller that owned it (spec O-66). What would
+    /// Waits until the application record is gone, and with it the controller that owned it (spec O-97). What would
     /// be created anew for it would be collected again.
     pub async fn deleted(&self) -> Meaning {
         let Some(mut is_gone) = self.record_is_gone.clone() else {

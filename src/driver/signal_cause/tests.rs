@@ -271,7 +271,7 @@ async fn a_driver_whose_job_is_over_ends_the_application() {
     assert_eq!(meaning_of(objects, JOB).await, Meaning::End);
 }
 
-// spec: O-66
+// spec: O-66, O-96
 #[tokio::test(start_paused = true)]
 async fn a_job_that_deletes_its_pod_first_and_says_why_later_is_read_twice() {
     let pod = deleted_pod(Some(JOB));

@@ -1,5 +1,5 @@
 //! Answers API requests while the driver is still starting or stands by: the liveness probe succeeds, the OpenAPI
-//! document and the page are served, everything else is unavailable (spec O-42, O-44). A standby is ready (spec O-32).
+//! document and the page are served, everything else is unavailable (spec O-42, O-44). A standby is ready (spec O-89).
 
 use axum::Json;
 use axum::Router;
@@ -32,7 +32,7 @@ pub fn alone() -> Router {
         .method_not_allowed_fallback(async || Problem::starting())
 }
 
-/// The API of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-32, O-34).
+/// The API of a driver that stands by. It is ready: what it waits for is another driver's end (spec O-89, O-34).
 pub fn standby(why: &str) -> Router {
     let (line, refusal) = (ready_standby(why), inactive(why));
     let refusal = async move || refusal.clone();
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-32, O-42, O-44
+    // spec: O-89, O-42, O-44
     #[tokio::test]
     async fn a_standby_is_ready_and_says_who_is_active() {
         let router = standby("driver-7 holds the lease");

@@ -135,7 +135,7 @@ fn starting(served: &Served) -> Router {
     nothing_else(routes)
 }
 
-/// The routes of a driver that stands by (spec O-32).
+/// The routes of a driver that stands by (spec O-89).
 pub fn standby(served: &Served, why: &str) -> Router {
     let mut routes = Router::new();
     if served.metrics.is_some() {

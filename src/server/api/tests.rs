@@ -305,7 +305,7 @@ async fn an_executors_history_is_returned_and_an_unknown_executor_is_an_error() 
     }
 }
 
-// spec: B-50
+// spec: B-50, B-66
 #[actix::test]
 async fn events_are_streamed_after_the_live_executors_and_resumed_after_the_last_event() {
     tokio::time::pause();
@@ -371,7 +371,7 @@ async fn the_metrics_are_served_to_prometheus() {
     assert!(text.ends_with("# EOF\n"));
 }
 
-// spec: O-50
+// spec: O-113
 #[actix::test]
 async fn a_body_that_is_too_long_is_refused() {
     tokio::time::pause();

@@ -1,4 +1,4 @@
-//! Which connections belong to clients that have proved who they are (spec O-55).
+//! Which connections belong to clients that have proved who they are (spec O-116).
 
 use std::collections::VecDeque;
 use std::future::pending;

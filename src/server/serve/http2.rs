@@ -31,7 +31,7 @@ const STREAMS: u32 = 32;
 const HEADER: u32 = 16 * 1024;
 
 /// What is received of a request's body before it is read, and of all bodies of a connection, in bytes. The largest body
-/// has 64 KiB (spec O-50).
+/// has 64 KiB (spec O-113).
 const WINDOW: u32 = 64 * 1024;
 
 /// The interval between pings, and the time for their answer. They end connections of machines that are gone.
@@ -214,7 +214,7 @@ mod tests {
         all.recv().await.unwrap();
     }
 
-    // spec: O-57
+    // spec: O-126
     #[tokio::test(start_paused = true)]
     async fn a_connection_whose_client_answers_no_ping_ends() {
         let (mut near, far) = duplex(64 * 1024);
@@ -228,7 +228,7 @@ mod tests {
         assert!(began.elapsed() <= 2 * PING + Duration::from_secs(1));
     }
 
-    // spec: O-57
+    // spec: O-126
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_at_its_age_and_what_is_still_answered_has_its_time() {
         let (mut sender, serving) = client().await;

@@ -1,5 +1,5 @@
 //! Authenticates executors, and callers of the API that are service accounts: determines what a
-//! token proves (spec O-50, O-64, B-5).
+//! token proves (spec O-50, O-112, O-64, B-5).
 
 use std::sync::Arc;
 use std::time::Duration;

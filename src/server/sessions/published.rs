@@ -162,7 +162,7 @@ mod tests {
         Trusted::read(br#"{"issuer": "me"}"#, keys.as_bytes()).unwrap()
     }
 
-    // spec: O-54, B-13
+    // spec: O-115, B-13
     #[test]
     fn without_keys_tokens_are_deferred_and_the_keys_are_asked_for_again_until_they_come() {
         let mut published = Published::default();
@@ -185,7 +185,7 @@ mod tests {
         assert!(matches!(way, Way::Verify(_)), "{way:?}");
     }
 
-    // spec: O-54, B-13
+    // spec: O-115, B-13
     #[test]
     fn a_new_key_that_cannot_be_read_now_is_deferred_and_one_that_is_not_published_is_refused() {
         let mut published = Published::default();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(published.lacking(), None);
     }
 
-    // spec: O-50
+    // spec: O-112
     #[test]
     fn what_is_no_token_needs_no_keys() {
         let mut published = Published::default();

@@ -1,4 +1,4 @@
-//! Remembers which callers' tokens the API server accepted when it was last asked (spec O-64). Pure.
+//! Remembers which callers' tokens the API server accepted when it was last asked (spec O-119). Pure.
 //!
 //! The keys that the cluster publishes show who a token was issued for, but not that its account or pod was deleted
 //! since.
@@ -175,7 +175,7 @@ mod tests {
         reviews.learn(token, YOUNG, &answer, at(now))
     }
 
-    // spec: O-64
+    // spec: O-119
     #[test]
     fn an_accepted_token_is_asked_about_again_after_a_minute_and_a_revoked_one_never() {
         let mut reviews = Reviews::default();
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(verdict(&reviews, "a", 9_000_000), Verdict::Denied(REVOKED));
     }
 
-    // spec: O-64
+    // spec: O-120
     #[test]
     fn without_an_answer_the_published_keys_decide_for_a_while_but_not_about_a_revoked_token() {
         for kind in [Kind::Rights, Kind::Unreachable] {
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    // spec: O-64
+    // spec: O-120
     #[test]
     fn a_right_that_is_missing_is_asked_for_again_within_a_minute_however_often_it_was() {
         let mut reviews = Reviews::default();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(verdict(&reviews, "b", now + 10_000), Verdict::Unknown);
     }
 
-    // spec: O-64
+    // spec: O-120
     #[test]
     fn the_published_keys_alone_decide_about_a_token_for_an_hour_only() {
         let hour = KEYS_ALONE;
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    // spec: O-64
+    // spec: O-119
     #[test]
     fn the_token_that_was_asked_about_first_is_forgotten_first() {
         let mut reviews = Reviews::default();

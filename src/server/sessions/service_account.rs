@@ -1,4 +1,4 @@
-//! Verifies service account tokens with the keys that the cluster publishes (spec O-50). Pure.
+//! Verifies service account tokens with the keys that the cluster publishes (spec O-112). Pure.
 
 use std::sync::Arc;
 use std::time::Duration;

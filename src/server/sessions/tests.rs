@@ -299,7 +299,7 @@ async fn an_older_session_is_superseded_and_its_connection_ends() {
     assert_eq!(driver.shown(1).await["state"], "connected");
 }
 
-// spec: B-5, O-50
+// spec: B-5, O-112
 #[actix::test]
 async fn an_executor_is_admitted_by_its_own_token_only() {
     let driver = Driver::with(2).await;

@@ -247,7 +247,7 @@ mod tests {
         assert!(kept.issue(&["not a name \u{e4}".to_owned()], now).is_err());
     }
 
-    // spec: O-62
+    // spec: O-118
     #[test]
     fn a_new_certificate_is_due_in_the_last_third_and_never_outlives_its_ca() {
         let made = Authority::make(at("2026-03-31T10:00:00Z")).unwrap();
@@ -263,7 +263,7 @@ mod tests {
         assert!(issued.expires <= end && issued.expires > late);
     }
 
-    // spec: O-62
+    // spec: O-118
     #[tokio::test(start_paused = true)]
     async fn the_certificate_is_replaced_in_time_while_the_driver_runs() {
         let start = at("2026-03-31T10:00:00Z");

@@ -1,4 +1,4 @@
-//! A certificate in files, which are read again when they change (spec O-53).
+//! A certificate in files, which are read again when they change (spec O-114).
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    // spec: O-53
+    // spec: O-114
     #[tokio::test(start_paused = true)]
     async fn a_mounted_secret_that_is_replaced_gives_a_new_certificate_and_a_bad_one_none() {
         let secret = Secret::mounted();
@@ -268,7 +268,7 @@ mod tests {
         running.abort();
     }
 
-    // spec: O-53
+    // spec: O-114
     #[test]
     fn a_driver_without_a_usable_certificate_does_not_start_and_says_why() {
         let secret = Secret::mounted();

@@ -1,5 +1,5 @@
 //! What a look at the files of a certificate means: a new certificate, a complaint, or nothing
-//! (spec O-53). Pure.
+//! (spec O-114). Pure.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    // spec: O-53
+    // spec: O-114
     #[test]
     fn a_new_pair_is_used_and_half_of_one_leaves_the_earlier() {
         let mut reload = Reload::default();
@@ -148,7 +148,7 @@ mod tests {
         assert!(matches!(reload.look(Ok(second), NAMES), Step::Use(_)));
     }
 
-    // spec: O-53
+    // spec: O-114
     #[test]
     fn files_that_cannot_be_read_or_parsed_are_complained_about_once_for_each_cause() {
         let mut reload = Reload::default();
@@ -183,7 +183,7 @@ mod tests {
         assert!(matches!(later, Step::Complain(_)), "{later:?}");
     }
 
-    // spec: O-53
+    // spec: O-114
     #[test]
     fn an_expiry_is_warned_about_a_week_before_and_then_daily_but_sooner_for_short_lives() {
         let at = |hours: i64| Timestamp::from_second(hours * 3_600).unwrap();

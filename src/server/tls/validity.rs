@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-53
+    // spec: O-114
     #[test]
     fn the_validity_is_read_on_both_sides_of_2050() {
         for (from, until) in [
@@ -104,14 +104,14 @@ mod tests {
     }
 
     proptest! {
-        // spec: O-53, I-11
+        // spec: O-114, I-11
         #[test]
         fn arbitrary_bytes_are_no_certificate(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = of(&bytes);
         }
     }
 
-    // spec: O-53, I-11
+    // spec: O-114, I-11
     #[test]
     fn a_damaged_certificate_is_read_or_refused() {
         let params = CertificateParams::new(vec!["a".to_owned()]).unwrap();

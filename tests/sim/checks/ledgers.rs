@@ -30,7 +30,7 @@ fn ordinal(entry: &Entry) -> Option<u32> {
     of_its_profile.then(|| ordinal.parse().ok()).flatten()
 }
 
-/// Whether an executor ran when its gang was released, though it stays then because it was adopted (spec B-20).
+/// Whether an executor ran when its gang was released, though it stays then because it was adopted (spec B-64).
 fn was_wrongly_released(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {

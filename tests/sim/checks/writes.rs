@@ -147,7 +147,7 @@ impl Checks {
             return violated!("I-7: d{driver} wrote {name}, which is not its executor");
         }
         self.check_assigned_id(write, pod, &uid)?;
-        // spec: K-2
+        // spec: K-13
         let is_given = (write.sent).pointer("/metadata/ownerReferences").is_some();
         if is_given && self.is_of_later_application(&uid, driver) {
             return violated!(

@@ -14,7 +14,7 @@ use crate::trace::trace_line;
 impl World {
     /// A driver of the first application ends only for a reason that the record can give. The second one's does not end
     /// by itself.
-    // spec: I-11, O-30
+    // spec: I-11, O-98
     pub(super) fn check_exits(&mut self) -> Verdict {
         let mut drivers = self.drivers.borrow_mut();
         for application in [&mut self.first, &mut self.second] {
@@ -44,7 +44,7 @@ impl World {
         Ok(())
     }
 
-    // spec: I-8, O-12, O-30
+    // spec: I-8, O-12, O-98, L-34
     pub(super) async fn check_ledgers(&self) -> Verdict {
         let handles: Vec<_> = (self.drivers.borrow().iter())
             .filter(|driver| driver.is_alive())

@@ -34,7 +34,7 @@ async fn a_driver_whose_name_leads_nowhere_yet_is_waited_for() {
     assert!(conversation.is_away(conversation.last_heard));
 }
 
-// spec: O-60, B-13
+// spec: O-122, B-13
 #[test]
 fn a_driver_that_expects_heartbeats_often_is_tried_as_often() {
     let longest = |interval| reconnect(Duration::from_millis(interval)).delay(100);
@@ -44,7 +44,7 @@ fn a_driver_that_expects_heartbeats_often_is_tried_as_often() {
     assert_eq!(longest(1), Duration::from_millis(200));
 }
 
-// spec: O-60, O-54
+// spec: O-122, O-115
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_cannot_verify_the_token_now_is_not_away() {
     let mut conversation = conversation();

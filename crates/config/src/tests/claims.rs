@@ -106,7 +106,7 @@ fn a_claim_s_name_fits_whatever_the_executor_s_id() {
     );
 }
 
-// spec: A-60
+// spec: A-110
 #[test]
 fn who_waits_for_claims_has_to_get_them() {
     assert!(with("claims = { reuse = true, wait = true }").is_ok());

@@ -80,7 +80,7 @@ fn every_key_is_shown_once() {
     }
 }
 
-// spec: C-4, C-3
+// spec: C-4, C-10
 #[test]
 fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
     let (config, shown) = explained(MIXED, &[], &[]);
@@ -129,7 +129,7 @@ fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
     }
 }
 
-// spec: C-4, C-3
+// spec: C-4, C-10
 #[test]
 fn passwords_in_urls_and_arguments_are_shown_nowhere_and_not_taken_from_the_command_line() {
     let texts = [

@@ -422,7 +422,7 @@ fn people_and_executors_may_share_a_port_but_two_free_ones_are_two() {
     assert!(!read(LEAST).unwrap().one_port());
 }
 
-// spec: B-20, C-2
+// spec: B-63, C-2
 #[test]
 fn a_gang_has_a_size_and_is_asked_for_as_a_whole() {
     let keys = |profile: &str| -> Vec<String> {
@@ -460,7 +460,7 @@ fn a_claim_that_nobody_can_renew_is_refused() {
     assert_eq!(error.mistakes[0].key, "app.ttl", "{error}");
 }
 
-// spec: O-32, C-2
+// spec: O-92, C-2
 #[test]
 fn a_lease_must_outlast_the_writes_of_its_holder() {
     let refused = |text: &str| {

@@ -230,7 +230,7 @@ mod tests {
         json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name}}})
     }
 
-    // spec: O-50
+    // spec: O-112
     #[test]
     fn a_token_is_valid_while_its_account_and_pod_exist() {
         let (keys, mut state, account) = world();

@@ -175,7 +175,7 @@ async fn a_user_can_review_its_own_access() {
     assert_eq!(refusal(neither), refused(422, "Invalid"));
 }
 
-// spec: O-50
+// spec: O-112
 #[tokio::test(start_paused = true)]
 async fn a_service_account_token_authenticates_while_the_account_exists() {
     let cluster = guarded();

@@ -60,7 +60,7 @@ impl Calls {
         Ok(status.allowed)
     }
 
-    /// Asks whether the API server accepts a token for this audience (spec O-64).
+    /// Asks whether the API server accepts a token for this audience (spec O-119).
     pub async fn review_token(&self, token: &str, audience: &str) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Status {

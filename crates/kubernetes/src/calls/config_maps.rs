@@ -91,7 +91,7 @@ impl Calls {
         }
     }
 
-    /// Watches one ConfigMap (spec W-7), from its current state if `from` is `None`.
+    /// Watches one ConfigMap (spec W-10), from its current state if `from` is `None`.
     ///
     /// If a ConfigMap cannot be decoded, the stream reports a failure of kind Garbage and continues. If the watch
     /// does not begin, the call fails as [`Calls::watch_pods`].

@@ -1,4 +1,4 @@
-//! The list of kept pods (spec O-77).
+//! The list of kept pods (spec O-101).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ mod tests {
 
     const SINCE: &str = "2026-01-02T00:00:00Z";
 
-    // spec: O-77
+    // spec: O-101
     #[test]
     fn only_pods_that_a_driver_kept_are_listed() {
         let pod = kept("etl-exec-1", "1", SINCE, "").unwrap();

@@ -20,7 +20,7 @@ pub struct CallMade {
 }
 
 /// The API server answers again after an outage: who waits because of it tries again now. Sent to each caller after a
-/// random delay, so that many drivers do not call at the same time (spec W-8).
+/// random delay, so that many drivers do not call at the same time (spec W-14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct ServerIsBack {

@@ -1,4 +1,4 @@
-//! API calls for the keys with which the cluster signs service account tokens (spec O-50).
+//! API calls for the keys with which the cluster signs service account tokens (spec O-112).
 
 use bytes::Bytes;
 use http::Method;

@@ -1,5 +1,5 @@
 //! API calls on the objects of which each profile has one: PodGroups (spec A-82) and the executors'
-//! PodDisruptionBudgets (spec K-10).
+//! PodDisruptionBudgets (spec K-12).
 
 use bytes::Bytes;
 use http::Method;

@@ -313,7 +313,7 @@ async fn no_call_waits_longer_than_the_servers_own_time_and_a_second() {
     }
 }
 
-// spec: E-10, L-11
+// spec: E-10, L-35
 #[tokio::test]
 async fn a_pod_is_gone_only_if_the_api_server_reports_it_for_this_pod() {
     let name = "etl-exec-42";
@@ -343,7 +343,7 @@ async fn a_pod_is_gone_only_if_the_api_server_reports_it_for_this_pod() {
     }
 }
 
-// spec: L-11
+// spec: L-35
 #[tokio::test]
 async fn a_delete_that_loses_against_the_removal_counts_as_gone() {
     let answer = |version: &str, uid: &str| {
@@ -371,7 +371,7 @@ async fn a_delete_that_loses_against_the_removal_counts_as_gone() {
     }
 }
 
-// spec: E-10, L-11
+// spec: E-10, L-35
 #[tokio::test]
 async fn a_delete_that_hits_a_different_uid_counts_as_gone() {
     let delete = async |code, body: String| {

@@ -295,7 +295,7 @@ async fn token_after(calls: &Calls, requests: &mut UnboundedReceiver<String>) ->
     bearer.unwrap().1.trim().to_owned()
 }
 
-// spec: A-22
+// spec: A-96
 #[tokio::test]
 async fn inline_tokens_token_files_and_plugins_are_read_again() {
     let (address, mut requests) = server(|_| Reply::Whole(VERSION)).await;
@@ -344,7 +344,7 @@ async fn inline_tokens_token_files_and_plugins_are_read_again() {
     calls.server_version().await.unwrap();
 }
 
-// spec: A-22
+// spec: A-96
 #[tokio::test]
 async fn client_certificates_are_among_the_files_of_the_credentials() {
     let file = kubeconfig("http://127.0.0.1:1", "{token: a}");
@@ -358,7 +358,7 @@ async fn client_certificates_are_among_the_files_of_the_credentials() {
     );
 }
 
-// spec: A-22
+// spec: A-96
 #[tokio::test]
 async fn reloaded_credentials_do_not_lead_to_another_api_server() {
     let (address, mut requests) = server(|_| Reply::Whole(VERSION)).await;

@@ -73,7 +73,7 @@ fn a_real_pod_is_read_as_what_it_is() {
     assert_eq!(pod.executor, ContainerState::Running { started });
 }
 
-// spec: B-1, B-53
+// spec: B-68, B-53
 #[test]
 fn the_addresses_of_the_pod_and_of_its_node_are_read() {
     let pod = read(&changed(|pod| {

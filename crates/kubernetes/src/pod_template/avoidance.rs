@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(pod, want);
     }
 
-    // spec: B-54, K-5
+    // spec: B-67, K-5
     #[test]
     fn preferred_nodes_have_weights_in_proportion_beside_the_profiles_own_preferences() {
         let own = json!({"weight": 7});

@@ -142,7 +142,7 @@ fn a_newer_format_is_refused_and_keys_that_an_older_one_lacks_are_empty() {
     assert!(with("something-new", Some("x")).is_ok());
 }
 
-// spec: O-30
+// spec: O-30, O-98
 #[test]
 fn an_invalid_value_is_an_error_that_names_the_config_map_and_the_key() {
     for (key, value) in [
@@ -215,7 +215,7 @@ fn a_successor_raises_the_incarnation_and_starts_above_every_used_id() {
     assert!(first.record.targets.is_empty(), "the configuration's stand");
 }
 
-// spec: O-11, O-31
+// spec: O-108, O-31
 #[test]
 fn an_application_that_has_ended_has_no_successor() {
     let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, 100);
@@ -246,7 +246,7 @@ fn ids_are_reserved_in_blocks_and_never_released() {
     assert_eq!(record.highest_id(), Some(ExecutorId::MAX));
 }
 
-// spec: O-30
+// spec: O-98
 #[test]
 fn every_field_of_a_record_is_bounded_when_it_is_read() {
     let why = |key: &str, value: &str| with(key, Some(value)).unwrap_err().to_string();
@@ -307,7 +307,7 @@ fn a_count_at_its_limit_stays_there() {
     assert_eq!(next, Err(NoSuccession::NoMoreIncarnations));
 }
 
-// spec: O-30
+// spec: O-98
 #[test]
 fn a_shortened_record_is_read_as_written() {
     for why in [

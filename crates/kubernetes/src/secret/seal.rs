@@ -1,4 +1,4 @@
-//! What only the holder of a key can make: executors' tokens (spec O-50), and proofs of texts (spec O-58).
+//! What only the holder of a key can make: executors' tokens (spec O-112), and proofs of texts (spec O-58).
 
 use std::fmt;
 use std::path::Path;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use boatswain_model::testing::id;
 
-    // spec: O-50, B-5
+    // spec: O-112, B-5
     #[test]
     fn a_token_is_one_executors_of_one_application_under_one_key() {
         let (key, app) = (Key::new(b"key"), AppId::from("app"));
@@ -143,7 +143,7 @@ mod tests {
         assert_ne!(key, Key::new(b"other"));
     }
 
-    // spec: O-50
+    // spec: O-112
     #[test]
     fn a_key_in_a_file_survives_the_process() {
         let dir = tempfile::tempdir().unwrap();

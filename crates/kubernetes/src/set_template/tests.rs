@@ -101,7 +101,7 @@ fn with_a_claim(owner: ClaimOwner) -> BTreeMap<ProfileName, ProfileSpec> {
     BTreeMap::from([("default".into(), spec)])
 }
 
-// spec: A-80, K-10
+// spec: A-102, K-10
 #[test]
 fn a_stateful_set_has_claim_templates_made_from_the_profiles_claims() {
     for (owner, scaled) in [
@@ -137,7 +137,7 @@ fn a_stateful_set_has_claim_templates_made_from_the_profiles_claims() {
     }
 }
 
-// spec: A-80, K-10
+// spec: A-102, K-10
 #[test]
 fn a_deployment_refuses_claims() {
     let made = Sets::new(

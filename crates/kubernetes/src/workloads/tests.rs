@@ -80,7 +80,7 @@ fn conditions_say_what_may_be_used_of_a_block() {
     assert_eq!(standing(&status, 5).0, Standing::Reserved(5));
 }
 
-// spec: A-90
+// spec
 #[test]
 fn a_workload_is_read_as_it_was_written() {
     let spec = ProfileSpec::default();
@@ -123,7 +123,7 @@ fn a_workload_is_read_as_it_was_written() {
     assert!(read(&written).is_err());
 }
 
-// spec: A-90
+// spec: A-105
 #[test]
 fn all_pods_of_a_block_or_none_need_no_least() {
     let pods = queued(&ProfileSpec::default(), None);
@@ -132,7 +132,7 @@ fn all_pods_of_a_block_or_none_need_no_least() {
     assert_eq!(pod_sets(&pods, (u32::MAX, 1))[0]["count"], i32::MAX);
 }
 
-// spec: A-90
+// spec: A-105
 #[test]
 fn a_workload_tells_what_pods_request_and_nothing_secret_of_them() {
     let resources = json!({"requests": {"cpu": "2"}});

@@ -15,7 +15,7 @@ use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID, Settlement};
 /// The most that a command may grant.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// The mark that an earlier incarnation wrote to a pod (spec L-12, O-31). The clock that wrote it may be wrong.
+/// The mark that an earlier incarnation wrote to a pod (spec L-36, O-31). The clock that wrote it may be wrong.
 fn inherited(mark: &Draining, usual: Duration, now: Now) -> Leaving {
     let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
     let (why, most) = match &mark.why {
@@ -147,9 +147,9 @@ impl Ledger {
         draft.notes.push(Note::Adopted { found, lost });
     }
 
-    /// Ends every id up to the last one that may have been used and that was not found (spec L-1,
+    /// Ends every id up to the last one that may have been used and that was not found (spec L-34,
     /// O-31). Returns how many were lost. Waits while a pod with an unreadable id may have one of
-    /// them (spec S-15), which only delays the report.
+    /// them (spec S-27), which only delays the report.
     pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
         let Settlement::Pending { last_used } = self.settlement else {
             return 0;

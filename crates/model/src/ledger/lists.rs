@@ -247,7 +247,7 @@ impl Ledger {
 
     pub(super) fn begin_epoch(&mut self, version: &ResourceVersion, draft: &mut Draft) {
         self.current.epoch = Epoch(self.current.epoch.0 + 1);
-        // Only a record seen in the new epoch counts (spec K-2).
+        // Only a record seen in the new epoch counts (spec K-13).
         self.current.record = None;
         self.drift.forget();
         draft.other = true;

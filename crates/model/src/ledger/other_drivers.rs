@@ -1,5 +1,5 @@
 //! Pods that prove that another driver runs or ran: of a later incarnation, or of an application record
-//! that this driver never held (spec W-7, I-10).
+//! that this driver never held (spec W-12, W-13, I-10).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub struct Applied {
     pub notes: Vec<Note>,
 }
 
-/// Something to be logged. For pods see spec E-2, E-3, S-15 and W-7.
+/// Something to be logged. For pods see spec E-2, E-3, S-15 and W-13.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// Before and after.
@@ -28,7 +28,7 @@ pub enum Note {
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.
     OfLaterIncarnation(Arc<Pod>),
-    /// A record that this driver never held owns the pod (spec W-7).
+    /// A record that this driver never held owns the pod (spec W-13).
     OfOtherRecord(Arc<Pod>),
     Unreadable(Unreadable),
     NewEpoch {

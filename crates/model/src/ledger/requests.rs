@@ -69,7 +69,7 @@ impl Ledger {
     }
 
     /// Whether a pod with the requested name is the requested one without its labels, which a
-    /// webhook may have removed: the record that owns it is this application's (spec E-1, K-2).
+    /// webhook may have removed: the record that owns it is this application's (spec E-18, K-2).
     fn was_requested(&self, entry: &Entry, pod: &Pod) -> bool {
         let record = self.current.record.as_ref();
         entry.incarnation == self.identity.incarnation

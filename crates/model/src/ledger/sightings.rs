@@ -17,7 +17,7 @@ impl Ledger {
         (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
     }
 
-    /// The entry without a pod that may be bound to this one (spec E-1). A webhook may remove the incarnation's label.
+    /// The entry without a pod that may be bound to this one (spec E-15). A webhook may remove the incarnation's label.
     pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
         let PodIdentity::Executor {
             id, incarnation, ..
@@ -140,7 +140,7 @@ impl Ledger {
         let known = self.current.orphans.get(&pod.uid);
         let held = known.filter(|orphan| orphan.epoch == self.current.epoch);
         // As for executors, a full list that is as new as the held version and shows an older one
-        // proves an unnoticed restore (spec S-13).
+        // proves an unnoticed restore (spec S-26).
         let outdated = |orphan: &OrphanPod| match authority {
             Authority::FullList(list) if orphan.version <= *list => orphan.version == pod.version,
             _ => orphan.version >= pod.version,

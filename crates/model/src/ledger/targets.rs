@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// During a replacement, one executor more than requested is wanted (spec B-32).
+    /// During a replacement, one executor more than requested is wanted (spec B-65).
     pub(super) fn surge(
         &mut self,
         profile: ProfileName,

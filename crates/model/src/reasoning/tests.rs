@@ -320,7 +320,7 @@ fn the_running_time_of_an_adopted_executor_is_by_the_nodes_clock() {
     assert_eq!(ran_for(&old, tick(11)), Some(Duration::from_secs(7_200)));
 }
 
-// spec: L-13
+// spec: L-37
 #[test]
 fn a_reason_is_replaced_only_by_one_that_says_more() {
     use LossClass::*;

@@ -267,7 +267,7 @@ fn accepts(
     let replaced = match authority {
         Authority::Event => false,
         // Within one history, a list as new as the held version cannot show an older one. So the
-        // server was restored unnoticed (spec S-13), and the list is right.
+        // server was restored unnoticed (spec S-26), and the list is right.
         Authority::FullList(list) => bound.pod.version <= *list,
         // The same holds for a look-up sent after the pod was found absent, unless newer news
         // arrived meanwhile.

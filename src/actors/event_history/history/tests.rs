@@ -79,7 +79,7 @@ fn an_event_has_the_time_at_which_the_driver_learnt_of_it() {
     assert_eq!(ago, [1_000, 0, 300]);
 }
 
-// spec: B-50
+// spec: B-66
 #[test]
 fn a_reader_resumes_after_its_last_event_or_starts_with_the_live_executors() {
     let mut world = World::new(&[("default", 1)]);
@@ -123,7 +123,7 @@ fn a_reader_resumes_after_its_last_event_or_starts_with_the_live_executors() {
     }
 }
 
-// spec: B-50, B-51
+// spec: B-66, B-51
 #[test]
 fn a_reader_that_starts_anew_gets_the_ends_that_it_may_have_missed() {
     let mut before = World::new(&[("default", 1)]);
@@ -205,7 +205,7 @@ fn a_long_history_keeps_its_first_event_and_its_last_ones() {
     assert_eq!(words(STORY - 1), "running");
 }
 
-// spec: B-50, O-31
+// spec: B-66, O-31
 #[test]
 fn a_successor_starts_with_the_executors_that_it_found() {
     let mut before = World::new(&[("default", 2)]);

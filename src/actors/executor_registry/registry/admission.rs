@@ -8,7 +8,7 @@ use crate::model::ids::id_in_pod_name;
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot};
 use boatswain_agent::protocol::{Register, ToExecutor};
 
-/// The identity that a token proves (spec B-5, O-50).
+/// The identity that a token proves (spec B-5, O-112).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proof {
     Executor(ExecutorId),

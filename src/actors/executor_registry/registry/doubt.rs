@@ -1,4 +1,4 @@
-//! Decides whether the driver suspects itself rather than its executors (spec B-13): pure. No
+//! Decides whether the driver suspects itself rather than its executors (spec B-13, B-58, B-59): pure. No
 //! executor is given up meanwhile. When the doubt ends, every executor gets one more timeout.
 
 use std::fmt;

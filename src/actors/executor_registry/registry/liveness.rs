@@ -295,7 +295,7 @@ impl Registry {
     }
 
     /// Executors that fall silent within one interval of each other have more in common than a fault
-    /// of one of them: the path to the driver (spec B-13).
+    /// of one of them: the path to the driver (spec B-58).
     fn fell_silent_alone(&self, since: Tick, begun: &[Tick]) -> bool {
         let reach = self.settings.heartbeat_interval + LOOK;
         let from = begun.partition_point(|other| *other + reach < since);

@@ -78,7 +78,7 @@ pub struct Settings {
     pub heartbeat_timeout: Duration,
     /// The time in which a lost connection may be explained (spec B-15).
     pub loss_reason_timeout: Duration,
-    /// The driver suspects itself if a larger percentage is silent at once (spec B-13).
+    /// The driver suspects itself if a larger percentage is silent at once (spec B-58).
     pub mass_loss: u32,
     /// The time in which a running executor must register; `None`: it need not (spec A-52).
     pub registration_timeout: Option<Duration>,
@@ -211,7 +211,7 @@ impl Registry {
         self.settings.graces.insert(profile, grace);
     }
 
-    /// Forgets a removed profile (spec B-52).
+    /// Forgets a removed profile (spec B-57).
     pub fn forget(&mut self, profile: &ProfileName) {
         self.settings.graces.remove(profile);
     }

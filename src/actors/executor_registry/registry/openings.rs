@@ -1,4 +1,4 @@
-//! The connections that were opened and have not registered (spec O-55).
+//! The connections that were opened and have not registered (spec O-116).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Properties that differ by executor: references such as `$(NODE_NAME)`, written as in a container's `args` (spec B-1).
+//! Properties that differ by executor: references such as `$(NODE_NAME)`, as in a container's `args` (spec B-68).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -70,7 +70,7 @@ mod tests {
         [("NODE_NAME", Some("node-a".to_owned())), ("POD_IP", None)]
     }
 
-    // spec: B-1
+    // spec: B-68
     #[test]
     fn references_are_replaced_and_what_is_none_stays() {
         for (text, wanted) in [
@@ -87,7 +87,7 @@ mod tests {
     }
 
     proptest! {
-        // spec: B-1
+        // spec: B-68
         #[test]
         fn text_without_a_dollar_stays_and_any_text_is_read(text in ".{0,40}") {
             let result = replaced(&text, &of_node_a());

@@ -117,7 +117,7 @@ fn waits(machine: &mut Machine, answer: impl Fn() -> Answer) -> (Op, Tick) {
     panic!("it waits for ever")
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_renewal_counts_from_when_it_was_sent() {
     let mut machine = holder();
@@ -131,7 +131,7 @@ fn a_renewal_counts_from_when_it_was_sent() {
     assert_eq!(lost(&machine.tick(now(24_000))), Some(&Loss::Expired));
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_candidate_counts_on_its_own_clock_from_the_last_change_that_it_saw() {
     let mut machine = candidate();
@@ -154,7 +154,7 @@ fn a_candidate_counts_on_its_own_clock_from_the_last_change_that_it_saw() {
     assert!(matches!(taken, Op::Replace(_, _, version) if version == 9.into()));
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_renewal_that_a_candidate_sees_begins_its_count_anew() {
     let mut machine = candidate();
@@ -163,7 +163,7 @@ fn a_renewal_that_a_candidate_sees_begins_its_count_anew() {
     assert_eq!(at, tick(55_000));
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_candidate_waits_as_long_as_the_holder_has_written() {
     let slow = || {
@@ -182,7 +182,7 @@ fn a_candidate_waits_as_long_as_the_holder_has_written() {
     assert_eq!(machine.free_at(), Some(Tick::default() + LONGEST));
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_released_lease_is_taken_at_once() {
     let mut machine = candidate();
@@ -196,7 +196,7 @@ fn a_released_lease_is_taken_at_once() {
     assert!(!machine.wants_watch());
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn of_two_candidates_the_one_whose_write_is_refused_waits() {
     let mut machine = candidate();
@@ -212,7 +212,7 @@ fn of_two_candidates_the_one_whose_write_is_refused_waits() {
     assert_eq!(at, tick(31_002).max(tick(31_050)));
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_renewal_without_an_answer_is_settled_by_a_read_and_extends_nothing() {
     let mut machine = holder();
@@ -236,7 +236,7 @@ fn a_renewal_without_an_answer_is_settled_by_a_read_and_extends_nothing() {
     assert_eq!(held(&effects), Some(tick(10_010)));
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_holder_that_finds_another_one_has_lost() {
     let mut machine = holder();
@@ -263,7 +263,7 @@ fn a_lease_that_was_freed_or_touched_by_hand_is_renewed() {
     }
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_deleted_lease_is_made_again_by_its_holder_and_taken_by_others_only_after_its_time() {
     let mut holds = holder();
@@ -287,7 +287,7 @@ fn a_deleted_lease_is_made_again_by_its_holder_and_taken_by_others_only_after_it
     assert_eq!(at, tick(34_000), "counted from when it was found missing");
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_process_that_was_paused_finds_its_lease_over_before_it_sends_anything() {
     let mut machine = holder();
@@ -312,7 +312,7 @@ fn a_process_that_was_paused_finds_its_lease_over_before_it_sends_anything() {
     );
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn repeated_answers_and_what_the_watch_shows_change_nothing_for_a_holder() {
     let mut machine = holder();
@@ -324,7 +324,7 @@ fn repeated_answers_and_what_the_watch_shows_change_nothing_for_a_holder() {
     assert_eq!(machine.next_at(), Some(tick(8_000)));
 }
 
-// spec: O-32
+// spec: O-90
 #[test]
 fn a_restarted_container_goes_on_at_once_and_another_pod_waits() {
     let of = |pod, start| Machine::new(settings(Some(pod), start));
@@ -343,7 +343,7 @@ fn a_restarted_container_goes_on_at_once_and_another_pod_waits() {
     assert_eq!(at, tick(30_000));
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_release_frees_the_lease_and_ends_the_writes_of_this_driver() {
     let mut machine = holder();
@@ -361,7 +361,7 @@ fn a_release_frees_the_lease_and_ends_the_writes_of_this_driver() {
     assert_eq!(candidate().release(), [Effect::Released]);
 }
 
-// spec: O-32
+// spec: O-89
 #[test]
 fn a_candidate_that_is_stopped_while_it_takes_the_lease_frees_it_again() {
     let mut machine = candidate();
@@ -380,7 +380,7 @@ fn a_candidate_that_is_stopped_while_it_takes_the_lease_frees_it_again() {
     assert_eq!(effects, [Effect::Released]);
 }
 
-// spec: O-32
+// spec: O-91
 #[test]
 fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     let mut machine = holder();
@@ -414,7 +414,7 @@ fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     );
 }
 
-// spec: O-32
+// spec: O-89
 #[test]
 fn a_missing_right_ends_a_start_and_not_a_standby() {
     let mut first = machine("one");

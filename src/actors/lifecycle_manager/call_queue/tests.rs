@@ -51,7 +51,7 @@ fn the_next_attempt_is_the_earliest_waiting_one_and_none_while_there_is_no_room(
     assert_eq!(due(&mut queue, at(6_000)), [look_up(1)]);
 }
 
-// spec: L-11
+// spec: L-35
 #[test]
 fn a_call_without_effect_backs_off_and_a_different_outcome_resets_the_backoff() {
     let mut queue = queue(8);
@@ -146,7 +146,7 @@ fn an_unexpected_answer_makes_no_room() {
     assert_eq!(due(&mut queue, at(20_000)), [delete("u")]);
 }
 
-// spec: L-11, W-8
+// spec: L-11, W-14
 #[test]
 fn the_end_of_an_outage_ends_the_backoff_of_failed_calls_but_not_what_was_planned_for_later() {
     let mut queue = queue(8);

@@ -8,7 +8,7 @@ use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
 use crate::actors::lifecycle_manager::kept::{KeptPod, Policy, Which};
 use crate::model::{ExecutorId, Now, Tick};
 
-/// How often kept pods are listed (spec O-77).
+/// How often kept pods are listed (spec O-101).
 const LISTED_EVERY: Duration = Duration::from_secs(300);
 
 impl PendingActions {
@@ -33,7 +33,7 @@ impl PendingActions {
         self.kept.keep_by(policy);
     }
 
-    /// Takes over the pods that earlier drivers kept (spec O-77).
+    /// Takes over the pods that earlier drivers kept (spec O-101).
     pub fn inherit_kept(&mut self, pods: Vec<KeptPod>, now: Now) {
         for pod in pods {
             self.kept.add(pod, now);

@@ -23,7 +23,7 @@ pub struct Settings {
     pub limits: Limits,
     /// An executor that has run this long is stable (spec A-30).
     pub stable_after: Duration,
-    /// The wait before each probe of a crash-looping profile (spec A-30).
+    /// The wait before each probe of a crash-looping profile (spec ).
     pub crash_backoff: Backoff,
     /// The wait between repeats of a request of unknown outcome (spec A-13).
     pub repeat_backoff: Backoff,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub waiting: waiting::Settings,
     pub caps: Caps,
     pub claims: claims::Settings,
-    /// `None`: no gangs (spec B-20).
+    /// `None`: no gangs (spec B-63).
     pub gang: Option<gang::Settings>,
 }
 

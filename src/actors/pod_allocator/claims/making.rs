@@ -146,7 +146,7 @@ impl Making {
         }
     }
 
-    /// The end of an outage ends the backoffs of failed calls (spec W-8).
+    /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         let failed = self
             .pieces

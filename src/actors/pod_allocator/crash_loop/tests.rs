@@ -34,7 +34,7 @@ fn backing_off() -> CrashLoop {
     looping
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn a_profile_backs_off_when_more_than_one_and_more_than_a_twentieth_of_its_target_ended_early() {
     let mut small = CrashLoop::default();
@@ -52,7 +52,7 @@ fn a_profile_backs_off_when_more_than_one_and_more_than_a_twentieth_of_its_targe
     assert_eq!(large.permission(), Permission::NoneUntil(at(1)));
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn an_end_that_is_seen_twice_is_counted_once() {
     let mut looping = CrashLoop::default();
@@ -62,7 +62,7 @@ fn an_end_that_is_seen_twice_is_counted_once() {
     assert_eq!(looping.permission(), Permission::Free);
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn a_stable_executor_resets_the_count_of_early_ends() {
     let mut looping = CrashLoop::default();
@@ -73,7 +73,7 @@ fn a_stable_executor_resets_the_count_of_early_ends() {
     assert_eq!(looping.permission(), Permission::Free);
 }
 
-// spec: A-30
+// spec: A-99
 #[test]
 fn after_the_backoff_one_probe_goes_out_and_the_rest_follow_when_it_has_run_for_its_trial() {
     let mut looping = backing_off();
@@ -91,7 +91,7 @@ fn after_the_backoff_one_probe_goes_out_and_the_rest_follow_when_it_has_run_for_
     assert_eq!(looping.permission(), Permission::Free);
 }
 
-// spec: A-30
+// spec
 #[test]
 fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
     let mut looping = backing_off();
@@ -110,7 +110,7 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
 }
 
-// spec: A-30
+// spec: A-99
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
     let mut looping = backing_off();
@@ -120,7 +120,7 @@ fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
     assert_eq!(looping.permission(), Permission::OneProbe);
 }
 
-// spec: A-30
+// spec: A-98
 #[test]
 fn many_ends_within_one_backoff_period_are_one_step() {
     let mut looping = backing_off();
@@ -130,7 +130,7 @@ fn many_ends_within_one_backoff_period_are_one_step() {
     assert_eq!(looping.permission(), Permission::NoneUntil(at(1)));
 }
 
-// spec: A-30, L-30
+// spec: A-98, L-30
 #[test]
 fn early_ends_of_one_backoff_period_have_the_same_period() {
     let mut looping = backing_off();
@@ -154,7 +154,7 @@ fn early_ends_of_one_backoff_period_have_the_same_period() {
     );
 }
 
-// spec: A-30, O-30
+// spec: A-98, O-30
 #[test]
 fn a_restart_does_not_forget_the_backoff() {
     let mut looping = backing_off();
@@ -191,7 +191,7 @@ fn die(looping: &mut CrashLoop, ids: std::ops::Range<u64>, target: u32, second: 
     tick(looping, target, second);
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn early_ends_are_outweighed_by_more_executors_that_have_run_as_long() {
     for (dead, free) in [
@@ -209,7 +209,7 @@ fn early_ends_are_outweighed_by_more_executors_that_have_run_as_long() {
     }
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn executors_that_have_not_run_as_long_outweigh_nothing_until_they_have() {
     let mut looping = CrashLoop::default();
@@ -224,7 +224,7 @@ fn executors_that_have_not_run_as_long_outweigh_nothing_until_they_have() {
     assert!(matches!(ended, Some(Change::Ended { .. })), "{ended:?}");
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn of_two_early_ends_the_shorter_run_is_what_the_siblings_are_weighed_against() {
     let mut looping = CrashLoop::default();
@@ -237,7 +237,7 @@ fn of_two_early_ends_the_shorter_run_is_what_the_siblings_are_weighed_against() 
     assert_eq!(looping.permission(), Permission::Free);
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn executors_that_stayed_before_outweigh_nothing() {
     let mut looping = CrashLoop::default();
@@ -248,7 +248,7 @@ fn executors_that_stayed_before_outweigh_nothing() {
     assert_eq!(looping.permission(), Permission::NoneUntil(at(66)));
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn a_bad_node_is_refilled_as_often_as_its_siblings_outweigh_and_then_no_more() {
     let mut looping = CrashLoop::default();
@@ -266,7 +266,7 @@ fn a_bad_node_is_refilled_as_often_as_its_siblings_outweigh_and_then_no_more() {
     assert_eq!(bursts, 8, "the ninth makes as many dead as living");
 }
 
-// spec: A-30
+// spec: A-98
 #[test]
 fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
     let mut looping = backing_off();
@@ -290,7 +290,7 @@ fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
     assert_eq!(healed.permission(), Permission::NoneUntil(at(66)), "1 s");
 }
 
-// spec: A-30
+// spec: A-99
 #[test]
 fn a_probe_runs_twice_as_long_as_those_before_it_and_no_longer_than_it_takes_to_stay() {
     for (ran, trial) in [(1, 5), (5, 10), (20, 40), (50, 60)] {

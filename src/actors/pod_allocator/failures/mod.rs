@@ -49,7 +49,7 @@ pub struct Failures {
     /// once. The record keeps the set for a successor, which may adopt a finished pod and report
     /// its end again (spec L-1, O-30).
     counted: IdSet,
-    /// The last backoff period of each profile in which an early end was counted (spec A-30).
+    /// The last backoff period of each profile in which an early end was counted (spec A-98).
     periods: BTreeMap<ProfileName, Period>,
     /// The failure counted last, described.
     last: Option<Arc<str>>,
@@ -82,7 +82,7 @@ impl Failures {
     }
 
     /// Counts the ends that an earlier driver recorded and had not counted yet when it was killed. It is unknown which of
-    /// them were early ends of one backoff period, so those of a profile count once (spec A-30).
+    /// them were early ends of one backoff period, so those of a profile count once (spec A-98).
     pub fn catch_up(mut self, ends: &[RecordedEnd], now: Now) -> Self {
         let mut profiles = BTreeSet::new();
         for end in ends.iter().filter(|end| !end.counted) {
@@ -139,7 +139,7 @@ impl Failures {
     }
 
     /// An executor's end was reported. `period` is the backoff period in which it ended early, if
-    /// any. Only one early end of a period counts (spec A-30).
+    /// any. Only one early end of a period counts (spec A-98).
     pub fn ended(
         &mut self,
         entry: &Entry,

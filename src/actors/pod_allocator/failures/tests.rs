@@ -115,7 +115,7 @@ fn disruptions_and_clean_exits_are_never_counted() {
     assert_eq!(failures.keep(), None, "and there is nothing to write");
 }
 
-// spec: L-30, O-30
+// spec: L-30, L-38, O-30
 #[test]
 fn an_exceeded_limit_survives_a_restart_even_if_the_failures_have_left_the_window() {
     let mut spent = failures(Some(0), 2);
@@ -143,7 +143,7 @@ fn a_rule_that_stops_the_application_stops_its_successor_too() {
     assert_eq!(successor.spent(now(1).tick), Some(why));
 }
 
-// spec: L-30, L-1, O-30
+// spec: L-38, L-33, O-30
 #[test]
 fn counts_survive_a_restart_and_an_end_that_is_reported_again_counts_once() {
     let mut before = failures(Some(2), 3_600);
@@ -161,7 +161,7 @@ fn counts_survive_a_restart_and_an_end_that_is_reported_again_counts_once() {
     assert!(third.spent(now(2_000).tick).is_some());
 }
 
-// spec: L-1, L-30, O-30
+// spec: L-33, L-38, O-30
 #[test]
 fn an_end_that_was_recorded_but_not_counted_before_a_crash_is_counted_by_the_successor_once() {
     let end = |n, profile: &str, class, counted| RecordedEnd {
@@ -194,7 +194,7 @@ fn an_end_that_was_recorded_but_not_counted_before_a_crash_is_counted_by_the_suc
     assert!(fail(&mut third, 6, 1).is_some());
 }
 
-// spec: A-30, L-30
+// spec: A-98, L-30
 #[test]
 fn early_ends_of_one_backoff_period_count_once() {
     let backoff = boatswain_agent::backoff::Backoff {

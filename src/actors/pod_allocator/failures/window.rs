@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((counts(2_500), counts(3_998), counts(3_999)), (1, 1, 0));
     }
 
-    // spec: O-30, L-32
+    // spec: O-98, L-32
     #[test]
     fn absurd_counts_of_an_earlier_incarnation_cost_no_time() {
         let saved = vec![(0, u32::MAX), (1, 0), (2, u32::MAX)];
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(window.count(now(1_000).tick), 3);
     }
 
-    // spec: L-30
+    // spec: L-38
     #[test]
     fn without_a_window_nothing_is_forgotten_and_a_million_take_the_space_of_one() {
         let mut window = Window::new(Duration::ZERO);
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(resumed.clone().count(now(5).tick), 1_000_000);
     }
 
-    // spec: L-30, O-30
+    // spec: L-38, O-30
     #[test]
     fn a_restart_forgets_nothing_that_is_within_the_window() {
         let mut before = Window::new(Duration::from_secs(10));
@@ -220,7 +220,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        // spec: L-30, I-8
+        // spec: L-38, I-8
         #[test]
         fn many_failures_count_at_least_as_long_as_the_window_in_bounded_space(
             gaps in prop::collection::vec(0u64..400, 1..3_000),

@@ -173,7 +173,7 @@ fn a_target_becomes_one_block_once_the_blocks_were_read() {
     assert_eq!(gang.round(), Some(vec![create(1, (3, 2))]));
 }
 
-// spec: A-91
+// spec: A-107
 #[test]
 fn no_more_executors_are_requested_than_pods_are_admitted() {
     let mut world = World::with(4, &[block(1, 4, Standing::Queued)]);
@@ -232,7 +232,7 @@ fn a_rising_target_enlarges_the_block_that_has_no_quota_or_makes_another() {
     assert_eq!(world.writes(), [create(3, (1, 1))]);
 }
 
-// spec: A-92
+// spec: A-106
 #[test]
 fn writes_are_at_least_a_second_apart_however_often_targets_change() {
     let mut world = World::with(1, &[]);
@@ -243,7 +243,7 @@ fn writes_are_at_least_a_second_apart_however_often_targets_change() {
     assert_eq!(world.writes().len(), 1);
 }
 
-// spec: A-92
+// spec: A-108
 #[test]
 fn a_falling_target_gives_back_what_is_queued_then_whole_blocks_then_parts_of_them() {
     let blocks = [
@@ -270,7 +270,7 @@ fn a_falling_target_gives_back_what_is_queued_then_whole_blocks_then_parts_of_th
     assert_eq!(world.free(), 0, "the rest was given back");
 }
 
-// spec: A-92
+// spec: A-108
 #[test]
 fn what_is_given_back_is_not_requested_before_the_answer() {
     let mut world = World::with(3, &[block(1, 3, admitted(3))]);
@@ -281,7 +281,7 @@ fn what_is_given_back_is_not_requested_before_the_answer() {
     assert_eq!(world.free(), 0);
 }
 
-// spec: A-92
+// spec: A-107
 #[test]
 fn executors_that_leave_keep_their_place_until_their_pods_are_gone() {
     let mut world = World::with(2, &[block(1, 2, admitted(2))]);
@@ -294,7 +294,7 @@ fn executors_that_leave_keep_their_place_until_their_pods_are_gone() {
     assert!(matches!(world.writes()[..], [Write::Reclaim(_, 1)]));
 }
 
-// spec: A-92
+// spec: A-107
 #[test]
 fn executors_from_before_the_queue_count_and_are_left_alone() {
     let mut world = World::new(3, 0);
@@ -353,7 +353,7 @@ fn executors_whose_workload_was_deleted_or_lost_its_admission_leave() {
     );
 }
 
-// spec: A-91
+// spec: A-107
 #[test]
 fn executors_whose_workload_is_gone_take_places_of_another_block_until_their_pods_are_gone() {
     let mut world = World::with(3, &[block(1, 3, admitted(3))]);
@@ -393,7 +393,7 @@ fn a_deactivated_block_gives_its_quota_back_and_none_is_made_in_its_place() {
     assert_eq!(world.writes(), [Write::Delete(given_back)]);
 }
 
-// spec: A-92
+// spec: A-108
 #[test]
 fn a_block_of_an_earlier_template_keeps_its_executors_and_gets_no_more() {
     let old = |reclaimed| Block {
@@ -430,7 +430,7 @@ fn blocks_get_the_record_that_was_created_again_as_their_owner() {
     assert_eq!(world.writes(), [Write::Own(other)]);
 }
 
-// spec: A-92, B-52
+// spec: A-108, B-52
 #[test]
 fn what_is_left_of_a_removed_profile_is_given_back() {
     let left = block(1, 2, admitted(2));

@@ -155,7 +155,7 @@ fn a_young_request_is_retired_later_and_no_other_in_its_place() {
     assert_eq!(fleet.victims(65), [3, 2]);
 }
 
-// spec: A-40, E-12
+// spec: A-40, E-17
 #[test]
 fn one_that_waits_to_restart_is_retired_after_those_that_never_ran_and_before_those_that_run() {
     let fleet = |target| {

@@ -49,7 +49,7 @@ fn reason_of(pod: &Pod) -> Option<&str> {
     }
 }
 
-// spec: A-51
+// spec: A-100
 #[test]
 fn the_executor_has_the_waiting_reason_of_its_init_container() {
     let not_yet = json!({"waiting": {"reason": "PodInitializing"}});
@@ -71,7 +71,7 @@ fn the_executor_has_the_waiting_reason_of_its_init_container() {
     }
 }
 
-// spec: A-51
+// spec: A-100
 #[test]
 fn an_init_container_that_runs_or_succeeded_does_not_affect_the_executor() {
     let inits = json!([
@@ -90,7 +90,7 @@ fn an_init_container_that_runs_or_succeeded_does_not_affect_the_executor() {
     assert_eq!(running.state(), PodState::Running);
 }
 
-// spec: A-51, L-20
+// spec: A-100, L-20
 #[test]
 fn an_init_container_that_failed_is_named_with_its_exit_code() {
     let inits =
@@ -108,7 +108,7 @@ fn behind() -> Value {
     json!({"waiting": {"reason": "PodInitializing"}})
 }
 
-// spec: A-51
+// spec: A-100
 #[test]
 fn an_init_container_that_hangs_is_named() {
     let pod = pod(
@@ -127,7 +127,7 @@ fn an_init_container_that_hangs_is_named() {
     );
 }
 
-// spec: A-51
+// spec: A-100
 #[test]
 fn a_native_sidecar_that_does_not_start_is_named_and_one_that_started_is_not() {
     let of = |sidecar: Value| {
@@ -186,7 +186,7 @@ fn an_init_container_that_never_ran_is_not_why_its_pod_failed() {
     assert_eq!((pod.init.clone(), pod.exit_code()), (None, None));
 }
 
-// spec: L-20, A-51
+// spec: L-20, A-100
 #[test]
 fn an_init_container_that_is_ended_by_the_deletion_of_its_pod_did_not_fail() {
     let reading = |deleting: bool, phase: &str, state: Value| {

@@ -246,7 +246,7 @@ fn behind(world: &mut World, restarts: u32, reason: &str) {
     world.look(1);
 }
 
-// spec: A-51, L-20
+// spec: A-100, L-20
 #[test]
 fn a_sidecar_that_fails_again_and_again_never_lets_it_start() {
     let mut world = World::new(None);
@@ -271,7 +271,7 @@ fn a_sidecar_that_fails_again_and_again_never_lets_it_start() {
     );
 }
 
-// spec, E-12
+// spec, E-17
 #[test]
 fn a_restart_in_the_pod_is_no_pending_that_times_out() {
     let restarts = |world: &mut World, reason: &str| {

@@ -319,7 +319,7 @@ proptest! {
     }
 }
 
-// spec: P-2, W-8
+// spec: P-2, W-14
 #[test]
 fn a_failed_list_is_made_again_when_the_server_is_back() {
     let mut driven = Driven::begun(BESIDE);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::Scenario;
 
-// spec: B-52
+// spec: B-57
 #[test]
 fn a_removal_is_over_when_no_executor_of_the_profile_is_left_in_the_ledger() {
     let mut scenario = Scenario::new(&[("default", 1), ("large", 1)]);

@@ -131,7 +131,7 @@ fn the_same_incarnation_from_another_start_ends_this_driver() {
     );
 }
 
-// spec: W-7, I-12
+// spec: W-12, I-12
 #[test]
 fn a_driver_whose_record_lost_a_later_incarnation_writes_it_there_and_ends() {
     let held = |incarnation, holder: &str| Record {
@@ -220,7 +220,7 @@ fn this_drivers_own_write_causes_no_read() {
     assert_eq!(keeping.next(at(0)), None);
 }
 
-// spec: K-2, S-13
+// spec: K-13, W-11, S-13
 #[test]
 fn after_a_restore_an_older_record_is_overwritten_before_it_counts() {
     let mut keeping = keeping(3);
@@ -239,7 +239,7 @@ fn after_a_restore_an_older_record_is_overwritten_before_it_counts() {
     }));
 }
 
-// spec: K-2, S-13
+// spec: K-13, S-13
 #[test]
 fn an_answer_from_before_the_restore_confirms_nothing() {
     let mut keeping = keeping(3);
@@ -293,7 +293,7 @@ fn delete(uid: &str, version: u64) -> Op {
     Op::Delete(uid.into(), version.into())
 }
 
-// spec: O-11, W-7, I-10
+// spec: O-108, W-7, I-10
 #[test]
 fn a_record_that_a_later_driver_has_taken_over_is_not_deleted() {
     let mut keeping = keeping(3);
@@ -308,7 +308,7 @@ fn a_record_that_a_later_driver_has_taken_over_is_not_deleted() {
     assert!(!keeping.is_settled(), "no pod is given to it any more");
 }
 
-// spec: O-11
+// spec: O-108
 #[test]
 fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     let mut keeping = keeping(3);
@@ -327,7 +327,7 @@ fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     assert_eq!(keeping.next(at(200)), None);
 }
 
-// spec: O-11, I-7
+// spec: O-108, I-7
 #[test]
 fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {
     let mut another = record(1);
@@ -351,7 +351,7 @@ fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {
     }
 }
 
-// spec: O-30, W-8
+// spec: O-30, W-14
 #[test]
 fn a_failed_write_is_repeated_when_the_server_is_back_and_its_backoff_begins_anew() {
     let mut keeping = keeping(3);
@@ -371,7 +371,7 @@ fn a_failed_write_is_repeated_when_the_server_is_back_and_its_backoff_begins_ane
     assert_eq!(keeping.next_at(), Some(now + Duration::from_millis(500)));
 }
 
-// spec: O-30, W-8
+// spec: O-30, W-14
 #[test]
 fn a_write_that_was_cancelled_after_an_outage_is_read_before_it_is_repeated() {
     let mut keeping = keeping(3);

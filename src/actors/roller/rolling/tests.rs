@@ -75,7 +75,7 @@ fn given_up() -> Step {
     }
 }
 
-// spec: B-32
+// spec: B-32, B-65
 #[test]
 fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interval_later() {
     let mut world = World::new(Policy::Id);
@@ -97,7 +97,7 @@ fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interva
     );
 }
 
-// spec: B-32
+// spec: B-65
 #[test]
 fn a_registered_executor_stays_until_its_replacement_is_registered() {
     let mut world = World::begun();
@@ -131,7 +131,7 @@ fn the_oldest_executor_has_the_oldest_pod_and_not_the_lowest_id() {
     );
 }
 
-// spec: B-32
+// spec: B-65
 #[test]
 fn no_replacement_begins_while_executors_are_missing_or_surplus() {
     let mut world = World::new(Policy::Id);
@@ -144,7 +144,7 @@ fn no_replacement_begins_while_executors_are_missing_or_surplus() {
     assert!(world.decide(MINUTE + 2).is_some());
 }
 
-// spec: B-32
+// spec: B-65
 #[test]
 fn a_replacement_that_does_not_run_in_time_is_given_up() {
     let mut world = World::begun();
@@ -154,7 +154,7 @@ fn a_replacement_that_does_not_run_in_time_is_given_up() {
     assert_eq!(world.decide(2 * MINUTE), Some(given_up()));
 }
 
-// spec: B-32
+// spec: B-65
 #[test]
 fn a_replacement_is_given_up_if_the_old_executor_ends_by_itself() {
     let mut world = World::begun();
@@ -162,7 +162,7 @@ fn a_replacement_is_given_up_if_the_old_executor_ends_by_itself() {
     assert_eq!(world.decide(MINUTE + 1), Some(given_up()));
 }
 
-// spec: B-32, B-25
+// spec: B-65, B-25
 #[test]
 fn a_target_set_meanwhile_ends_the_replacement() {
     let mut world = World::begun();

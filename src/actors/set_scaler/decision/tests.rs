@@ -284,7 +284,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
 }
 
-// spec, I-12
+// spec, I-12
 #[test]
 fn an_executor_that_ends_after_the_decision_leaves_one_victim_less() {
     let mut world = World::running(SetKind::Deployment, 4);
@@ -332,7 +332,7 @@ fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     assert_eq!(world.decide(), []);
 }
 
-// spec: A-80, W-8
+// spec: A-80, W-14
 #[test]
 fn a_failed_look_at_the_sets_is_repeated_when_the_server_is_back() {
     let mut world = World::new(SetKind::StatefulSet, 2);
@@ -350,7 +350,7 @@ fn a_failed_look_at_the_sets_is_repeated_when_the_server_is_back() {
     assert_eq!(world.decide(), [Action::Look]);
 }
 
-// spec: B-52, A-80
+// spec: B-57, A-80
 #[test]
 fn the_set_of_a_removed_profile_is_deleted_when_its_last_pod_is_gone_and_then_forgotten() {
     for kind in [SetKind::StatefulSet, SetKind::Deployment] {

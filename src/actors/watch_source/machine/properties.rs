@@ -48,7 +48,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
-    // spec: W-2
+    // spec: W-9
     #[test]
     fn it_never_ends_and_never_asks_sooner_than_the_backoff_allows(
         seed: u64,

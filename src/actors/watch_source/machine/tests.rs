@@ -110,7 +110,7 @@ fn a_410_at_the_start_or_in_the_stream_leads_to_a_new_list() {
     assert!(lists(&in_stream.alarm()));
 }
 
-// spec: W-2
+// spec: W-9
 #[test]
 fn a_server_that_ends_every_watch_at_once_is_asked_ever_more_rarely() {
     let mut driven = Driven::watching();
@@ -124,7 +124,7 @@ fn a_server_that_ends_every_watch_at_once_is_asked_ever_more_rarely() {
     assert!(asked <= 26, "asked {asked} times in five minutes");
 }
 
-// spec: W-2
+// spec: W-9
 #[test]
 fn a_server_that_shows_one_event_and_ends_each_watch_is_asked_at_most_twice_a_second() {
     let mut driven = Driven::watching();
@@ -139,7 +139,7 @@ fn a_server_that_shows_one_event_and_ends_each_watch_is_asked_at_most_twice_a_se
     assert!(asked <= 121, "asked {asked} times in a minute");
 }
 
-// spec: W-2
+// spec: W-9
 #[test]
 fn a_watch_that_lived_long_is_resumed_at_once() {
     let mut driven = Driven::watching();
@@ -150,7 +150,7 @@ fn a_watch_that_lived_long_is_resumed_at_once() {
     assert_eq!(trouble(&effects), None, "this is its normal life");
 }
 
-// spec: W-2
+// spec: W-9
 #[test]
 fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does() {
     for (line, resets) in [
@@ -170,7 +170,7 @@ fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does
     }
 }
 
-// spec: W-2
+// spec: W-9
 #[test]
 fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
     for (asked, least) in [(20, 20), (100_000, 30)] {
@@ -399,7 +399,7 @@ fn fails(driven: &mut Driven, times: u32) {
     driven.ended(SetbackKind::Broke);
 }
 
-// spec: W-8
+// spec: W-14
 #[test]
 fn when_the_server_is_back_a_waiting_watch_resumes_at_once_and_its_backoff_begins_anew() {
     let back = Event::ServerIsBack { after: 20 * S };
@@ -422,7 +422,7 @@ fn when_the_server_is_back_a_waiting_watch_resumes_at_once_and_its_backoff_begin
     assert!(lists(&driven.step(back)));
 }
 
-// spec: W-2, W-8
+// spec: W-9, W-14
 #[test]
 fn a_wait_that_the_server_asked_for_outlasts_an_outage() {
     let mut driven = Driven::watching();
@@ -440,7 +440,7 @@ fn a_wait_that_the_server_asked_for_outlasts_an_outage() {
     assert_eq!(watched_from(&driven.alarm()), Some(&10.into()));
 }
 
-// spec: W-8
+// spec: W-14
 #[test]
 fn a_watch_without_a_line_since_the_outage_began_is_opened_again_from_its_version() {
     let back = Event::ServerIsBack { after: 20 * S };

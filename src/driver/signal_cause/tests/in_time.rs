@@ -101,7 +101,7 @@ fn refused(code: StatusCode, reason: &'static str) -> (Reader, watch::Sender<boo
     (reader, shows)
 }
 
-// spec: O-66
+// spec: O-95
 #[tokio::test(start_paused = true)]
 async fn a_driver_whose_record_and_rights_are_gone_is_over_and_missing_rights_alone_end_nothing() {
     for (code, reason) in [

@@ -41,7 +41,7 @@ fn path(of: &str) -> String {
     of.replace("{id}", "3").replace("{profile}", "default")
 }
 
-// spec: B-55
+// spec: B-55, B-61
 #[actix::test]
 async fn before_adoption_no_request_about_executors_is_carried_out_and_the_answer_says_why() {
     let driver = driver_before_adoption();
@@ -81,7 +81,7 @@ async fn a_request_waits_for_the_adoption_and_is_answered_with_what_was_adopted(
     assert_eq!(living["executors"].as_array().unwrap().len(), 2, "{living}");
 }
 
-// spec: B-55, O-42
+// spec: B-61, O-42
 #[actix::test]
 async fn before_adoption_probes_answer_and_the_driver_can_be_ended() {
     let driver = driver_before_adoption();

@@ -57,7 +57,7 @@ fn prove(trusted: &Trusted, token: &str, second: i64) -> Result<Proof, Denied> {
     trusted.prove(token, &expected, Timestamp::from_second(second).unwrap())
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn a_token_proves_its_pod_until_it_expires() {
     let cluster = Cluster::new();
@@ -81,7 +81,7 @@ fn a_token_proves_its_pod_until_it_expires() {
     }
 }
 
-// spec: O-50, O-68, B-5
+// spec: O-112, O-68, B-5
 #[test]
 fn api_servers_whose_clocks_differ_by_five_minutes_refuse_no_executor() {
     let cluster = Cluster::new();
@@ -109,7 +109,7 @@ fn api_servers_whose_clocks_differ_by_five_minutes_refuse_no_executor() {
     assert!(denied.to_string().contains("has expired"), "{denied}");
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn each_mismatch_of_a_token_has_its_own_error() {
     let cluster = Cluster::new();
@@ -133,7 +133,7 @@ fn each_mismatch_of_a_token_has_its_own_error() {
     }
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn only_the_named_key_verifies_a_token_and_only_with_its_own_algorithm() {
     let cluster = Cluster::new();
@@ -165,7 +165,7 @@ fn only_the_named_key_verifies_a_token_and_only_with_its_own_algorithm() {
     }
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn a_key_of_384_bits_verifies_its_tokens() {
     let (algorithm, random) = (&ECDSA_P384_SHA384_FIXED_SIGNING, SystemRandom::new());
@@ -219,7 +219,7 @@ fn a_service_account_is_proven_by_a_token_for_the_audience_whatever_its_pod() {
     assert!(account(&claims, "api").is_err());
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn a_malformed_key_set_is_none() {
     for (configuration, keys) in [
@@ -238,7 +238,7 @@ fn a_malformed_key_set_is_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // spec: O-50, I-11
+    // spec: O-112, I-11
     #[test]
     fn arbitrary_text_is_not_a_valid_token(text in "[a-zA-Z0-9_.-]{0,200}", any in ".*") {
         let trusted = Cluster::new().trusted();

@@ -74,7 +74,7 @@ async fn invalid_requests_without_a_connection_have_an_error_status_too() {
     );
 }
 
-// spec: O-50
+// spec: O-113
 #[actix::test]
 async fn a_message_that_is_too_long_ends_its_own_session_only() {
     let driver = Driver::with(2).await;
@@ -88,7 +88,7 @@ async fn a_message_that_is_too_long_ends_its_own_session_only() {
     still_works(&mut bystander).await;
 }
 
-// spec: O-50
+// spec: O-113
 #[actix::test]
 async fn a_session_that_does_not_register_is_closed() {
     let driver = Driver::with(2).await;
@@ -102,7 +102,7 @@ async fn a_session_that_does_not_register_is_closed() {
     still_works(&mut bystander).await;
 }
 
-// spec: O-50
+// spec: O-113
 #[actix::test]
 async fn silent_sessions_leave_room_again_once_they_are_closed() {
     let driver = Driver::with_room(8, 7).await;
@@ -121,7 +121,7 @@ async fn silent_sessions_leave_room_again_once_they_are_closed() {
     driver.registered(7).await;
 }
 
-// spec: O-55
+// spec: O-116
 #[actix::test]
 async fn of_an_executors_unregistered_connections_only_the_newest_stays() {
     let driver = Driver::with_room(2, 8).await;
@@ -178,7 +178,7 @@ async fn an_executor_that_posts_without_end_is_refused_with_429() {
     assert_eq!(status, StatusCode::OK);
 }
 
-// spec: O-50
+// spec: O-57
 #[actix::test]
 async fn an_executor_that_reads_nothing_is_disconnected_and_delays_no_other() {
     let driver = Driver::with(2).await;

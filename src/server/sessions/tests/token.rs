@@ -64,7 +64,7 @@ fn access(cluster: &Cluster) -> Access {
     Access::Kubernetes(keys.start())
 }
 
-// spec: O-50
+// spec: O-112
 #[actix::test]
 async fn a_pods_own_token_proves_its_name_and_uid() {
     let cluster = Cluster::start();
@@ -79,7 +79,7 @@ async fn a_pods_own_token_proves_its_name_and_uid() {
     assert_eq!(access.prove("nonsense").await, Err(Denied::NoToken));
 }
 
-// spec: O-68, O-50
+// spec: O-68, O-112
 #[actix::test]
 async fn a_token_is_valid_by_the_api_servers_clock_whatever_the_drivers_shows() {
     tokio::time::pause();
@@ -115,7 +115,7 @@ async fn a_token_is_valid_by_the_api_servers_clock_whatever_the_drivers_shows() 
     }
 }
 
-// spec: O-50
+// spec: O-112
 #[actix::test]
 async fn new_keys_are_fetched_and_forged_key_ids_cause_few_fetches() {
     tokio::time::pause();
@@ -134,7 +134,7 @@ async fn new_keys_are_fetched_and_forged_key_ids_cause_few_fetches() {
     assert!(access.prove(&token).await.is_ok());
 }
 
-// spec: O-50
+// spec: O-112
 #[actix::test]
 async fn without_keys_an_executor_is_deferred() {
     let (token, _) = Cluster::start().token("a-exec-1", AUDIENCE).await;
@@ -259,7 +259,7 @@ impl Cluster {
     }
 }
 
-// spec: O-64
+// spec: O-119
 #[actix::test]
 async fn a_callers_token_is_refused_within_a_minute_after_its_pod_was_deleted() {
     tokio::time::pause();
@@ -278,7 +278,7 @@ async fn a_callers_token_is_refused_within_a_minute_after_its_pod_was_deleted() 
     assert_eq!(account(&keys, &other, &audience).await, default);
 }
 
-// spec: O-64
+// spec: O-120
 #[actix::test]
 async fn a_callers_token_is_verified_by_the_published_keys_where_no_review_is_to_be_had() {
     tokio::time::pause();

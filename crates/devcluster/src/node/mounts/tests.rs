@@ -81,7 +81,7 @@ fn write_into(
     Ok((renew, state, keys))
 }
 
-// spec: O-50
+// spec: O-112
 #[test]
 fn a_projected_token_is_below_the_root_and_bound_to_the_pod() {
     let mounts = json!([{"name": "token", "mountPath": "/var/run/x"}]);

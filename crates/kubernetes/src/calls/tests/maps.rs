@@ -53,7 +53,7 @@ async fn a_config_map_is_read_or_missing_or_a_failure() {
     assert_eq!(kinds, ["seen u", "Err(Garbage)", "deleted u"]);
 }
 
-// spec: W-7
+// spec: W-11
 #[tokio::test]
 async fn the_last_state_of_a_deleted_config_map_is_found_if_the_server_still_knows_it() {
     let line = |kind: &str, uid: &str| {

@@ -72,7 +72,7 @@ impl Authority {
     }
 }
 
-// spec: A-22
+// spec: A-96
 #[tokio::test]
 async fn a_client_certificate_that_is_renewed_is_used_once_credentials_are_reloaded() {
     let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());

@@ -29,7 +29,7 @@ fn rule(action: &str, operator: &str, values: &[i32]) -> Value {
     json!({"action": action, "exitCodes": {"operator": operator, "values": values}})
 }
 
-// spec: E-12
+// spec: E-17
 #[test]
 fn a_container_that_is_about_to_restart_by_its_own_policy_has_not_ended() {
     for (policy, code, state) in [
@@ -45,7 +45,7 @@ fn a_container_that_is_about_to_restart_by_its_own_policy_has_not_ended() {
     }
 }
 
-// spec: E-12
+// spec: E-17
 #[test]
 fn the_first_restart_rule_that_matches_decides_before_the_policy() {
     let rules = json!({
@@ -78,7 +78,7 @@ fn the_first_restart_rule_that_matches_decides_before_the_policy() {
     }
 }
 
-// spec: E-12
+// spec: E-17
 #[test]
 fn nothing_restarts_in_a_pod_that_is_deleted_or_has_ended() {
     let always = |change: &dyn Fn(&mut Value)| {
@@ -99,7 +99,7 @@ fn nothing_restarts_in_a_pod_that_is_deleted_or_has_ended() {
     assert_eq!(deleted.exit_code(), Some(7));
 }
 
-// spec: E-12
+// spec: E-17
 #[test]
 fn another_container_that_restarts_fails_no_pod() {
     let strict = PodReader {
@@ -125,7 +125,7 @@ fn another_container_that_restarts_fails_no_pod() {
     assert!(failed("Never"));
 }
 
-// spec: E-12, E-6
+// spec: E-17, E-6
 #[test]
 fn an_executor_in_a_crash_loop_is_pending_and_says_so() {
     let pod = read(&changed(|pod| {

@@ -17,7 +17,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
     of_predecessor(running(id, uid, version))
 }
 
-// spec: O-31, L-1
+// spec: O-31, L-34
 #[test]
 fn found_executors_are_bound_missing_ones_are_lost_and_other_reserved_ids_have_ended() {
     let mut store = successor();
@@ -192,7 +192,7 @@ fn finished_and_terminating_executors_are_adopted_so_that_their_ends_are_reporte
     assert_eq!(store.entry(6).profile, profile());
 }
 
-// spec: L-1, O-31
+// spec: L-33, O-31
 #[test]
 fn an_end_that_was_reported_before_is_not_reported_again() {
     let mut store = Store::before_adoption(Inheritance {

@@ -53,7 +53,7 @@ fn an_end_is_in_the_changes_of_the_one_snapshot_that_reports_it_with_its_reason(
     }
 }
 
-// spec: L-1
+// spec: L-34
 #[test]
 fn no_end_is_reported_of_an_executor_without_a_pod_nor_of_one_that_has_left() {
     let mut store = Store::new();

@@ -135,7 +135,7 @@ fn an_answer_to_a_request_of_the_old_epoch_binds_and_the_new_history_prevails() 
     assert_eq!(store.state(3), "Absent");
 }
 
-// spec: S-13, S-10
+// spec: S-26, S-10
 #[test]
 fn an_unnoticed_restore_is_detected_by_an_older_item_in_a_newer_list() {
     let mut store = two();
@@ -157,7 +157,7 @@ fn an_unnoticed_restore_is_detected_by_an_older_item_in_a_newer_list() {
     );
 }
 
-// spec: S-13, S-10
+// spec: S-26, S-10
 #[test]
 fn an_unnoticed_restore_is_detected_by_another_state_at_the_same_version() {
     let mut store = two();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// spec: E-1
+// spec: E-15
 #[test]
 fn the_answer_to_the_request_binds_the_uid_and_nothing_binds_another() {
     let mut store = Store::new().with(pod(1, "u1", 20));
@@ -15,7 +15,7 @@ fn the_answer_to_the_request_binds_the_uid_and_nothing_binds_another() {
     );
 }
 
-// spec: E-1
+// spec: E-15
 #[test]
 fn the_first_sighting_binds_if_this_incarnation_requested_the_pod() {
     let mut store = Store::new();
@@ -37,7 +37,7 @@ fn the_first_sighting_binds_if_this_incarnation_requested_the_pod() {
     assert_eq!(store.state(2), "Running", "a list item is a sight too");
 }
 
-// spec: E-1, E-3
+// spec: E-15, E-3
 #[test]
 fn the_sighting_of_a_pod_that_another_incarnation_requested_does_not_bind() {
     let mut store = Store::new();
@@ -54,7 +54,7 @@ fn the_sighting_of_a_pod_that_another_incarnation_requested_does_not_bind() {
     );
 }
 
-// spec: E-1
+// spec: E-15
 #[test]
 fn nothing_else_binds() {
     let mut store = Store::new();
@@ -138,7 +138,7 @@ fn the_answer_to_a_delete_is_news_of_the_pod() {
     assert_eq!(store.state(1), "Terminating");
 }
 
-// spec: E-8, E-1
+// spec: E-8, E-18
 #[test]
 fn a_webhook_that_strips_labels_makes_the_answer_bind_and_the_look_up_retire() {
     let mut store = Store::new();
@@ -160,7 +160,7 @@ fn a_webhook_that_strips_labels_makes_the_answer_bind_and_the_look_up_retire() {
     assert_eq!(store.state(1), "Gone");
 }
 
-// spec: A-13, E-1, E-10
+// spec: A-13, E-18, E-10
 #[test]
 fn a_pod_whose_labels_a_webhook_removed_and_whose_answer_was_lost_is_recognised_by_its_owner() {
     let owned = |by: &str| Pod {

@@ -58,7 +58,7 @@ fn a_late_unreadable_answer_makes_an_orphan_pod_too() {
     assert_eq!(store.orphans(), vec!["late".to_owned()]);
 }
 
-// spec: E-3
+// spec: E-16
 #[test]
 fn an_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
     let mut store = Store::new();
@@ -86,7 +86,7 @@ fn an_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
     assert_eq!(store.orphans(), Vec::<String>::new());
 }
 
-// spec: E-3
+// spec: E-16
 #[test]
 fn an_orphan_is_removed_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     let mut store = Store::new();
@@ -108,7 +108,7 @@ fn an_orphan_is_removed_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     assert_eq!(store.orphans(), Vec::<String>::new());
 }
 
-// spec: E-3, S-15
+// spec: E-16, S-15
 #[test]
 fn an_orphan_whose_item_cannot_be_read_is_still_there() {
     let mut store = Store::new();
@@ -135,7 +135,7 @@ fn an_orphan_whose_item_cannot_be_read_is_still_there() {
     assert_eq!(store.orphans(), Vec::<String>::new());
 }
 
-// spec: E-3, I-7
+// spec: E-16, I-7
 #[test]
 fn an_orphan_that_loses_our_labels_is_not_touched_any_more() {
     let mut store = Store::new();
@@ -151,7 +151,7 @@ fn an_orphan_that_loses_our_labels_is_not_touched_any_more() {
     );
 }
 
-// spec: E-1, E-3
+// spec: E-15, E-3
 #[test]
 fn a_requested_pod_whose_incarnation_a_webhook_removed_is_bound_at_first_sight() {
     let mut store = Store::new();
@@ -170,7 +170,7 @@ fn a_requested_pod_whose_incarnation_a_webhook_removed_is_bound_at_first_sight()
     assert_eq!(store.state(1), "Gone");
 }
 
-// spec: E-3, E-1
+// spec: E-3, E-15
 #[test]
 fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
     let mut store = Store::new();
@@ -209,7 +209,7 @@ fn news_older_than_the_last_full_list_makes_no_orphan() {
     assert_eq!(store.orphans(), vec!["g".to_owned()]);
 }
 
-// spec: W-7, I-10, I-12
+// spec: W-12, I-10, I-12
 #[test]
 fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_record_is_read_again() {
     let mut store = Store::new();
@@ -236,7 +236,7 @@ fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_reco
     assert!(store.snapshot().record.is_some(), "it is asked about once");
 }
 
-// spec: W-7
+// spec: W-12
 #[test]
 fn a_later_incarnation_is_told_to_the_record_keeper_if_it_is_plausible() {
     let mut store = Store::new();
@@ -255,7 +255,7 @@ fn a_later_incarnation_is_told_to_the_record_keeper_if_it_is_plausible() {
     assert_eq!(younger("b", 2), Some(3), "the highest counts");
 }
 
-// spec: W-7, E-1, E-3, I-12
+// spec: W-13, E-15, E-3, I-12
 #[test]
 fn a_pod_of_a_record_that_this_driver_never_held_is_judged_after_the_record_was_read_again() {
     let mut store = Store::new();
@@ -337,7 +337,7 @@ fn an_orphan_that_has_changed_since_a_list_is_not_removed_by_that_list() {
     }
 }
 
-// spec: E-3, S-13
+// spec: E-3, S-26
 #[test]
 fn an_orphan_that_an_unnoticed_restore_brings_back_is_deleted_again() {
     let mut store = Store::new();

@@ -35,7 +35,7 @@ fn unlabelled(pod: &Pod) -> Sighting {
     })
 }
 
-// spec: A-80, O-31, S-15, I-5, E-4
+// spec: A-80, O-31, S-15, S-27, I-5, E-4
 #[test]
 fn a_pod_with_unreadable_labels_at_the_start_is_the_same_executor_once_they_are_readable() {
     let (bound, not_recorded) = (inherited(5, "u5", 30), inherited(9, "u9", 31));
@@ -64,7 +64,7 @@ fn a_pod_with_unreadable_labels_at_the_start_is_the_same_executor_once_they_are_
     }
 }
 
-// spec: A-80, L-1, S-15
+// spec: A-80, L-34, S-27
 #[test]
 fn losses_are_reported_once_no_pod_with_an_unreadable_id_is_left() {
     let pod = inherited(5, "u5", 30);
@@ -84,7 +84,7 @@ fn losses_are_reported_once_no_pod_with_an_unreadable_id_is_left() {
     assert_eq!(store.state(20), "ended");
 }
 
-// spec: A-80, S-15
+// spec: A-80, S-27
 #[test]
 fn a_pod_that_turns_out_to_be_foreign_or_to_have_no_id_delays_no_report() {
     let (strange, new) = (inherited(5, "u5", 30), inherited(9, "u9", 31));

@@ -60,7 +60,7 @@ fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is
     assert_ne!(since(&scenario), before);
 }
 
-// spec
+// spec
 #[test]
 fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() {
     let mut scenario = three();
@@ -103,7 +103,7 @@ fn a_driver_that_starts_during_a_hold_remembers_the_requested_number() {
     assert_eq!(target(&scenario), (3, 3, false));
 }
 
-// spec: B-32
+// spec: B-65
 #[test]
 fn a_replacement_in_progress_is_wanted_and_not_requested() {
     let mut scenario = three();
@@ -127,7 +127,7 @@ fn a_replacement_in_progress_is_wanted_and_not_requested() {
     assert_eq!(target(&scenario), (6, 6, true), "it is forgotten");
 }
 
-// spec: B-28, B-32
+// spec: B-28, B-65
 #[test]
 fn a_target_that_falls_during_a_replacement_stays_lower() {
     let mut scenario = three();

@@ -34,7 +34,7 @@ fn turns(
     turns
 }
 
-// spec: B-13
+// spec: B-58
 #[test]
 fn a_percentage_from_three_executors_on_or_more_than_half_of_the_fleet_is_a_mass_loss() {
     for (gone, of, mass) in [
@@ -93,7 +93,7 @@ fn failed_calls_among_others_cause_no_doubt() {
     }
 }
 
-// spec: B-13
+// spec: B-59
 #[test]
 fn a_mass_loss_while_others_send_messages_causes_doubt_once_for_one_timeout() {
     let mut doubt = Doubt::new(PATIENCE);
@@ -111,7 +111,7 @@ fn doubt_settled(second: u64) -> bool {
     second > 120
 }
 
-// spec: B-13, I-12
+// spec: B-59, I-12
 #[test]
 fn without_any_message_the_doubt_lasts() {
     let mut doubt = Doubt::new(PATIENCE);
@@ -121,7 +121,7 @@ fn without_any_message_the_doubt_lasts() {
     assert_eq!(back, [(10_000, Turn::Recovered)]);
 }
 
-// spec: B-13, I-12
+// spec: B-59, I-12
 #[test]
 fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_heard() {
     let mut doubt = Doubt::new(PATIENCE);
@@ -135,7 +135,7 @@ fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_hear
     assert_eq!(heard, [(500, Turn::Recovered)]);
 }
 
-// spec: B-13
+// spec: B-59
 #[test]
 fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
     let mut doubt = Doubt::new(PATIENCE);
@@ -151,7 +151,7 @@ fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
     );
 }
 
-// spec: B-13, A-52
+// spec: B-59, A-52
 #[test]
 fn while_tokens_cannot_be_verified_the_doubt_lasts_although_others_are_heard() {
     let mut doubt = Doubt::new(PATIENCE);

@@ -9,7 +9,7 @@ fn turns(world: &mut World) -> Vec<Effect> {
         .collect()
 }
 
-// spec: B-13, I-12
+// spec: B-13, B-58, I-12
 #[test]
 fn if_all_executors_fall_silent_the_driver_is_degraded_and_gives_none_up() {
     let mut world = World::new(settings(), 10);
@@ -31,7 +31,7 @@ fn if_all_executors_fall_silent_the_driver_is_degraded_and_gives_none_up() {
     assert_eq!(world.given_up().len(), 1);
 }
 
-// spec: B-13
+// spec: B-59
 #[test]
 fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
     let mut world = World::new(settings(), 10);
@@ -52,7 +52,7 @@ fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
     );
 }
 
-// spec: B-13
+// spec: B-58
 #[test]
 fn many_connections_lost_at_once_are_a_mass_loss_too() {
     let mut world = World::new(settings(), 10);
@@ -72,7 +72,7 @@ fn many_connections_lost_at_once_are_a_mass_loss_too() {
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
-// spec: B-13
+// spec: B-13, B-59
 #[test]
 fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
     let mut world = World::new(settings(), 2);
@@ -89,7 +89,7 @@ fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
     assert_eq!(world.given_up(), [(1, unreachable(736))]);
 }
 
-// spec: B-13, I-12
+// spec: B-59, I-12
 #[test]
 fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
     for of in [1, 2] {
@@ -111,7 +111,7 @@ fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
     }
 }
 
-// spec: B-13, B-15
+// spec: B-58, B-15
 #[test]
 fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_silent_too() {
     let mut world = World::new(settings(), 5);
@@ -146,7 +146,7 @@ fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_si
     assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
 }
 
-// spec: B-13
+// spec: B-59, B-60
 #[test]
 fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blame() {
     let mut world = World::new(settings(), 1);
@@ -160,7 +160,7 @@ fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blam
     ));
 }
 
-// spec: B-13
+// spec: B-60
 #[test]
 fn executors_that_fall_silent_together_are_given_up_without_blame() {
     let mut world = World::new(settings(), 20);
@@ -245,7 +245,7 @@ fn a_session_that_cannot_come_back_because_tokens_cannot_be_verified_is_not_ende
     assert_eq!(world.given_up(), []);
 }
 
-// spec: A-44, B-13, I-12
+// spec: A-44, B-58, I-12
 #[test]
 fn if_no_adopted_executor_registers_the_driver_is_degraded() {
     let mut world = adopted(required(), 5);
@@ -255,7 +255,7 @@ fn if_no_adopted_executor_registers_the_driver_is_degraded() {
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
-// spec: B-13, B-15, O-31
+// spec: B-58, B-15, O-31
 #[test]
 fn adopted_executors_that_nobody_has_heard_count_as_silent_with_those_that_were_lost() {
     let mut world = adopted(required(), 5);
@@ -270,7 +270,7 @@ fn adopted_executors_that_nobody_has_heard_count_as_silent_with_those_that_were_
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
-// spec: B-13
+// spec: B-58
 #[test]
 fn executors_that_miss_no_heartbeat_cause_no_doubt_however_short_the_timeouts() {
     let short = Settings {
@@ -292,7 +292,7 @@ fn executors_that_miss_no_heartbeat_cause_no_doubt_however_short_the_timeouts() 
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
 
-// spec: B-13, A-52
+// spec: B-58, A-52
 #[test]
 fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silent() {
     let mut world = World::new(required(), 3);
@@ -316,7 +316,7 @@ fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silen
     );
 }
 
-// spec: B-13, I-12
+// spec: B-58, I-12
 #[test]
 fn executors_that_fall_silent_just_before_a_doubt_is_settled_are_a_reason_for_another_one() {
     let mut world = World::new(settings(), 3);

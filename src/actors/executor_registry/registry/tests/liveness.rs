@@ -174,7 +174,7 @@ fn executors_that_never_registered_are_given_up_however_many_they_are() {
     assert_eq!(world.given_up().len(), 10);
 }
 
-// spec: A-44, O-31
+// spec: A-44, O-99
 #[test]
 fn adopted_executors_have_the_adoption_grace_and_then_the_registration_timeout() {
     let mut world = adopted(required(), 2);

@@ -1,4 +1,4 @@
-//! Tests of properties that refer to an executor's own values (spec B-1).
+//! Tests of properties that refer to an executor's own values (spec B-68).
 
 use super::*;
 use crate::model::Pod;
@@ -19,7 +19,7 @@ fn referring() -> World {
     World::new(settings, 1)
 }
 
-// spec: B-1
+// spec: B-68
 #[test]
 fn each_reference_becomes_the_executors_own_value() {
     let mut world = referring();
@@ -45,7 +45,7 @@ fn each_reference_becomes_the_executors_own_value() {
     assert_eq!(found, wanted);
 }
 
-// spec: B-1
+// spec: B-68
 #[test]
 fn an_executor_whose_pod_was_not_seen_on_a_node_yet_registers_again() {
     let mut world = referring();

@@ -93,7 +93,7 @@ fn a_restart_begins_the_time_to_register_anew() {
     assert_eq!(world.given_up(), [(1, why)]);
 }
 
-// spec: B-13
+// spec: B-58
 #[test]
 fn executors_that_all_restart_are_no_reason_to_doubt() {
     let mut world = World::new(settings(), 8);

@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-// spec: O-32, I-10
+// spec: O-32, O-92, I-10
 #[test]
 fn at_most_one_driver_may_write_whatever_is_lost_late_or_paused() {
     let mut taken = 0;

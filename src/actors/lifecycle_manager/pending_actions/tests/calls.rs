@@ -2,7 +2,7 @@
 
 use super::*;
 
-// spec: L-2, L-11
+// spec: L-2, L-11, L-35
 #[test]
 fn a_finished_pod_is_reported_and_then_deleted_by_uid_until_its_deletion_has_begun() {
     let mut manager = Manager::new();
@@ -22,7 +22,7 @@ fn a_finished_pod_is_reported_and_then_deleted_by_uid_until_its_deletion_has_beg
     assert_eq!(manager.pending_actions.outstanding(), 0);
 }
 
-// spec: L-11
+// spec: L-35
 #[test]
 fn a_failed_delete_is_repeated_with_backoff_and_without_limit() {
     let mut manager = Manager::new();
@@ -69,7 +69,7 @@ fn the_manager_wakes_only_for_the_next_attempt() {
     assert!((750..=1_000).contains(&wait.as_millis()), "{wait:?}");
 }
 
-// spec: L-11
+// spec: L-35
 #[test]
 fn an_accepted_delete_without_effect_is_repeated() {
     let mut manager = Manager::new();
@@ -86,7 +86,7 @@ fn an_accepted_delete_without_effect_is_repeated() {
     assert!((5..=10).contains(&calls), "less and less often: {calls}");
 }
 
-// spec: L-11
+// spec: L-35
 #[test]
 fn a_delete_that_finds_nothing_ends_the_executor() {
     let mut manager = Manager::new();
@@ -118,7 +118,7 @@ fn a_mark_is_carried_out_once_there_is_a_pod() {
     assert_eq!(manager.round(), [Call::Delete("u1")]);
 }
 
-// spec: E-3
+// spec: E-16
 #[test]
 fn an_orphan_pod_is_deleted_by_uid_until_it_is_gone() {
     let mut manager = Manager::new();

@@ -37,7 +37,7 @@ fn a_pod_that_was_deleted_before_its_end_was_seen_is_reported() {
     assert!(manager.scenario.entry(1).is_none());
 }
 
-// spec: L-1
+// spec: L-34
 #[test]
 fn an_executor_that_was_never_created_is_removed_without_a_report() {
     let mut manager = Manager::new();
@@ -48,7 +48,7 @@ fn an_executor_that_was_never_created_is_removed_without_a_report() {
     assert!(manager.reported.is_empty() && manager.scenario.entry(1).is_none());
 }
 
-// spec: L-1
+// spec: L-34
 #[test]
 fn an_executor_of_the_record_that_adoption_does_not_find_is_reported_lost() {
     let mut inheritance = Inheritance {
@@ -104,7 +104,7 @@ fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_reported_as_firs
     );
 }
 
-// spec: L-13
+// spec: L-37
 #[test]
 fn a_better_reason_after_the_report_is_logged_once() {
     let mut manager = Manager::new();
@@ -128,7 +128,7 @@ fn a_better_reason_after_the_report_is_logged_once() {
     assert_eq!(manager.corrected, [(1, LossClass::Disrupted)]);
 }
 
-// spec: L-13
+// spec: L-37
 #[test]
 fn our_own_delete_of_an_ended_pod_is_no_better_reason() {
     let mut manager = Manager::new();
@@ -142,7 +142,7 @@ fn our_own_delete_of_an_ended_pod_is_no_better_reason() {
     assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
 }
 
-// spec: L-13
+// spec: L-37
 #[test]
 fn the_best_reason_in_a_batch_is_reported() {
     let mut manager = Manager::new();
@@ -177,7 +177,7 @@ fn an_end_that_is_not_yet_reported_is_reported_once_and_its_pod_is_left() {
     assert!(manager.corrected.is_empty());
 }
 
-// spec: L-13
+// spec: L-37
 #[test]
 fn how_a_deleted_executor_then_exited_is_no_better_reason() {
     let mut manager = Manager::new();

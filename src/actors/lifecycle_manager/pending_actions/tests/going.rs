@@ -255,7 +255,7 @@ fn successor_of(settings: Settings, why: DrainedFor) -> Manager {
     Manager::with(settings, scenario)
 }
 
-// spec: L-12
+// spec: L-36
 #[test]
 fn a_surplus_executor_drains_no_longer_than_usual_whatever_the_clock_of_an_earlier_driver_said() {
     let mut manager = successor_of(settings(), DrainedFor::Surplus);
@@ -264,7 +264,7 @@ fn a_surplus_executor_drains_no_longer_than_usual_whatever_the_clock_of_an_earli
     assert_eq!(manager.seconds(10), [(60, Call::Delete("u1"))]);
 }
 
-// spec: L-12, A-44, O-31
+// spec: L-36, A-44, O-31
 #[test]
 fn a_draining_executor_has_the_grace_of_adoption_to_register_with_a_successor() {
     let mut manager = successor(settings());
@@ -285,7 +285,7 @@ fn a_draining_executor_has_the_grace_of_adoption_to_register_with_a_successor() 
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);
 }
 
-// spec: L-12, O-31
+// spec: L-12, L-36, O-31
 #[test]
 fn a_successor_continues_the_drain_from_the_mark_on_the_pod() {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());

@@ -53,7 +53,7 @@ fn only_pods_of_failures_are_kept_and_the_oldest_is_deleted_when_there_are_too_m
     assert_eq!(manager.pending_actions.outstanding(), 0);
 }
 
-// spec: O-77
+// spec: O-101
 #[test]
 fn pods_that_earlier_drivers_kept_are_asked_for_until_there_is_an_answer() {
     let settings = Settings {
@@ -76,7 +76,7 @@ fn pods_that_earlier_drivers_kept_are_asked_for_until_there_is_an_answer() {
     assert_eq!(manager.rounds(), [Call::Delete("old")]);
 }
 
-// spec: O-77
+// spec: O-101
 #[test]
 fn a_kept_pod_that_a_restored_server_shows_again_is_found_within_five_minutes() {
     let settings = Settings {
@@ -90,7 +90,7 @@ fn a_kept_pod_that_a_restored_server_shows_again_is_found_within_five_minutes() 
     assert_eq!(manager.seconds(1), [(300, Call::ListKept)]);
 }
 
-// spec: C-6, O-77
+// spec: C-6, O-101
 #[test]
 fn a_driver_that_begins_to_keep_pods_asks_for_those_of_earlier_drivers() {
     let mut manager = Manager::with(settings(), Scenario::new(&[("default", 9)]));

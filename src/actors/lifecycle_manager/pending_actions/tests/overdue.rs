@@ -111,7 +111,7 @@ fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_has_its_own
     assert_eq!(manager.reported.last(), Some(&(1, LossClass::Stuck)));
 }
 
-// spec: L-3, L-13
+// spec: L-3, L-37
 #[test]
 fn an_end_after_the_overdue_report_is_not_reported_again() {
     let mut manager = Manager::new();

@@ -39,7 +39,7 @@ fn backoffs(said: &[Notice]) -> (usize, usize) {
     )
 }
 
-// spec
+// spec
 #[test]
 fn a_crash_looping_profile_is_requested_ever_less_often_and_reported_once() {
     for (target, code) in [(1, 1), (4, 1), (4, 0), (100, 137), (1_000, 1)] {
@@ -62,7 +62,7 @@ fn a_crash_looping_profile_is_requested_ever_less_often_and_reported_once() {
     }
 }
 
-// spec
+// spec
 #[test]
 fn a_crash_loop_affects_no_other_profile_and_no_running_executor() {
     let mut driver = Driver::new(&[("bad", 6), ("good", 3)]);
@@ -95,7 +95,7 @@ fn a_crash_loop_affects_no_other_profile_and_no_running_executor() {
     assert_eq!(backoffs(&driver.said), (1, 0));
 }
 
-// spec
+// spec
 #[test]
 fn a_stable_probe_ends_the_backoff_and_is_reported_once() {
     let mut driver = Driver::new(&[("default", 10)]);
@@ -146,7 +146,7 @@ fn disruptions_are_no_early_ends() {
     );
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn news_of_a_long_stable_executor_does_not_reset_early_ends() {
     let mut driver = Driver::new(&[("default", 2)]);
@@ -215,7 +215,7 @@ fn probing() -> (Driver, u64) {
     (driver, probe)
 }
 
-// spec: A-30
+// spec: A-99
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another_at_once() {
     let (mut driver, probe) = probing();
@@ -245,7 +245,7 @@ fn a_probe_that_ends_for_another_reason_is_followed_by_another_at_once() {
     assert_eq!(driver.round(), [probe + 1], "chosen to go");
 }
 
-// spec: A-30
+// spec: A-99
 #[test]
 fn while_the_probe_is_pending_nothing_else_is_requested() {
     let (mut driver, probe) = probing();
@@ -277,7 +277,7 @@ fn backoffs_are_written_when_a_step_begins_and_not_as_time_passes() {
     assert!((9..=10).contains(&steps.len()), "{steps:?}");
 }
 
-// spec: O-30, A-30
+// spec: O-30, A-98
 #[test]
 fn a_successor_continues_the_backoff() {
     let scenario = Scenario::before_adoption(&[("default", 4)], Inheritance::default());
@@ -364,7 +364,7 @@ fn pace(death: Death) -> (usize, usize, Option<u64>) {
     (beyond(10_000), beyond(300_000), whole)
 }
 
-// spec: A-30
+// spec: A-97
 #[test]
 fn a_profile_is_refilled_at_once_where_most_live_and_slowly_where_most_die() {
     let cases: [(&str, Death, usize, usize, Option<u64>); 5] = [

@@ -45,7 +45,7 @@ fn whichever_subscriber_is_first_an_end_counts_once() {
     }
 }
 
-// spec: A-30, L-30
+// spec: A-98, L-30
 #[test]
 fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
     for reported_first in [false, true] {

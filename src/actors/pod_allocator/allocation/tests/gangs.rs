@@ -47,7 +47,7 @@ fn registers(driver: &mut Driver, n: u64) {
     });
 }
 
-// spec: B-20
+// spec: B-63
 #[test]
 fn a_missed_gang_releases_its_executors_and_none_of_other_profiles() {
     let mut driver = driver(&[("default", 6), ("other", 2)], false);
@@ -89,7 +89,7 @@ fn two_gangs(seeds: [u64; 2]) -> [Driver; 2] {
     drivers
 }
 
-// spec: B-20
+// spec: B-63
 #[test]
 fn of_two_gangs_with_room_for_one_and_a_half_one_becomes_complete() {
     for seed in 0..8 {
@@ -126,7 +126,7 @@ fn executors_below_the_gangs_size_are_scheduled_one_by_one() {
     assert_eq!(alone(&driver, &[1, 2]), [true; 2]);
 }
 
-// spec
+// spec
 #[test]
 fn the_probe_of_a_gang_that_ended_early_is_scheduled_by_itself() {
     let mut driver = driver(&[("default", 4)], false);
@@ -144,7 +144,7 @@ fn the_probe_of_a_gang_that_ended_early_is_scheduled_by_itself() {
     assert_eq!(asked.last(), Some(&true), "{asked:?}");
 }
 
-// spec: B-20, A-30
+// spec: B-63, A-98
 #[test]
 fn a_missed_gang_is_tried_ever_less_often_until_there_is_room() {
     let mut driver = driver(&[("default", 4)], false);
@@ -171,7 +171,7 @@ fn a_missed_gang_is_tried_ever_less_often_until_there_is_room() {
     );
 }
 
-// spec: B-20
+// spec: B-63
 #[test]
 fn with_registration_unregistered_running_executors_do_not_count_for_a_gang() {
     let mut driver = driver(&[("default", 4)], true);
@@ -190,7 +190,7 @@ fn with_registration_unregistered_running_executors_do_not_count_for_a_gang() {
     assert!(matches!(driver.said.last(), Some(Notice::GangOver { .. })));
 }
 
-// spec: B-20
+// spec: B-63
 #[test]
 fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
     let mut driver = driver(&[("default", 0), ("new", 5)], false);
@@ -199,7 +199,7 @@ fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
     assert_eq!(missed(&driver), [(5, 0)]);
 }
 
-// spec: B-20, A-44
+// spec: B-64, A-44
 #[test]
 fn adopted_running_executors_count_for_a_gang_before_they_register_again() {
     let settings = Settings {

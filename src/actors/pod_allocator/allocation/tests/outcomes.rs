@@ -281,7 +281,7 @@ fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {
     assert_eq!(driver.pauses(), [], "nobody wants more");
 }
 
-// spec
+// spec
 #[test]
 fn a_profile_whose_executors_end_early_is_shown_as_paused_until_one_has_stayed() {
     let mut driver = Driver::new(&[("default", 1)]);

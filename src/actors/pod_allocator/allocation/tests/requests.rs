@@ -281,7 +281,7 @@ fn a_profile_is_added_while_running() {
     assert_eq!(driver.scenario.profile_of(3).as_str(), "big");
 }
 
-// spec: K-2
+// spec: K-13
 #[test]
 fn without_the_record_nothing_is_requested_until_it_is_seen() {
     let mut driver = Driver::new(&[("default", 2)]);

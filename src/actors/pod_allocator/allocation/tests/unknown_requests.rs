@@ -104,7 +104,7 @@ fn an_unknown_request_that_is_leaving_is_not_sent_again() {
     assert_eq!(driver.left.len(), 1);
 }
 
-// spec: A-30
+// spec
 #[test]
 fn an_unknown_request_is_not_repeated_while_its_profile_backs_off_unless_it_is_the_probe() {
     let mut driver = Driver::new(&[("default", 6)]);
@@ -130,7 +130,7 @@ fn an_unknown_request_is_not_repeated_while_its_profile_backs_off_unless_it_is_t
     assert!(driver.left.len() > 8, "and is repeated: {:?}", driver.left);
 }
 
-// spec: A-13, W-8
+// spec: A-13, W-14
 #[test]
 fn an_unknown_request_is_repeated_at_once_when_the_server_is_back() {
     let mut driver = Driver::new(&[("default", 1)]);

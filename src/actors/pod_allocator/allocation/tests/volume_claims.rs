@@ -226,7 +226,7 @@ fn a_claim_that_does_not_fit_or_is_being_deleted_or_is_not_ours_is_not_reused() 
     assert_eq!(driver.given(1), Some("larger".to_owned()));
 }
 
-// spec: A-60
+// spec: A-101
 #[test]
 fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     let (mut driver, claims) = Driver::with_claims(2, Reuse::IfFree);
@@ -246,7 +246,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     assert_eq!(driver.given(4), Some(own(1)));
 }
 
-// spec: A-60
+// spec: A-101
 #[test]
 fn no_claim_is_given_to_two_executors_even_while_no_pod_is_known() {
     let mut driver = Driver::claims(2, Reuse::IfFree);
@@ -288,7 +288,7 @@ fn after_a_start_claims_that_an_earlier_driver_may_have_requested_are_not_reused
     assert_eq!(driver.given(1), None);
 }
 
-// spec: A-60
+// spec: A-110
 #[test]
 fn only_as_many_executors_wait_as_claims_are_about_to_be_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::OrWait);
@@ -314,7 +314,7 @@ fn only_as_many_executors_wait_as_claims_are_about_to_be_free() {
     assert_eq!(driver.given(5), Some(own(2)));
 }
 
-// spec: A-60
+// spec: A-110
 #[test]
 fn without_waiting_a_new_claim_is_used_while_none_is_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::IfFree);
@@ -323,7 +323,7 @@ fn without_waiting_a_new_claim_is_used_while_none_is_free() {
     assert_eq!(driver.given(4), None);
 }
 
-// spec: A-60
+// spec: A-110
 #[test]
 fn no_executor_waits_forever_for_a_claim_that_does_not_become_free() {
     // Its pod stays Terminating, and its end was reported.
@@ -356,7 +356,7 @@ fn no_executor_waits_forever_for_a_claim_that_does_not_become_free() {
     assert_eq!(driver.rounds(&claims[1..]), [3]);
 }
 
-// spec: A-60
+// spec: A-110
 #[test]
 fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
     let ahead = Claim {
@@ -374,7 +374,7 @@ fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
     assert_eq!(driver.given(1), Some("ahead".to_owned()));
 }
 
-// spec: A-60
+// spec: A-101
 #[test]
 fn while_a_pod_cannot_be_read_no_claim_is_reused() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// spec: A-94
+// spec: A-109
 #[test]
 fn nothing_is_requested_while_the_blocks_cannot_be_read() {
     let mut world = World::with(2, &[block(1, 2, admitted(2))]);
@@ -36,7 +36,7 @@ fn nothing_is_requested_while_the_blocks_cannot_be_read() {
     );
 }
 
-// spec: A-94
+// spec: A-109
 #[test]
 fn a_write_that_is_refused_is_repeated_and_executors_are_requested_meanwhile() {
     let mut world = World::with(2, &[block(1, 1, admitted(1))]);
@@ -61,7 +61,7 @@ fn a_profile_that_lacks_executors_is_paused_at_once_while_the_queue_cannot_be_us
     assert_eq!(world.queue.pause_of(&profile, false), None, "all run");
 }
 
-// spec: A-94
+// spec: A-111
 #[test]
 fn that_kueue_queues_pods_a_second_time_is_said_once() {
     let twice = |n| Pod {
@@ -110,7 +110,7 @@ fn a_profile_that_waits_for_its_queue_for_10_s_is_paused_with_kueues_words() {
     );
 }
 
-// spec: A-94
+// spec: A-106
 #[test]
 fn blocks_are_read_every_5_s_and_every_second_while_one_may_be_admitted_soon() {
     let mut world = World::with(1, &[block(1, 1, Standing::Queued)]);

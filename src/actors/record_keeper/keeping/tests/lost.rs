@@ -2,7 +2,7 @@
 
 use super::*;
 
-// spec: K-2
+// spec: K-13
 #[test]
 fn a_deleted_record_is_created_again_and_nothing_is_requested_until_then() {
     let mut keeping = keeping(3);
@@ -18,7 +18,7 @@ fn a_deleted_record_is_created_again_and_nothing_is_requested_until_then() {
     assert_eq!(keeping.uid(), Some(&"u2".into()));
 }
 
-// spec: W-7
+// spec: W-11
 #[test]
 fn a_record_that_a_later_driver_deleted_is_not_created_again() {
     let mut keeping = keeping(3);
@@ -36,7 +36,7 @@ fn a_record_that_a_later_driver_deleted_is_not_created_again() {
     assert_eq!(keeping.next(at(99)), None);
 }
 
-// spec: W-7, K-2, S-13
+// spec: W-11, K-13, S-13
 #[test]
 fn a_record_whose_deletion_is_unknown_or_was_restored_is_created_again() {
     let mut forgotten = keeping(3);
@@ -54,7 +54,7 @@ fn a_record_whose_deletion_is_unknown_or_was_restored_is_created_again() {
     assert!(matches!(restored.next(at(0)), Some(Op::Create(_))));
 }
 
-// spec: W-7
+// spec: W-11
 #[test]
 fn who_deleted_the_record_is_looked_for_from_the_last_bookmark_on() {
     let mut keeping = keeping(3);
@@ -76,7 +76,7 @@ fn who_deleted_the_record_is_looked_for_from_the_last_bookmark_on() {
     assert!(matches!(created, Some(Op::Create(_))), "{created:?}");
 }
 
-// spec: W-7
+// spec: W-10
 #[test]
 fn an_old_state_with_which_a_watch_begins_ends_no_driver_before_the_record_is_read() {
     let mut keeping = keeping(3);
@@ -90,7 +90,7 @@ fn an_old_state_with_which_a_watch_begins_ends_no_driver_before_the_record_is_re
     assert_eq!(effects, [Effect::Over(Over::Superseded { by: 4 })]);
 }
 
-// spec: O-66
+// spec: O-95
 #[test]
 fn a_record_is_gone_from_its_deletion_until_it_is_seen_again_and_a_missing_right_proves_nothing() {
     let mut keeping = keeping(3);
@@ -110,7 +110,7 @@ fn a_record_is_gone_from_its_deletion_until_it_is_seen_again_and_a_missing_right
     assert!(!keeping.is_gone(), "the server was restored");
 }
 
-// spec: O-10
+// spec: O-106
 #[test]
 fn a_driver_that_may_not_write_the_record_says_so_at_the_second_refusal() {
     let mut keeping = keeping(3);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// spec: A-80
+// spec: A-103
 #[test]
 fn a_set_that_was_deleted_without_its_pods_is_created_again_even_if_none_is_wanted() {
     let mut world = World::running(SetKind::Deployment, 3);
@@ -21,7 +21,7 @@ fn a_set_that_was_deleted_without_its_pods_is_created_again_even_if_none_is_want
     assert_eq!(none.decide(), [], "it has no executors");
 }
 
-// spec: A-80
+// spec: A-103
 #[test]
 fn the_pods_of_a_lost_deployment_are_ended_although_the_profile_has_left_the_configuration() {
     let mut world = World::new(SetKind::Deployment, 0);
@@ -33,7 +33,7 @@ fn the_pods_of_a_lost_deployment_are_ended_although_the_profile_has_left_the_con
     assert_eq!(world.decide(), [Action::Create("default".into(), 0)]);
 }
 
-// spec: A-80
+// spec: A-103
 #[test]
 fn the_set_of_a_profile_that_has_left_the_configuration_is_never_made_larger() {
     let mut world = World::running(SetKind::Deployment, 2);
@@ -56,7 +56,7 @@ fn the_set_of_a_profile_that_has_left_the_configuration_is_never_made_larger() {
     assert_eq!(world.decide(), []);
 }
 
-// spec: A-80, O-11
+// spec: A-103, O-11
 #[test]
 fn a_replica_set_that_goes_on_making_pods_at_the_end_gets_its_deployment_again() {
     let mut world = World::running(SetKind::Deployment, 3);

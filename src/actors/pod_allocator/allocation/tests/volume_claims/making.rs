@@ -123,7 +123,7 @@ fn a_pod_of_an_earlier_driver_gets_its_missing_claim() {
     assert_eq!(ensured, [own(7)]);
 }
 
-// spec: K-10, W-8
+// spec: K-10, W-14
 #[test]
 fn a_claim_whose_creation_failed_is_tried_again_when_the_server_is_back() {
     let mut driver = with_a_pod();
