@@ -20,6 +20,9 @@ const ENDINGS: [&str; 3] = ["rs", "py", "sh"];
 /// Marks a rule that the code does not implement.
 const NOT_BUILT: &str = "(not built yet)";
 
+/// The most words of a rule: a longer one is several.
+const LONGEST: usize = 100;
+
 /// The number of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule {
@@ -83,7 +86,7 @@ fn every_rule_that_is_named_exists_and_every_built_one_is_named_by_a_test() {
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
 }
 
-/// The rules of the specification, and whether each is built. A number that two rules have is a problem.
+/// The rules of the specification, and whether each is built. A number that two rules have is a problem, and so is a long rule.
 fn rules(folder: &Path, problems: &mut Vec<String>) -> BTreeMap<Rule, bool> {
     let mut rules = BTreeMap::new();
     let pages = entries(folder).into_iter();
@@ -95,6 +98,12 @@ fn rules(folder: &Path, problems: &mut Vec<String>) -> BTreeMap<Rule, bool> {
             let is_built = !text.contains(NOT_BUILT);
             if rules.insert(rule, is_built).is_some() {
                 problems.push(format!("docs/spec: two rules are {rule}"));
+            }
+            let words = text.split_whitespace().count();
+            if words > LONGEST {
+                problems.push(format!(
+                    "docs/spec: {rule} has {words} words, more than {LONGEST}"
+                ));
             }
         }
     }
