@@ -4,8 +4,9 @@
 //!
 //! - [`planted`], [`exit`]: planted faults for the simulator; exit codes.
 //! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
-//! - [`clock`], [`secret`], [`telemetry`]: time; secrets; logs.
+//! - [`clock`], [`secret`], [`telemetry`], [`metrics`]: time; secrets; logs; numbers for Prometheus.
 //! - [`kubernetes`]: the client, typed calls, the meaning of failures, how pods are built.
+//! - [`event_recorder`]: Kubernetes Events on the driver's pod.
 //! - [`config`]: the configuration file.
 //! - [`manifests`]: the objects that a driver needs in its cluster.
 //! - [`actors`]: one folder for each actor, with its decisions as pure functions.
@@ -22,11 +23,13 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod driver;
+pub mod event_recorder;
 pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod kubernetes;
 pub mod manifests;
+pub mod metrics;
 pub mod model;
 pub mod planted;
 pub mod secret;

@@ -19,7 +19,7 @@ use crate::model::{
 };
 
 pub(crate) use plain::{calls_spec, calls_to, config, finish_deletion};
-pub(crate) use speaking::{Backend, TIMING, backend, store};
+pub(crate) use speaking::{Backend, TIMING, backend, metrics, store};
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::actors::event_recorder::events::{Call, Events, Note};
 use crate::actors::lease_keeper::machine::{Identity, Loss, Settings};
 use crate::actors::lease_keeper::{self, LeaseKeeper, Published, Release, Standing};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::event_recorder::events::{Call, Events, Note};
 use crate::exit::Exit;
 use crate::kubernetes::calls::Reference;
 use crate::kubernetes::{Calls, Failure, Kind, WriteGate};

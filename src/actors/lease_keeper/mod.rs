@@ -92,10 +92,6 @@ pub struct LeaseKeeper {
 #[rtype(result = "()")]
 pub struct Release;
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Wake(Tick);
-
 impl LeaseKeeper {
     pub fn new(wiring: Wiring) -> (Self, Published) {
         let (permit, permitted) = channel::channel(None);
@@ -138,7 +134,12 @@ impl LeaseKeeper {
             && self.armed != Some(at)
         {
             self.armed = Some(at);
-            ctx.notify_later(Wake(at), now.tick.until(at));
+            ctx.run_later(now.tick.until(at), move |this, ctx| {
+                if this.armed == Some(at) {
+                    this.armed = None;
+                    this.pump(ctx);
+                }
+            });
         }
     }
 
@@ -263,17 +264,6 @@ impl Actor for LeaseKeeper {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.pump(ctx);
-    }
-}
-
-impl Handler<Wake> for LeaseKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, ctx: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.pump(ctx);
-        }
     }
 }
 

@@ -11,15 +11,12 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Pace;
+use super::lister::ListError;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
-use crate::model::Tick;
+use crate::model::{Serial, Tick};
 
 /// The least interval between lists that are requested by [`Event::PollNow`].
 const MIN_GAP: Duration = Duration::from_secs(1);
-
-/// The serial number of a list or a timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Serial(u64);
 
 /// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,21 +26,13 @@ pub(super) struct Polled {
     pub(super) pods: usize,
 }
 
-/// Why there is no list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setback {
-    pub(super) error: Arc<str>,
-    /// The Retry-After of the server's answer.
-    pub(super) retry_after: Option<Duration>,
-}
-
 /// What happens to the poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Begin,
     Polled {
         call: Serial,
-        outcome: Result<Polled, Setback>,
+        outcome: Result<Polled, ListError>,
     },
     Alarm {
         timer: Serial,
@@ -183,7 +172,7 @@ impl Machine {
             ) if polled == call => match outcome {
                 Ok(list) if !list.accepted && !repeated => self.poll(true, now, out),
                 Ok(list) => self.listed(&list, asked, now, out),
-                Err(why) => self.failed(why, now, out),
+                Err(why) => self.failed(&why, now, out),
             },
             (phase, Event::NewInterval(interval)) => self.new_interval(phase, interval, now, out),
             (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
@@ -237,7 +226,7 @@ impl Machine {
     fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
         self.begun = Some(now);
         self.overtaken = false;
-        let call = self.serial();
+        let call = self.last_serial.raise();
         // Without a watch the first list must be the newest (spec W-6). After a failure too: a
         // cache that waits for a version of an earlier history would answer too late (spec S-13).
         let quorum = !self.pace.from_cache
@@ -270,7 +259,7 @@ impl Machine {
         self.wait(after, now, out)
     }
 
-    fn failed(&mut self, why: Setback, now: Tick, out: &mut Vec<Effect>) -> Phase {
+    fn failed(&mut self, why: &ListError, now: Tick, out: &mut Vec<Effect>) -> Phase {
         let interval = self.interval();
         let mut wait = interval;
         if std::mem::take(&mut self.overtaken) || (self.pace.makes_first_list && !self.listed) {
@@ -280,19 +269,19 @@ impl Machine {
                 .jittered(self.failures, self.rng.random())
                 .min(interval);
         }
-        let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
+        let asked_for = why.retry_after().unwrap_or_default().min(LONGEST);
         self.not_before = now + asked_for;
         wait = wait.max(asked_for);
         out.push(Effect::Report(Report::Trouble {
             first: !std::mem::replace(&mut self.in_trouble, true),
-            error: why.error,
+            error: why.text(),
             wait,
         }));
         self.wait(wait, now, out)
     }
 
     fn wait(&mut self, after: Duration, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        let timer = self.serial();
+        let timer = self.last_serial.raise();
         out.push(Effect::Arm { timer, after });
         Phase::Waiting {
             timer,
@@ -313,11 +302,6 @@ impl Machine {
         self.begun.map_or(Duration::ZERO, |begun| {
             MIN_GAP.saturating_sub(now.since(begun))
         })
-    }
-
-    fn serial(&mut self) -> Serial {
-        self.last_serial = Serial(self.last_serial.0 + 1);
-        self.last_serial
     }
 }
 

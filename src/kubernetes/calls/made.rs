@@ -1,8 +1,10 @@
-//! The message that reports each call to the API server.
+//! What each call to the API server reports.
 
 use std::time::Duration;
 
 use actix::Message;
+
+use crate::metrics::Metrics;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
@@ -17,6 +19,16 @@ pub struct CallMade {
     pub answered: bool,
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
+}
+
+impl CallMade {
+    pub fn count(&self, metrics: &Metrics) {
+        let (verb, resource) = (self.verb, self.resource);
+        let by_outcome = [verb.into(), resource.into(), self.outcome.into()];
+        metrics.calls.of(by_outcome).inc();
+        let times = metrics.call_times.of([verb.into(), resource.into()]);
+        times.observe(self.took.as_secs_f64());
+    }
 }
 
 /// The API server answers again after an outage: who waits because of it tries again now. Sent to each caller after a

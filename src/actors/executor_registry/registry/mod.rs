@@ -404,8 +404,9 @@ impl Registry {
         grace.copied().unwrap_or(USUAL_GRACE)
     }
 
-    pub fn call(&mut self, answered: bool, now: Tick) {
-        self.doubt.call(answered, now);
+    /// Since when no API call was answered (spec B-13).
+    pub fn unanswered(&mut self, since: Option<Tick>) {
+        self.doubt.unanswered(since);
     }
 
     /// Executors' tokens cannot be verified for this reason, or can be again (spec B-13).

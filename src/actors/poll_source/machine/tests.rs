@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::*;
+use crate::kubernetes::{Failure, Kind};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -17,14 +18,16 @@ const ALONE: Pace = Pace {
     ..BESIDE
 };
 
-fn setback() -> Setback {
-    Setback {
-        error: Arc::from("trouble"),
-        retry_after: None,
-    }
+/// A page could not be fetched, and the server may have asked to wait.
+fn refused(retry_after: Option<Duration>) -> ListError {
+    let failure = Failure::new(Kind::Server, "trouble");
+    ListError::Page(Failure {
+        retry_after,
+        ..failure
+    })
 }
 
-fn taken_in(accepted: bool) -> Result<Polled, Setback> {
+fn taken_in(accepted: bool) -> Result<Polled, ListError> {
     Ok(Polled { accepted, pods: 3 })
 }
 
@@ -66,7 +69,7 @@ impl Driven {
         effects
     }
 
-    fn polled(&mut self, outcome: Result<Polled, Setback>) -> Vec<Effect> {
+    fn polled(&mut self, outcome: Result<Polled, ListError>) -> Vec<Effect> {
         let call = self.call.unwrap();
         self.step(Event::Polled { call, outcome })
     }
@@ -127,7 +130,7 @@ fn after_a_list_that_failed_the_next_one_does_not_come_from_the_cache() {
     let mut driven = Driven::begun(BESIDE);
     driven.alarm();
     for _ in 0..2 {
-        driven.polled(Err(setback()));
+        driven.polled(Err(refused(None)));
         assert_eq!(quorum(&driven.alarm()), Some(true));
     }
     driven.polled(taken_in(true));
@@ -156,13 +159,13 @@ fn without_a_watch_the_poll_begins_with_a_quorum_list_at_once() {
 fn without_a_watch_a_first_list_that_fails_is_tried_again_after_a_backoff() {
     let mut driven = Driven::begun(ALONE);
     for floor in [500, 1_000, 2_000, 4_000].map(Duration::from_millis) {
-        driven.polled(Err(setback()));
+        driven.polled(Err(refused(None)));
         assert!((floor..=2 * floor).contains(&driven.armed()));
         assert_eq!(quorum(&driven.alarm()), Some(true));
     }
     driven.polled(taken_in(true));
     driven.alarm();
-    driven.polled(Err(setback()));
+    driven.polled(Err(refused(None)));
     assert!(driven.waits_an_interval(), "later ones wait their turn");
 }
 
@@ -172,7 +175,7 @@ fn a_failed_poll_is_told_once_and_tried_again_at_the_next_interval() {
     let mut driven = Driven::begun(BESIDE);
     for first in [true, false, false] {
         driven.alarm();
-        let effects = driven.polled(Err(setback()));
+        let effects = driven.polled(Err(refused(None)));
         assert!(
             matches!(effects[0], Effect::Report(Report::Trouble { first: f, .. }) if f == first),
             "{effects:?}"
@@ -194,10 +197,7 @@ fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
         ..BESIDE
     });
     driven.alarm();
-    driven.polled(Err(Setback {
-        retry_after: Some(3_600 * S),
-        ..setback()
-    }));
+    driven.polled(Err(refused(Some(3_600 * S))));
     assert_eq!(driven.armed(), LONGEST);
 }
 
@@ -291,7 +291,7 @@ proptest! {
         for (choice, ms) in choices {
             let event = match (choice, driven.call, driven.timer) {
                 (0, Some(call), _) => Event::Polled { call, outcome: taken_in(true) },
-                (1, Some(call), _) => Event::Polled { call, outcome: Err(setback()) },
+                (1, Some(call), _) => Event::Polled { call, outcome: Err(refused(None)) },
                 (2, _, Some((timer, after))) => {
                     driven.now = driven.now + after;
                     Event::Alarm { timer }
@@ -325,22 +325,19 @@ fn a_failed_list_is_made_again_when_the_server_is_back() {
     let mut driven = Driven::begun(BESIDE);
     assert_eq!(driven.step(Event::ServerIsBack), [], "none has failed");
     driven.alarm();
-    driven.polled(Err(setback()));
+    driven.polled(Err(refused(None)));
     let effects = driven.step(Event::ServerIsBack);
     assert!(matches!(effects[..], [Effect::Poll { quorum: true, .. }]));
     driven.step(Event::ServerIsBack);
-    driven.polled(Err(setback()));
+    driven.polled(Err(refused(None)));
     let (_, after) = driven.timer.unwrap();
     assert!(after < S, "it had begun before: {after:?}");
     driven.alarm();
-    driven.polled(Err(setback()));
+    driven.polled(Err(refused(None)));
     let (_, after) = driven.timer.unwrap();
     assert!(after > 26 * S, "{after:?}");
     driven.alarm();
-    let asked = Setback {
-        retry_after: Some(5 * S),
-        ..setback()
-    };
+    let asked = refused(Some(5 * S));
     driven.polled(Err(asked));
     assert_eq!(driven.step(Event::ServerIsBack), [], "it asked to wait");
 }
@@ -360,10 +357,7 @@ fn a_new_interval_counts_from_now_unless_a_list_is_due_sooner() {
     let (_, after) = driven.timer.unwrap();
     assert!((90 * S..=110 * S).contains(&after), "{after:?}");
     driven.alarm();
-    let failed = Setback {
-        retry_after: Some(20 * S),
-        ..setback()
-    };
+    let failed = refused(Some(20 * S));
     driven.polled(Err(failed));
     driven.step(Event::NewInterval(S));
     let (_, after) = driven.timer.unwrap();
