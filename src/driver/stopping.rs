@@ -8,15 +8,13 @@ use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::actors::api_health;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
-use crate::actors::poll_source;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
 use crate::actors::set_scaler::messages::EndSets;
 use crate::actors::snapshot_store::messages::{LookNow, Tell};
-use crate::actors::watch_source;
 use crate::exit::{Exit, OVER_BUDGET};
+use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
 use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{How, Why};
@@ -107,10 +105,10 @@ impl Actors {
             let _ = timeout(LAST_EVENTS, event_recorder.record_rest()).await;
         }
         if let Some(watch) = &self.watch {
-            watch.do_send(watch_source::messages::Stop);
+            watch.do_send(StopCalling);
         }
-        self.poll.do_send(poll_source::messages::Stop);
-        self.api_health.do_send(api_health::Stop);
+        self.poll.do_send(StopCalling);
+        self.api_health.do_send(StopCalling);
         exit
     }
 

@@ -25,10 +25,10 @@ pub enum Heard {
 impl Heard {
     /// By the outcome of an answered call. `None` if the call may not have been authenticated: a server that shuts down
     /// and a proxy before it answer 429 or 503 without looking at the credentials.
-    pub fn of(outcome: &str) -> Option<Self> {
-        match outcome {
-            refused if refused == Kind::Credentials.word() => Some(Self::Refused),
-            wait if wait == Kind::Wait.word() => None,
+    pub fn of(failure: Option<Kind>) -> Option<Self> {
+        match failure {
+            Some(Kind::Credentials) => Some(Self::Refused),
+            Some(Kind::Wait) => None,
             _ => Some(Self::Accepted),
         }
     }
@@ -162,10 +162,10 @@ mod tests {
     // spec: A-22
     #[test]
     fn only_an_answer_to_an_authenticated_call_shows_that_the_credentials_are_accepted() {
-        assert_eq!(Heard::of("ok"), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Kind::Rights.word()), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Kind::Credentials.word()), Some(Heard::Refused));
-        assert_eq!(Heard::of(Kind::Wait.word()), None);
+        assert_eq!(Heard::of(None), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Some(Kind::Rights)), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Some(Kind::Credentials)), Some(Heard::Refused));
+        assert_eq!(Heard::of(Some(Kind::Wait)), None);
     }
 
     // spec: A-22

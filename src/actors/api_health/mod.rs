@@ -12,7 +12,7 @@ mod reloading;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient,
     SpawnHandle, WrapFuture,
 };
 use rand::rngs::StdRng;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::kubernetes::calls::{CallMade, ServerIsBack};
+use crate::kubernetes::calls::{CallMade, ServerIsBack, StopCalling};
 use crate::kubernetes::record::record_name;
 use crate::kubernetes::{Calls, Kind};
 use crate::model::Tick;
@@ -62,7 +62,7 @@ impl Outcomes {
     /// An answer is no news while all is good. One that comes between a failed call and its report is not reported
     /// either; then the probe shows the same.
     pub fn report(&self, call: CallMade) {
-        let is_good = call.answered && call.outcome != Kind::Credentials.word();
+        let is_good = call.is_answered() && call.failure != Some(Kind::Credentials);
         if !is_good || !self.health.borrow().is_good {
             self.to.do_send(call);
         }
@@ -83,11 +83,6 @@ pub struct ApiHealth {
     clock: Clock,
     callers: Vec<Recipient<ServerIsBack>>,
 }
-
-/// The driver has ended: nothing is probed or reloaded any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
-#[rtype(result = "()")]
-pub struct Stop;
 
 impl ApiHealth {
     /// The callers are who makes calls and waits after failed ones; the random numbers are for the times of probes and
@@ -143,11 +138,9 @@ impl ApiHealth {
         let (calls, record) = (self.calls.clone(), self.record.clone());
         let probe = async move { timeout(PROBE_TIMEOUT, calls.get_config_map(&record)).await };
         ctx.spawn(probe.into_actor(self).map(|answer, this, ctx| {
-            let heard = match &answer {
-                Ok(Ok(_)) => Heard::Answer,
-                Ok(Err(failure)) => Heard::of(failure.kind),
-                Err(_) => Heard::Nothing,
-            };
+            let heard = answer.map_or(Heard::Nothing, |answer| {
+                Heard::of(answer.err().map(|failure| failure.kind))
+            });
             this.step(Event::Probed(heard), ctx);
         }));
     }
@@ -174,19 +167,19 @@ impl Handler<CallMade> for ApiHealth {
 
     fn handle(&mut self, call: CallMade, ctx: &mut Self::Context) {
         let now = self.clock.now().tick;
-        self.unanswered_since = match call.answered {
+        self.unanswered_since = match call.is_answered() {
             true => None,
             false => self.unanswered_since.or(Some(now)),
         };
         self.called(&call, ctx);
-        self.step(Event::Called(Heard::of_call(&call)), ctx);
+        self.step(Event::Called(Heard::of(call.failure)), ctx);
     }
 }
 
-impl Handler<Stop> for ApiHealth {
+impl Handler<StopCalling> for ApiHealth {
     type Result = ();
 
-    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopCalling, ctx: &mut Self::Context) {
         ctx.stop();
     }
 }

@@ -12,7 +12,6 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::kubernetes::Kind;
-use crate::kubernetes::calls::CallMade;
 use crate::model::Tick;
 
 /// From the first failure to the probe, in ms. A busy driver's other calls are answered in this
@@ -43,20 +42,11 @@ pub enum Heard {
 }
 
 impl Heard {
-    pub fn of(failure: Kind) -> Self {
+    pub fn of(failure: Option<Kind>) -> Self {
         match failure {
-            Kind::Wait | Kind::Rights | Kind::Credentials => Self::Unclear,
-            failure if failure.is_outage() => Self::Nothing,
-            _ => Self::Answer,
-        }
-    }
-
-    pub fn of_call(call: &CallMade) -> Self {
-        let unclear = [Kind::Wait, Kind::Rights, Kind::Credentials];
-        match call.answered {
-            false => Self::Nothing,
-            true if unclear.iter().any(|kind| kind.word() == call.outcome) => Self::Unclear,
-            true => Self::Answer,
+            Some(Kind::Wait | Kind::Rights | Kind::Credentials) => Self::Unclear,
+            Some(failure) if failure.is_outage() => Self::Nothing,
+            Some(_) | None => Self::Answer,
         }
     }
 }
@@ -317,13 +307,13 @@ mod tests {
     #[test]
     fn a_refusal_for_rights_or_load_neither_begins_nor_ends_an_outage() {
         for kind in [Kind::Wait, Kind::Rights, Kind::Credentials] {
-            assert_eq!(Heard::of(kind), Heard::Unclear);
+            assert_eq!(Heard::of(Some(kind)), Heard::Unclear);
         }
         for kind in [Kind::NotFound, Kind::Conflict, Kind::Invalid, Kind::Quota] {
-            assert_eq!(Heard::of(kind), Heard::Answer);
+            assert_eq!(Heard::of(Some(kind)), Heard::Answer);
         }
         for kind in [Kind::Server, Kind::Unreachable, Kind::Broken] {
-            assert_eq!(Heard::of(kind), Heard::Nothing);
+            assert_eq!(Heard::of(Some(kind)), Heard::Nothing);
         }
         let mut driven = Driven::new(3);
         assert_eq!(driven.called(Heard::Unclear), None);

@@ -122,10 +122,10 @@ impl ApiHealth {
 
     /// Processes what a call shows of the credentials.
     pub(super) fn called(&mut self, call: &CallMade, ctx: &mut Context<Self>) {
-        if !call.answered {
+        if !call.is_answered() {
             return self.unanswered(ctx);
         }
-        let Some(heard) = Heard::of(call.outcome) else {
+        let Some(heard) = Heard::of(call.failure) else {
             return;
         };
         let now = self.clock.now().tick;

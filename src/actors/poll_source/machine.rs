@@ -15,9 +15,6 @@ use super::lister::ListError;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::{Serial, Tick};
 
-/// The least interval between lists that are requested by [`Event::PollNow`].
-const MIN_GAP: Duration = Duration::from_secs(1);
-
 /// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Polled {
@@ -37,7 +34,6 @@ pub(super) enum Event {
     Alarm {
         timer: Serial,
     },
-    PollNow,
     NewInterval(Duration),
     /// The API server answers again after an outage.
     ServerIsBack,
@@ -83,8 +79,6 @@ enum Phase {
         call: Serial,
         /// Whether it repeats a list that was begun in an earlier epoch.
         repeated: bool,
-        /// Whether another list was requested since it began.
-        asked: bool,
     },
     /// The driver is stopping.
     Stopped,
@@ -98,8 +92,6 @@ pub(super) struct Machine {
     /// Consecutive failures.
     failures: u32,
     last_serial: Serial,
-    /// When the last list was begun.
-    begun: Option<Tick>,
     listed: bool,
     in_trouble: bool,
     /// Until then the server has asked to wait.
@@ -116,7 +108,6 @@ impl Machine {
             rng,
             failures: 0,
             last_serial: Serial::default(),
-            begun: None,
             listed: false,
             in_trouble: false,
             not_before: Tick::default(),
@@ -141,52 +132,33 @@ impl Machine {
                 Phase::Stopped
             }
 
-            (Phase::Idle, Event::Begin) if self.pace.makes_first_list => self.poll(false, now, out),
+            (Phase::Idle, Event::Begin) if self.pace.makes_first_list => self.poll(false, out),
             (Phase::Idle, Event::Begin) => {
                 let interval = self.interval();
                 self.wait(interval, now, out)
             }
 
             (Phase::Waiting { timer, .. }, Event::Alarm { timer: rung }) if rung == timer => {
-                self.poll(false, now, out)
-            }
-            (Phase::Waiting { timer, due }, Event::PollNow) => {
-                let after = self.gap(now);
-                if now + after < due {
-                    self.wait(after, now, out)
-                } else {
-                    Phase::Waiting { timer, due }
-                }
+                self.poll(false, out)
             }
 
             (
-                Phase::Polling {
-                    call,
-                    repeated,
-                    asked,
-                },
+                Phase::Polling { call, repeated },
                 Event::Polled {
                     call: polled,
                     outcome,
                 },
             ) if polled == call => match outcome {
-                Ok(list) if !list.accepted && !repeated => self.poll(true, now, out),
-                Ok(list) => self.listed(&list, asked, now, out),
+                Ok(list) if !list.accepted && !repeated => self.poll(true, out),
+                Ok(list) => self.listed(&list, now, out),
                 Err(why) => self.failed(&why, now, out),
             },
             (phase, Event::NewInterval(interval)) => self.new_interval(phase, interval, now, out),
             (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
-            // The list in flight began before the request and need not contain what is looked for.
-            (Phase::Polling { call, repeated, .. }, Event::PollNow) => Phase::Polling {
-                call,
-                repeated,
-                asked: true,
-            },
-
             // The remaining events are a repeated start, or outdated answers and alarms.
             (
                 phase @ (Phase::Idle | Phase::Waiting { .. } | Phase::Polling { .. }),
-                Event::Begin | Event::Polled { .. } | Event::Alarm { .. } | Event::PollNow,
+                Event::Begin | Event::Polled { .. } | Event::Alarm { .. },
             ) => phase,
         }
     }
@@ -197,7 +169,7 @@ impl Machine {
         self.failures = 0;
         match phase {
             Phase::Waiting { .. } if self.in_trouble && self.not_before <= now => {
-                self.poll(false, now, out)
+                self.poll(false, out)
             }
             Phase::Polling { .. } => {
                 self.overtaken = true;
@@ -223,8 +195,7 @@ impl Machine {
         }
     }
 
-    fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        self.begun = Some(now);
+    fn poll(&mut self, repeated: bool, out: &mut Vec<Effect>) -> Phase {
         self.overtaken = false;
         let call = self.last_serial.raise();
         // Without a watch the first list must be the newest (spec W-6). After a failure too: a
@@ -233,14 +204,10 @@ impl Machine {
             || self.in_trouble
             || (self.pace.makes_first_list && !self.listed);
         out.push(Effect::Poll { call, quorum });
-        Phase::Polling {
-            call,
-            repeated,
-            asked: false,
-        }
+        Phase::Polling { call, repeated }
     }
 
-    fn listed(&mut self, list: &Polled, asked: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
+    fn listed(&mut self, list: &Polled, now: Tick, out: &mut Vec<Effect>) -> Phase {
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
         }
@@ -251,11 +218,7 @@ impl Machine {
             }));
             self.listed = true;
         }
-        let after = if asked {
-            self.gap(now)
-        } else {
-            self.interval()
-        };
+        let after = self.interval();
         self.wait(after, now, out)
     }
 
@@ -296,12 +259,6 @@ impl Machine {
         let shortest = self.pace.interval.saturating_sub(tenth);
         let longest = self.pace.interval.saturating_add(tenth);
         self.rng.random_range(shortest..=longest)
-    }
-
-    fn gap(&self, now: Tick) -> Duration {
-        self.begun.map_or(Duration::ZERO, |begun| {
-            MIN_GAP.saturating_sub(now.since(begun))
-        })
     }
 }
 

@@ -14,8 +14,8 @@ use tracing::{debug, info, warn};
 
 use self::lister::{Lister, TakenIn};
 use self::machine::{Effect, Event, Machine, Polled, Report};
-use self::messages::{NewInterval, PollNow, Stop};
-use crate::kubernetes::calls::ServerIsBack;
+use self::messages::NewInterval;
+use crate::kubernetes::calls::{ServerIsBack, StopCalling};
 use crate::model::news::ListKind;
 use crate::model::{Serial, Tick};
 
@@ -149,14 +149,6 @@ impl Actor for PollSource {
     }
 }
 
-impl Handler<PollNow> for PollSource {
-    type Result = ();
-
-    fn handle(&mut self, PollNow: PollNow, ctx: &mut Self::Context) {
-        self.step(Event::PollNow, ctx);
-    }
-}
-
 impl Handler<NewInterval> for PollSource {
     type Result = ();
 
@@ -174,10 +166,10 @@ impl Handler<ServerIsBack> for PollSource {
     }
 }
 
-impl Handler<Stop> for PollSource {
+impl Handler<StopCalling> for PollSource {
     type Result = ();
 
-    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopCalling, ctx: &mut Self::Context) {
         self.step(Event::Stop, ctx);
         ctx.stop();
     }

@@ -17,17 +17,15 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use self::machine::{Effect, Event, Line, Listing, Machine, Report, Trouble, TroubleKind};
-use self::messages::Stop;
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
-use crate::kubernetes::calls::ServerIsBack;
+use crate::kubernetes::calls::{ServerIsBack, StopCalling};
 use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{ResourceVersion, Serial, Tick};
 
 mod machine;
-pub mod messages;
 
 /// The most lines that are read before the store has processed them. Later lines stay in the
 /// connection; if too many accumulate, the server closes the watch, which is then resumed (spec
@@ -332,10 +330,10 @@ impl Handler<ServerIsBack> for WatchSource {
     }
 }
 
-impl Handler<Stop> for WatchSource {
+impl Handler<StopCalling> for WatchSource {
     type Result = ();
 
-    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopCalling, ctx: &mut Self::Context) {
         self.step(Event::Stop, ctx);
         ctx.stop();
     }

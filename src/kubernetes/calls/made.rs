@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix::Message;
 
+use crate::kubernetes::refusal::Kind;
 use crate::metrics::Metrics;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
@@ -13,18 +14,26 @@ pub struct CallMade {
     pub verb: &'static str,
     /// The resource, such as `pods`.
     pub resource: &'static str,
-    /// `ok`, or the failure's kind.
-    pub outcome: &'static str,
-    /// Whether a working API server responded.
-    pub answered: bool,
+    /// `None`: it succeeded.
+    pub failure: Option<Kind>,
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
 }
 
 impl CallMade {
+    /// Whether a working API server responded.
+    pub fn is_answered(&self) -> bool {
+        !self.failure.is_some_and(Kind::is_outage)
+    }
+
+    /// `ok`, or the failure's kind.
+    pub fn outcome(&self) -> &'static str {
+        self.failure.map_or("ok", Kind::word)
+    }
+
     pub fn count(&self, metrics: &Metrics) {
         let (verb, resource) = (self.verb, self.resource);
-        let by_outcome = [verb.into(), resource.into(), self.outcome.into()];
+        let by_outcome = [verb.into(), resource.into(), self.outcome().into()];
         metrics.calls.of(by_outcome).inc();
         let times = metrics.call_times.of([verb.into(), resource.into()]);
         times.observe(self.took.as_secs_f64());
@@ -39,3 +48,8 @@ pub struct ServerIsBack {
     /// How long no call was answered.
     pub after: Duration,
 }
+
+/// The driver has ended: whoever makes calls by itself makes none any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct StopCalling;
