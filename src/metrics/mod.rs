@@ -22,7 +22,7 @@ use crate::model::{AppId, Incarnation};
 use table::Families;
 
 /// The value of a label.
-type Value = Cow<'static, str>;
+pub type Value = Cow<'static, str>;
 
 /// Metrics of one kind, one for each combination of their labels' values.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! What the metrics show of the ledger (spec O-41).
 
-use crate::metrics::{Metrics, whole};
+use crate::metrics::{Metrics, Value, whole};
 use crate::model::{Ending, Entry, LossClass, ProfileName, Snapshot, Tick};
 
 use super::messages::Measures;
@@ -41,11 +41,7 @@ pub(super) fn ended(metrics: &Metrics, Ending { entry, reason }: &Ending) {
     metrics.ended.of(values).inc();
 }
 
-fn of_end(
-    profile: &ProfileName,
-    class: LossClass,
-    failure: bool,
-) -> [std::borrow::Cow<'static, str>; 3] {
+fn of_end(profile: &ProfileName, class: LossClass, failure: bool) -> [Value; 3] {
     let failure = if failure { "true" } else { "false" };
     [
         profile.to_string().into(),

@@ -215,7 +215,11 @@ impl ProfileObjects {
 
 impl Keeper {
     async fn run(mut self, mut inputs: mpsc::UnboundedReceiver<Input>) {
-        let mut look = self.look_after(Duration::ZERO);
+        // Nothing is looked at before a profile has an object.
+        let mut look = match self.least.is_empty() {
+            true => pending().boxed_local(),
+            false => self.look_after(Duration::ZERO),
+        };
         loop {
             tokio::select! {
                 biased;
@@ -249,11 +253,7 @@ impl Keeper {
         }
     }
 
-    /// Never, if no profile has an object.
     fn look_after(&self, pause: Duration) -> Look {
-        if self.least.is_empty() {
-            return pending().boxed_local();
-        }
         let (object, calls, store) = (self.object, self.calls.clone(), self.store.clone());
         let (place, least) = (self.place.clone(), self.least.clone());
         let last = self.correct.clone();
