@@ -2,7 +2,8 @@
 //!
 //! The modules, lowest layer first:
 //!
-//! - [`exit`], [`clock`], [`telemetry`]: exit codes; time; logs.
+//! - [`exit`], [`clock`], [`telemetry`], [`metrics`]: exit codes; time; logs; numbers for Prometheus.
+//! - [`event_recorder`]: Kubernetes Events on the driver's pod.
 //! - [`manifests`]: the objects that a driver needs in its cluster.
 //! - [`actors`]: one folder for each actor, with its decisions as pure functions.
 //! - [`server`]: the HTTP API, and the sessions of executors.
@@ -19,10 +20,12 @@ pub mod actors;
 pub mod cli;
 pub mod clock;
 pub mod driver;
+pub mod event_recorder;
 pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod manifests;
+pub mod metrics;
 pub mod server;
 pub mod telemetry;
 

@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
-use actix::{Actor as _, Addr};
+use actix::Addr;
 use tokio::sync::watch;
 
+use crate::actors::api_health::ApiHealth;
 use crate::actors::commands::messages::SetTargets;
-use crate::actors::event_recorder::EventRecorder;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::poll_source::PollSource;
-use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{LookNow, MeasureNow};
+use crate::actors::snapshot_store::messages::{LookNow, MeasureNow, Subscribe};
 use crate::actors::watch_source::WatchSource;
+use crate::event_recorder::EventRecorder;
 use crate::kubernetes::Calls;
 use crate::server::api;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 
 use super::handle::Command;
-use super::observer::Observer;
 use super::provisioners::Provisioner;
 
 /// The actors, and the settings that the driver's end needs.
@@ -29,14 +28,14 @@ pub(super) struct Actors {
     /// `None` without the watch.
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
-    pub(super) reachability: Addr<Reachability>,
+    pub(super) api_health: Addr<ApiHealth>,
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
     /// Whether the application record is known to be deleted, and not made anew yet.
     pub(super) record_is_gone: watch::Receiver<bool>,
     /// `None` outside a cluster.
-    pub(super) event_recorder: Option<Addr<EventRecorder>>,
+    pub(super) event_recorder: Option<EventRecorder>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) api: api::Actors,
@@ -81,7 +80,7 @@ impl Actors {
                 let router = self.sessions.as_ref().map(Sessions::router);
                 let _ = answer.send(router);
             }
-            Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
+            Command::Observe(reader) => self.store.do_send(Subscribe::observer(reader)),
             Command::Routes(tokens, answer) => {
                 let _ = answer.send(api::router(self.api.clone(), tokens, self.limits));
             }

@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use actix::Addr;
 use http::Uri;
 use tokio::task::JoinSet;
 
-use crate::actors::metrics::Meter;
-use crate::actors::metrics::messages::CertificateExpires;
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::kubernetes::owned_resources::service_name;
+use crate::metrics::Metrics;
 use crate::server::tls::files::{Files, FilesError};
 use crate::server::tls::{Holder, Tls};
 
@@ -91,10 +89,11 @@ pub(super) fn names(
     names.into_iter().collect()
 }
 
-/// Reports when the certificate expires, each time there is another one.
-pub(super) async fn report(mut tls: Tls, meter: Addr<Meter>) {
+/// Shows when the certificate expires, each time there is another one.
+pub(super) async fn show_expiry(mut tls: Tls, metrics: Metrics) {
     while let Some(expires) = tls.expiry().await {
-        meter.do_send(CertificateExpires(expires));
+        let of_both = ["api,sessions".into()];
+        metrics.certificate.of(of_both).set(expires.as_second());
         if !tls.replaced().await {
             return;
         }

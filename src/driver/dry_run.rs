@@ -15,7 +15,7 @@ use super::settings::{self, least, mark_gangs};
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
-use crate::actors::profile_objects::{self, Place, Todo};
+use crate::actors::record_keeper::profile_objects::{self, Place, Todo};
 use crate::config::{self, Auth, ClusterMode, Config};
 use crate::kubernetes::calls::ProfileObject;
 use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};

@@ -7,10 +7,9 @@ use crate::actors::commands::messages::Stop;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::pod_allocator::refusal::Kind;
 use crate::actors::record_keeper::keeping::Over;
-use crate::actors::record_keeper::messages::DriverIsOver;
 use crate::exit::Exit;
 
-use super::reporter::FatalReport;
+use super::reports::FatalReport;
 use super::signal_cause::Meaning;
 
 /// How the driver stops (spec O-10).
@@ -63,14 +62,14 @@ impl StopMode {
 
 pub(super) fn exit_after(report: FatalReport) -> Exit {
     match report {
-        FatalReport::Over(DriverIsOver(Over::Superseded { by })) => {
+        FatalReport::Over(Over::Superseded { by }) => {
             tracing::warn!(
                 incarnation = by,
                 "another driver has taken over: this one ends, executors stay"
             );
             Exit::Superseded
         }
-        FatalReport::Over(DriverIsOver(Over::Outdated { later })) => {
+        FatalReport::Over(Over::Outdated { later }) => {
             tracing::warn!(
                 incarnation = later,
                 "pods of a later driver are there, and its application record was lost: this driver ends, executors \
@@ -78,11 +77,11 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
             );
             Exit::Superseded
         }
-        FatalReport::Over(DriverIsOver(Over::Finished(code))) => {
+        FatalReport::Over(Over::Finished(code)) => {
             tracing::warn!(code, "another driver has ended the application");
             Exit::Finished(code)
         }
-        FatalReport::Over(DriverIsOver(Over::Foreign(error))) => {
+        FatalReport::Over(Over::Foreign(error)) => {
             tracing::error!(%error, "the application record is not this driver's any more");
             Exit::Configuration
         }

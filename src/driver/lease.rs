@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::actors::event_recorder::events::{Call, Events, Note};
 use crate::actors::lease_keeper::machine::{Identity, Loss, Settings};
-use crate::actors::lease_keeper::{self, LeaseKeeper, Published, Release, Standing};
+use crate::actors::lease_keeper::{self, LeaseKeeper, LeaseState, Published, Release};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::event_recorder::events::{Call, Events, Note};
 use crate::exit::Exit;
 use crate::kubernetes::calls::Reference;
 use crate::kubernetes::{Calls, Failure, Kind, WriteGate};
@@ -39,7 +39,7 @@ const LABEL_AGAIN: Backoff = Backoff {
 /// The Lease of this driver, which it holds or waits for.
 pub(super) struct Lease {
     keeper: Addr<LeaseKeeper>,
-    standing: watch::Receiver<Standing>,
+    state: watch::Receiver<LeaseState>,
     gate: WriteGate,
     /// For the event about a loss, which passes no gate.
     calls: Calls,
@@ -92,10 +92,10 @@ impl Lease {
             owner: owner_chain.map(|owner_chain| json!(owner_chain.top)),
             clock: environment.clock,
         });
-        let Published { gate, standing } = published;
+        let Published { gate, state } = published;
         Self {
             keeper: keeper.start(),
-            standing,
+            state,
             gate,
             calls: calls.clone(),
             clock: environment.clock,
@@ -117,28 +117,28 @@ impl Lease {
     pub(super) async fn acquired(&mut self, stands_by: impl Fn(&str)) -> Result<(), Exit> {
         let began = Instant::now();
         loop {
-            let standing = self.standing.borrow_and_update().clone();
-            match standing {
-                Standing::Unknown => {}
-                Standing::Held => {
+            let state = self.state.borrow_and_update().clone();
+            match state {
+                LeaseState::Unknown => {}
+                LeaseState::Held => {
                     let duration_ms = millis(began.elapsed());
                     tracing::info!(duration_ms, "lease acquired: this driver is active");
                     self.labelling = self.label_pod();
                     return Ok(());
                 }
-                Standing::StandBy { holder } => {
+                LeaseState::StandBy { holder } => {
                     let holder = &*holder;
                     tracing::info!(holder, "standby: another driver holds the lease");
                     stands_by(holder);
                 }
-                Standing::Refused(failure) => return Err(refused(&failure)),
-                Standing::Lost(loss) => {
+                LeaseState::Refused(failure) => return Err(refused(&failure)),
+                LeaseState::Lost(loss) => {
                     self.record(&loss).await;
                     return Err(Exit::Superseded);
                 }
-                Standing::Released => return Err(Exit::Superseded),
+                LeaseState::Released => return Err(Exit::Superseded),
             }
-            if self.standing.changed().await.is_err() {
+            if self.state.changed().await.is_err() {
                 return Err(Exit::Bug);
             }
         }
@@ -147,12 +147,12 @@ impl Lease {
     /// Waits until this driver has lost the Lease, and returns its exit code.
     pub(super) async fn lost(&mut self) -> Exit {
         loop {
-            let standing = self.standing.borrow_and_update().clone();
-            if let Standing::Lost(loss) = standing {
+            let state = self.state.borrow_and_update().clone();
+            if let LeaseState::Lost(loss) = state {
                 self.record(&loss).await;
                 return Exit::Superseded;
             }
-            if self.standing.changed().await.is_err() {
+            if self.state.changed().await.is_err() {
                 return Exit::Bug;
             }
         }
@@ -188,8 +188,8 @@ impl Lease {
     /// Gives the Lease up, so that a standby takes over at once. No write is sent any more.
     pub(super) async fn release(&mut self) {
         self.labelling = None;
-        let mut standing = self.standing.clone();
-        if *standing.borrow() == Standing::Held
+        let mut state = self.state.clone();
+        if *state.borrow() == LeaseState::Held
             && let Some(pod) = &self.pod
         {
             // A successor marks its own pod. Executors are not to find two.
@@ -197,13 +197,13 @@ impl Lease {
             let _ = timeout(AT_THE_END, self.calls.patch_pod(&pod.name, &patch)).await;
         }
         self.keeper.do_send(Release);
-        let over = |standing: &Standing| {
+        let over = |state: &LeaseState| {
             matches!(
-                standing,
-                Standing::Released | Standing::Lost(_) | Standing::Refused(_)
+                state,
+                LeaseState::Released | LeaseState::Lost(_) | LeaseState::Refused(_)
             )
         };
-        if timeout(AT_THE_END, standing.wait_for(over)).await.is_err() {
+        if timeout(AT_THE_END, state.wait_for(over)).await.is_err() {
             tracing::warn!("the lease could not be released: a standby waits until it is over");
         }
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix::{Addr, Recipient};
 
-use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
@@ -16,6 +15,7 @@ use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::set_template::Sets;
+use crate::metrics::Measure;
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
@@ -32,7 +32,7 @@ pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
     /// Deletes the sets at the application's end; `None` without sets.
     pub(super) end: Option<Recipient<EndSets>>,
-    pub(super) depths: Recipient<AskDepths>,
+    pub(super) measure: Recipient<Measure>,
     pub(super) profiles: Recipient<ProfileAdded>,
     pub(super) forget: Recipient<ForgetProfile>,
     pub(super) limits: Recipient<NewLimits>,
@@ -47,7 +47,7 @@ impl From<Addr<PodAllocator>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: None,
             prefer: Some(provisioner.clone().recipient()),
-            depths: provisioner.clone().recipient(),
+            measure: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),
             limits: provisioner.clone().recipient(),
@@ -62,7 +62,7 @@ impl From<Addr<SetScaler>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: Some(provisioner.clone().recipient()),
             prefer: None,
-            depths: provisioner.clone().recipient(),
+            measure: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),
             limits: provisioner.clone().recipient(),

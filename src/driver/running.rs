@@ -9,7 +9,7 @@ use super::early::Early;
 use super::ending::{self, StopMode};
 use super::handle::Command;
 use super::lease;
-use super::reporter::Reports;
+use super::reports::Reports;
 use super::serving::Serving;
 
 pub(super) struct Running {
@@ -48,7 +48,7 @@ impl Running {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return exit,
-                Some(report) = self.reports.fatal.recv() => return ending::exit_after(report),
+                report = self.reports.fatal.next() => return ending::exit_after(report),
                 exit = &mut stopped => return exit,
                 Some(command) = self.early.commands.recv() => match command {
                     // Nothing changes any more.
@@ -66,7 +66,7 @@ impl Running {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return Err(exit),
-                Some(report) = self.reports.fatal.recv() => return Err(ending::exit_after(report)),
+                report = self.reports.fatal.next() => return Err(ending::exit_after(report)),
                 meaning = self.early.stop.meaning() => {
                     return Ok(StopMode::of_signal(meaning, self.keep_record));
                 }

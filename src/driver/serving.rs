@@ -139,8 +139,10 @@ impl Serving {
                 .spawn(server.run(sessions.clone(), actors.limits, tls));
         }
         if let Some(tls) = self.certificate.tls() {
-            self.tasks
-                .spawn(certificates::report(tls, actors.api.meter.clone()));
+            self.tasks.spawn(certificates::show_expiry(
+                tls,
+                actors.api.scraper.metrics.clone(),
+            ));
         }
     }
 }

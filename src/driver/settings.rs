@@ -141,6 +141,12 @@ pub(super) fn poll_pace(config: &config::Config) -> poll_source::Pace {
     }
 }
 
+/// How long after it was sent a create may still commit: the server's own timeout, and the time for which it may have
+/// been in transit. A create that was in transit for longer makes an orphan pod (spec E-3).
+pub(super) fn server_timeout(cluster: &config::Cluster) -> Duration {
+    cluster.request_timeout + Duration::from_secs(1)
+}
+
 pub(super) fn lifecycle_settings(
     cluster: &config::Cluster,
     allocation: &config::Allocation,
@@ -151,7 +157,7 @@ pub(super) fn lifecycle_settings(
     pending_actions::Settings {
         keep: keep_policy(lifecycle),
         max_in_flight: allocation.max_in_flight as usize,
-        server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
+        server_timeout: server_timeout(cluster),
         creation_timeout: allocation.creation_timeout,
         backoff: LIFECYCLE_RETRY,
         adoption_grace,
@@ -180,7 +186,7 @@ pub(super) fn allocation_settings(
         crash_backoff: crash_backoff(failures),
         repeat_backoff: REPEATED_CREATE,
         creation_timeout: allocation.creation_timeout,
-        server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
+        server_timeout: server_timeout(cluster),
         victims: victims::Settings {
             cancel_delay: allocation.cancel_delay,
             pending_only: allocation.scale_down == ScaleDown::PendingOnly,

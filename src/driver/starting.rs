@@ -19,7 +19,7 @@ use super::handle::Command;
 use super::listener::Listener;
 use super::owned_resources;
 use super::profile_proofs::ProfileProofs;
-use super::reporter::{Reporter, Reports};
+use super::reports::Reports;
 use super::running::Running;
 use super::serving::Serving;
 use super::signal_cause::Meaning;
@@ -156,7 +156,7 @@ async fn activate(
     succession::end_removals(&mut application.record, &application.configured);
     let proofs = ProfileProofs::of(config);
     succession::take_over_profiles(config, &application.record, &proofs);
-    let (reporter, reports) = Reporter::start_with_reports();
+    let (reporter, reports) = Reports::channels();
     let listener = Listener::open(config).await.map_err(|error| {
         tracing::error!(
             error = &error as &dyn std::error::Error,
@@ -178,7 +178,7 @@ async fn activate(
         environment,
         &application,
         listener.as_ref(),
-        &reporter,
+        reporter,
     )
     .map_err(|error| {
         tracing::error!(%error, "the executors' pods cannot be made as configured");

@@ -8,16 +8,13 @@ use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::actors::event_recorder::RecordRest;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
-use crate::actors::poll_source;
-use crate::actors::reachability;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
 use crate::actors::set_scaler::messages::EndSets;
 use crate::actors::snapshot_store::messages::{LookNow, Tell};
-use crate::actors::watch_source;
 use crate::exit::{Exit, OVER_BUDGET};
+use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
 use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{How, Why};
@@ -105,13 +102,13 @@ impl Actors {
         };
         if let Some(event_recorder) = &self.event_recorder {
             // What could not be recorded in time is in the log.
-            let _ = timeout(LAST_EVENTS, event_recorder.send(RecordRest)).await;
+            let _ = timeout(LAST_EVENTS, event_recorder.record_rest()).await;
         }
         if let Some(watch) = &self.watch {
-            watch.do_send(watch_source::messages::Stop);
+            watch.do_send(StopCalling);
         }
-        self.poll.do_send(poll_source::messages::Stop);
-        self.reachability.do_send(reachability::Stop);
+        self.poll.do_send(StopCalling);
+        self.api_health.do_send(StopCalling);
         exit
     }
 

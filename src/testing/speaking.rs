@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use crate::actors::api_health::Health;
 use crate::actors::autoscaler::{self, Autoscaler, scaler};
-use crate::actors::commands::messages::{ForgetTargets, KeepHeld, Stop};
+use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::commands::{self, Commands};
 use crate::actors::driver_backend::{self, DriverBackend, readiness};
 use crate::actors::event_history::{self, EventHistory};
@@ -16,6 +17,7 @@ use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
 use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::model::delivery::Timing;
 use crate::model::ledger::Ledger;
 use crate::model::{AppId, Incarnation};
@@ -37,7 +39,7 @@ fn accounts() -> registry::Settings {
     }
 }
 
-/// Takes what RecordKeeper would keep, and what would end the driver.
+/// Takes what RecordKeeper would keep.
 struct Keeper;
 
 impl Actor for Keeper {
@@ -64,12 +66,6 @@ impl Handler<ReadRecord> for Keeper {
     }
 }
 
-impl Handler<Stop> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
-}
-
 /// When batches are delivered to the subscribers of a test's store.
 pub(crate) const TIMING: Timing = Timing {
     interval: Duration::from_secs(1),
@@ -78,14 +74,18 @@ pub(crate) const TIMING: Timing = Timing {
     max_buffered: 1_000,
 };
 
-/// A store of this ledger, without a source of lists and without metrics.
+/// Metrics that nobody reads.
+pub(crate) fn metrics() -> Metrics {
+    Metrics::new(&AppId::from("app"), Incarnation(1))
+}
+
+/// A store of this ledger, without a source of lists.
 pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
-    let (watch, meter) = (None, None);
     let wiring = snapshot_store::Wiring {
         ledger,
         clock,
-        watch,
-        meter,
+        watch: None,
+        metrics: metrics(),
     };
     SnapshotStore::new(wiring).start()
 }
@@ -98,6 +98,7 @@ pub(crate) struct Backend {
     pub(crate) registry: Addr<ExecutorRegistry>,
     pub(crate) commands: Addr<Commands>,
     pub(crate) autoscaler: Addr<Autoscaler>,
+    pub(crate) metrics: Metrics,
     /// Whether history and status have seen the adoption.
     pub(crate) adopted: [watch::Receiver<bool>; 2],
 }
@@ -124,7 +125,7 @@ fn commands(
         held: None,
         keep_held: Keeper.start().recipient(),
         forget: Keeper.start().recipient(),
-        stop: Keeper.start().recipient(),
+        stop: mpsc::unbounded_channel().0,
         events: events.clone().recipient(),
         store: store.clone(),
         clock,
@@ -139,7 +140,7 @@ pub(crate) fn backend(
     targets: &[(&str, u32)],
     scaling: Option<scaler::Settings>,
 ) -> Backend {
-    let (store, timing) = (store.clone(), TIMING);
+    let (store, timing, counted) = (store.clone(), TIMING, metrics());
     let (status_context, history_context) = (
         Context::<DriverBackend>::new(),
         Context::<EventHistory>::new(),
@@ -154,6 +155,8 @@ pub(crate) fn backend(
         changes: status.clone().recipient(),
         clock,
         timing,
+        metrics: counted.clone(),
+        api_server: watch::channel(Health::default()).1,
     })
     .start();
     let events = EventHistory::new(event_history::Wiring {
@@ -202,6 +205,7 @@ pub(crate) fn backend(
         registry,
         commands,
         autoscaler,
+        metrics: counted,
         adopted,
     }
 }

@@ -45,14 +45,14 @@ pub struct Block {
     /// Whether nobody has deactivated it.
     pub active: bool,
     pub deleting: bool,
-    pub standing: Standing,
-    /// Why it stands like that, in Kueue's words.
+    pub state: BlockState,
+    /// Why it is in this state, in Kueue's words.
     pub why: Arc<str>,
 }
 
 /// What the queue says of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum BlockState {
     /// It has no quota. Only now can its size be changed.
     Queued,
     /// It has quota for so many pods, and waits for admission checks.
@@ -220,7 +220,7 @@ pub(super) fn read(json: &str, labels: LabelScheme, record: &str) -> Result<Opti
     let count = of(&spec["podSets"][0]["count"]).unwrap_or(1);
     let owners = meta.owner_references.unwrap_or_default();
     let hash = meta.annotations.get(TEMPLATE_HASH).and_then(Value::as_str);
-    let (standing, why) = standing(&status, count);
+    let (state, why) = state(&status, count);
     Ok(Some(Block {
         number,
         profile: profile.into(),
@@ -232,13 +232,13 @@ pub(super) fn read(json: &str, labels: LabelScheme, record: &str) -> Result<Opti
         reclaimed: of(&status["reclaimablePods"][0]["count"]).unwrap_or(0),
         active: spec["active"] != false,
         deleting: meta.deletion_timestamp.is_some(),
-        standing,
+        state,
         why,
         name: meta.name.into(),
     }))
 }
 
-fn standing(status: &Value, count: u32) -> (Standing, Arc<str>) {
+fn state(status: &Value, count: u32) -> (BlockState, Arc<str>) {
     let conditions = status["conditions"].as_array();
     let condition = |kind: &str| {
         let mut all = conditions.into_iter().flatten();
@@ -259,20 +259,20 @@ fn standing(status: &Value, count: u32) -> (Standing, Arc<str>) {
         .and_then(|pods| u32::try_from(pods).ok());
     let pods = pods.unwrap_or(count);
     if is_true("Finished") {
-        return (Standing::Evicted, why("Finished"));
+        return (BlockState::Evicted, why("Finished"));
     }
     if !is_true("QuotaReserved") || status["admission"].is_null() {
-        return (Standing::Queued, why("QuotaReserved"));
+        return (BlockState::Queued, why("QuotaReserved"));
     }
     if is_true("Evicted") {
-        return (Standing::Evicted, why("Evicted"));
+        return (BlockState::Evicted, why("Evicted"));
     }
     if !is_true("Admitted") {
-        return (Standing::Reserved(pods), why("QuotaReserved"));
+        return (BlockState::Reserved(pods), why("QuotaReserved"));
     }
     let flavors = assigned["flavors"].as_object();
     let flavors = flavors.into_iter().flatten().map(|(_, name)| name.as_str());
-    let admitted = Standing::Admitted {
+    let admitted = BlockState::Admitted {
         pods,
         flavors: flavors.flatten().map(str::to_owned).collect(),
         placement: None,

@@ -20,6 +20,7 @@ pub mod quantity;
 pub mod reason;
 pub mod reasoning;
 pub mod recorded_end;
+pub mod serial;
 pub mod snapshot;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
@@ -33,5 +34,6 @@ pub use ids::{AppId, Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 pub use intervals::IdSet;
 pub use pod::{Pod, PodState};
 pub use reason::{LossClass, LossReason};
+pub use serial::Serial;
 pub use snapshot::{Batch, Ending, Snapshot};
 pub use version::ResourceVersion;

@@ -367,6 +367,7 @@ impl Handler<Stop> for Commands {
             }),
             Stop::HandOver => {}
         }
-        self.stop.do_send(stop);
+        // The driver's task may have ended already.
+        let _ = self.stop.send(stop);
     }
 }

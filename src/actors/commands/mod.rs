@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{Addr, Recipient};
+use tokio::sync::mpsc;
 
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
@@ -48,7 +49,7 @@ pub struct Wiring {
     /// Stores the hold for the next start.
     pub keep_held: Recipient<KeepHeld>,
     pub forget: Recipient<ForgetTargets>,
-    pub stop: Recipient<Stop>,
+    pub stop: mpsc::UnboundedSender<Stop>,
     pub events: Recipient<Happened>,
     pub store: Addr<SnapshotStore>,
     pub clock: Clock,
@@ -64,7 +65,7 @@ pub struct Commands {
     liveness: Option<liveness::Liveness>,
     keep_held: Recipient<KeepHeld>,
     forget: Recipient<ForgetTargets>,
-    stop: Recipient<Stop>,
+    stop: mpsc::UnboundedSender<Stop>,
     events: Recipient<Happened>,
     store: Addr<SnapshotStore>,
     clock: Clock,

@@ -2,8 +2,8 @@
 //!
 //! The pure [`history`] makes events from the store's batches. What no snapshot shows is sent as a
 //! message: session steps by ExecutorRegistry, all else as [`Happened`]. EventHistory answers the
-//! API's queries, and gets sessions from ExecutorRegistry. It uses the messages of the store, of
-//! ExecutorRegistry and of the metrics.
+//! API's queries, and gets sessions from ExecutorRegistry. It uses the messages of the store and of
+//! ExecutorRegistry.
 
 pub mod event;
 pub mod history;
@@ -20,10 +20,10 @@ use tokio::sync::watch;
 
 use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
 use crate::actors::executor_registry::view::SessionView;
-use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
+use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
@@ -244,11 +244,15 @@ impl Handler<FollowEvents> for EventHistory {
     }
 }
 
-impl Handler<AskDepths> for EventHistory {
-    type Result = Depths;
+impl Handler<Measure> for EventHistory {
+    type Result = ();
 
-    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        Depths(vec![("session-events", self.waiting.len())])
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        let depth = self.waiting.len();
+        metrics
+            .depths
+            .of(["session-events".into()])
+            .set(whole(depth));
     }
 }
 

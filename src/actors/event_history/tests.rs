@@ -62,8 +62,10 @@ async fn a_step_of_an_executor_waits_for_the_batch_that_shows_it() {
     a_moment().await;
     let step = SessionEvent::Step(id(1), "default".into(), SessionStep::Disabled);
     backend.history.send(step).await.unwrap();
-    let depths = backend.history.send(AskDepths).await.unwrap();
-    assert_eq!(depths, Depths(vec![("session-events", 1)]));
+    let measure = Measure(backend.metrics.clone());
+    backend.history.send(measure).await.unwrap();
+    let depth = backend.metrics.depths.of(["session-events".into()]);
+    assert_eq!(depth.get(), 1);
     assert_eq!(names(&backend, 1).await, [""; 0]);
     let profile = "default".into();
     let outcome = Outcome::Sent { profile };

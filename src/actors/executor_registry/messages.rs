@@ -60,14 +60,6 @@ pub struct Timeouts {
     pub registration: Duration,
 }
 
-/// A message was rejected: it is unreadable, or its sender may not send it.
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "()")]
-pub struct NotTakenIn {
-    /// The reason in one word.
-    pub code: &'static str,
-}
-
 /// A token of a pod's service account could not be verified for this reason, or tokens can be again (spec B-13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]

@@ -3,14 +3,12 @@
 //! Passes executors' messages to the pure [`registry`] and carries out the effects: answers, sends
 //! orders, reports sessions to the store, and has silent executors given up. Session steps that no
 //! snapshot shows go to the event history, the number of registered executors to DriverBackend.
-//! Uses the messages of the store, of LifecycleManager (orders), of the profiles and of the
-//! metrics.
+//! Uses the messages of the store, of LifecycleManager (orders) and of the profiles.
 
 mod mailboxes;
 pub mod messages;
 pub mod rate;
 pub mod registry;
-mod tally;
 pub mod view;
 
 use std::time::Duration;
@@ -19,17 +17,18 @@ use actix::{
     Actor, ActorFutureExt as _, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
     ResponseActFuture, WrapFuture as _,
 };
+use tokio::sync::watch;
 
+use crate::actors::api_health::Health;
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
-use crate::actors::metrics::messages::{AskDepths, Depths, MeasureSessions, SessionMeasures};
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     Decided, LookNow, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
-use crate::kubernetes::calls::CallMade;
 use crate::kubernetes::pod_template::TemplateError;
+use crate::metrics::{Measure, Metrics, whole};
 use crate::model::delivery::Timing;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
@@ -38,11 +37,10 @@ use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 
 use mailboxes::Mailboxes;
 use messages::{
-    GetSessions, Lost, NotTakenIn, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged,
-    Timeouts, TokensVerified,
+    GetSessions, Lost, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged, Timeouts,
+    TokensVerified,
 };
 use registry::{Effect, Reach, Registry, SessionStep, WhyDoubt};
-use tally::Tally;
 use view::SessionView;
 
 pub struct ExecutorRegistry {
@@ -54,10 +52,11 @@ pub struct ExecutorRegistry {
     changes: Recipient<SessionsChanged>,
     clock: Clock,
     timing: Timing,
+    metrics: Metrics,
+    api_server: watch::Receiver<Health>,
     mailboxes: Mailboxes,
     /// The last batch's snapshot; `None` before adoption.
     snapshot: Option<Snapshot>,
-    tally: Tally,
     /// What DriverBackend was last sent.
     changed: SessionsChanged,
 }
@@ -72,6 +71,9 @@ pub struct Wiring {
     pub changes: Recipient<SessionsChanged>,
     pub clock: Clock,
     pub timing: Timing,
+    pub metrics: Metrics,
+    /// Whether the API server answers.
+    pub api_server: watch::Receiver<Health>,
 }
 
 impl ExecutorRegistry {
@@ -85,9 +87,10 @@ impl ExecutorRegistry {
             changes: wiring.changes,
             clock: wiring.clock,
             timing: wiring.timing,
+            metrics: wiring.metrics,
+            api_server: wiring.api_server,
             mailboxes: Mailboxes::default(),
             snapshot: None,
-            tally: Tally::default(),
             changed: SessionsChanged::default(),
         }
     }
@@ -100,6 +103,8 @@ impl ExecutorRegistry {
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        let unanswered = self.api_server.borrow().unanswered_since;
+        self.registry.unanswered(unanswered);
         (self.registry).look(self.snapshot.as_ref(), now, &mut effects);
         if effects.contains(&Effect::ReadRecord) {
             self.read_record(ctx);
@@ -208,34 +213,38 @@ impl ExecutorRegistry {
             &mut effects,
         );
         self.carry_out(effects);
-        self.tally.say(&say.message, &answer);
+        self.metrics.messages.of([say.message.kind().into()]).inc();
+        for code in answer.iter().filter_map(ToExecutor::refusal) {
+            self.metrics.refused.of([code.to_owned().into()]).inc();
+        }
         answer
     }
 
-    /// Each reason for which the driver can be degraded, and whether it is.
-    fn degraded(&self) -> Vec<(&'static str, bool)> {
+    fn measure(&self, metrics: &Metrics) {
         let now = self.registry.doubt().map(|(why, _)| why.word());
-        (WhyDoubt::WORDS.into_iter())
-            .map(|word| (word, now == Some(word)))
-            .collect()
-    }
-
-    fn measures(&self) -> SessionMeasures {
-        let mut measures = SessionMeasures {
-            heard: self.tally.heard.clone(),
-            refused: self.tally.refused.clone(),
-            degraded: self.degraded(),
-            ..SessionMeasures::default()
-        };
+        for word in WhyDoubt::WORDS {
+            let is_why = i64::from(now == Some(word));
+            metrics.degraded.of([word.into()]).set(is_why);
+        }
+        let [mut connected, mut asking, mut disabled] = [0; 3];
         for (_, account) in self.registry.accounts() {
             *match account.reach {
-                Reach::Connected(_) => &mut measures.connected,
-                Reach::Asking => &mut measures.asking,
-                Reach::Lost(_) => &mut measures.disabled,
+                Reach::Connected(_) => &mut connected,
+                Reach::Asking => &mut asking,
+                Reach::Lost(_) => &mut disabled,
             } += 1;
         }
-        measures.unregistered = self.mailboxes.len().saturating_sub(measures.connected);
-        measures
+        let unregistered = self.mailboxes.len().saturating_sub(connected);
+        for (state, number) in [
+            ("connected", connected),
+            ("asking", asking),
+            ("disabled", disabled),
+            ("unregistered", unregistered),
+        ] {
+            metrics.sessions.of([state.into()]).set(whole(number));
+        }
+        let unsent = metrics.depths.of(["session-messages".into()]);
+        unsent.set(whole(self.mailboxes.unsent()));
     }
 }
 
@@ -356,14 +365,6 @@ impl Handler<Instruct> for ExecutorRegistry {
     }
 }
 
-impl Handler<NotTakenIn> for ExecutorRegistry {
-    type Result = ();
-
-    fn handle(&mut self, NotTakenIn { code }: NotTakenIn, _: &mut Self::Context) {
-        self.tally.refuse(code);
-    }
-}
-
 impl Handler<GetSessions> for ExecutorRegistry {
     type Result = MessageResult<GetSessions>;
 
@@ -380,29 +381,11 @@ impl Handler<GetSessions> for ExecutorRegistry {
     }
 }
 
-impl Handler<MeasureSessions> for ExecutorRegistry {
-    type Result = SessionMeasures;
-
-    fn handle(&mut self, _: MeasureSessions, _: &mut Self::Context) -> SessionMeasures {
-        self.measures()
-    }
-}
-
-impl Handler<AskDepths> for ExecutorRegistry {
-    type Result = Depths;
-
-    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        Depths(vec![("session-messages", self.mailboxes.unsent())])
-    }
-}
-
-/// The outcomes of calls show whether the API server is reachable (spec B-13).
-impl Handler<CallMade> for ExecutorRegistry {
+impl Handler<Measure> for ExecutorRegistry {
     type Result = ();
 
-    fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
-        let now = self.clock.now().tick;
-        self.registry.call(call.answered, now);
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        self.measure(&metrics);
     }
 }
 

@@ -2,7 +2,7 @@
 //! (spec O-32).
 //!
 //! [`machine`] decides, the actor makes the calls. It runs before all other actors do, on connections of its own, and
-//! publishes two values: the permit, which every write has to pass ([`WriteGate`]), and the [`Standing`], which the
+//! publishes two values: the permit, which every write has to pass ([`WriteGate`]), and the [`LeaseState`], which the
 //! driver's start and end wait for.
 
 pub mod machine;
@@ -40,7 +40,7 @@ const CALLS: u32 = 4;
 
 /// Whether this driver may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseState {
     /// Not known yet.
     Unknown,
     StandBy {
@@ -67,7 +67,7 @@ pub struct Wiring {
 /// The values that a LeaseKeeper publishes.
 pub struct Published {
     pub gate: WriteGate,
-    pub standing: channel::Receiver<Standing>,
+    pub state: channel::Receiver<LeaseState>,
 }
 
 pub struct LeaseKeeper {
@@ -79,7 +79,7 @@ pub struct LeaseKeeper {
     renew_deadline: Duration,
     duration: Duration,
     permit: channel::Sender<Option<Permit>>,
-    standing: channel::Sender<Standing>,
+    state: channel::Sender<LeaseState>,
     armed: Option<Tick>,
     /// The watch that is open or being opened, and when it may be opened.
     watch: Option<SpawnHandle>,
@@ -92,14 +92,10 @@ pub struct LeaseKeeper {
 #[rtype(result = "()")]
 pub struct Release;
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Wake(Tick);
-
 impl LeaseKeeper {
     pub fn new(wiring: Wiring) -> (Self, Published) {
         let (permit, permitted) = channel::channel(None);
-        let (standing, stands) = channel::channel(Standing::Unknown);
+        let (state, stands) = channel::channel(LeaseState::Unknown);
         let keeper = Self {
             renew_deadline: wiring.settings.renew_deadline,
             duration: wiring.settings.duration,
@@ -109,7 +105,7 @@ impl LeaseKeeper {
             owner: wiring.owner,
             clock: wiring.clock,
             permit,
-            standing,
+            state,
             armed: None,
             watch: None,
             watch_at: Tick::default(),
@@ -117,7 +113,7 @@ impl LeaseKeeper {
         };
         let published = Published {
             gate: WriteGate::new(permitted),
-            standing: stands,
+            state: stands,
         };
         (keeper, published)
     }
@@ -138,7 +134,12 @@ impl LeaseKeeper {
             && self.armed != Some(at)
         {
             self.armed = Some(at);
-            ctx.notify_later(Wake(at), now.tick.until(at));
+            ctx.run_later(now.tick.until(at), move |this, ctx| {
+                if this.armed == Some(at) {
+                    this.armed = None;
+                    this.pump(ctx);
+                }
+            });
         }
     }
 
@@ -194,7 +195,7 @@ impl LeaseKeeper {
         for effect in effects {
             match effect {
                 Effect::StandBy { holder } => {
-                    self.standing.send_replace(Standing::StandBy { holder });
+                    self.state.send_replace(LeaseState::StandBy { holder });
                 }
                 Effect::Held { since } => {
                     let permit = Permit {
@@ -202,11 +203,11 @@ impl LeaseKeeper {
                         done_until: self.clock.instant(since + self.duration),
                     };
                     self.permit.send_replace(Some(permit));
-                    self.stand(Standing::Held, ctx);
+                    self.stand(LeaseState::Held, ctx);
                 }
-                Effect::Lost(loss) => self.stand(Standing::Lost(loss), ctx),
-                Effect::Refused(failure) => self.stand(Standing::Refused(failure), ctx),
-                Effect::Released => self.stand(Standing::Released, ctx),
+                Effect::Lost(loss) => self.stand(LeaseState::Lost(loss), ctx),
+                Effect::Refused(failure) => self.stand(LeaseState::Refused(failure), ctx),
+                Effect::Released => self.stand(LeaseState::Released, ctx),
                 Effect::Troubled(error) => {
                     tracing::warn!(%error, "the lease cannot be read or renewed: trying again");
                 }
@@ -215,19 +216,19 @@ impl LeaseKeeper {
         }
     }
 
-    fn stand(&mut self, standing: Standing, ctx: &mut Context<Self>) {
-        if standing != Standing::Held {
+    fn stand(&mut self, state: LeaseState, ctx: &mut Context<Self>) {
+        if state != LeaseState::Held {
             self.permit.send_replace(None);
         }
         if let Some(watch) = self.watch.take() {
             ctx.cancel_future(watch);
         }
-        let changes = |before: &mut Standing| {
-            let changes = *before != standing;
-            *before = standing;
+        let changes = |before: &mut LeaseState| {
+            let changes = *before != state;
+            *before = state;
             changes
         };
-        self.standing.send_if_modified(changes);
+        self.state.send_if_modified(changes);
     }
 
     fn rewatch(&mut self, now: Tick, ctx: &mut Context<Self>) {
@@ -263,17 +264,6 @@ impl Actor for LeaseKeeper {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.pump(ctx);
-    }
-}
-
-impl Handler<Wake> for LeaseKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, ctx: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.pump(ctx);
-        }
     }
 }
 

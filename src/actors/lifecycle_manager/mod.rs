@@ -14,12 +14,9 @@ pub mod pending_actions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
-};
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
@@ -29,6 +26,7 @@ use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, KEPT_SINCE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
+use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
@@ -76,11 +74,6 @@ pub struct Wiring {
     /// Reports ends to the store.
     pub reports: Recipient<Report>,
 }
-
-/// The timer armed for the next call.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Wake(Tick);
 
 impl LifecycleManager {
     pub fn new(wiring: Wiring) -> Self {
@@ -290,7 +283,12 @@ impl LifecycleManager {
             && self.armed != Some(at)
         {
             self.armed = Some(at);
-            ctx.notify_later(Wake(at), now.until(at));
+            ctx.run_later(now.until(at), move |this, _| {
+                if this.armed == Some(at) {
+                    this.armed = None;
+                    this.store.do_send(AskRound(Subscriber::Lifecycle));
+                }
+            });
         }
     }
 }
@@ -334,11 +332,12 @@ impl Handler<Round> for LifecycleManager {
     }
 }
 
-impl Handler<AskDepths> for LifecycleManager {
-    type Result = Depths;
+impl Handler<Measure> for LifecycleManager {
+    type Result = ();
 
-    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        Depths(vec![("calls-owed", self.pending_actions.outstanding())])
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        let depth = self.pending_actions.outstanding();
+        metrics.depths.of(["calls-owed".into()]).set(whole(depth));
     }
 }
 
@@ -357,16 +356,5 @@ impl Handler<ServerIsBack> for LifecycleManager {
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.pending_actions.server_is_back(self.clock.now().tick);
         self.store.do_send(AskRound(Subscriber::Lifecycle));
-    }
-}
-
-impl Handler<Wake> for LifecycleManager {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, _: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.store.do_send(AskRound(Subscriber::Lifecycle));
-        }
     }
 }

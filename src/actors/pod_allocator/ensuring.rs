@@ -56,7 +56,7 @@ impl PodAllocator {
 async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
     if !ensure.new {
         match calls.get_claim(&ensure.name).await {
-            Ok(Some(there)) => return standing(&there),
+            Ok(Some(there)) => return found(&there),
             Ok(None) => {}
             Err(_) => return Ensured::Trouble,
         }
@@ -68,14 +68,14 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
     // An earlier request may have created it, and its answer was lost.
     if refusal.kind == Kind::AlreadyExists {
         return match calls.get_claim(&ensure.name).await {
-            Ok(Some(there)) => standing(&there),
+            Ok(Some(there)) => found(&there),
             Ok(None) | Err(_) => Ensured::Trouble,
         };
     }
     meaning(&refusal)
 }
 
-fn standing(claim: &Claim) -> Ensured {
+fn found(claim: &Claim) -> Ensured {
     // A claim left by an earlier application of that name is deleted with its owner.
     let left = !claim.ours && (claim.record.is_some() || claim.of_a_pod);
     match (claim.ours, claim.spent || left) {

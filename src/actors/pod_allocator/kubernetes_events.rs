@@ -3,7 +3,7 @@
 use super::decision::Notice;
 use super::notices::TWICE;
 use super::refusal::Kind;
-use crate::actors::event_recorder::events::Note;
+use crate::event_recorder::events::Note;
 
 pub fn note(notice: &Notice) -> Option<Note> {
     let of = |reason, about: &str, text: String, warning| {

@@ -39,8 +39,7 @@ pub struct OverBudget {
 }
 
 /// The driver cannot start (spec A-24).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
+#[derive(Debug, Clone)]
 pub struct CannotStart {
     pub kind: Kind,
     /// The server's message.

@@ -29,21 +29,20 @@ pub mod waiting;
 
 use std::sync::Arc;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
-};
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
+use tokio::sync::mpsc;
 
-use crate::actors::event_recorder::RecordEvent;
-use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,
 };
 use crate::clock::Clock;
+use crate::event_recorder::EventRecorder;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
+use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
 use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
@@ -72,10 +71,10 @@ pub struct PodAllocator {
     reserve: Recipient<Reserve>,
     keep_backoffs: Recipient<KeepBackoffs>,
     keep_failures: Recipient<KeepFailures>,
-    cannot_start: Recipient<CannotStart>,
+    cannot_start: mpsc::UnboundedSender<CannotStart>,
     stop: Recipient<OverBudget>,
     paused: Recipient<Paused>,
-    event_recorder: Option<Recipient<RecordEvent>>,
+    event_recorder: Option<EventRecorder>,
     /// The paused profiles as last reported.
     pauses: Paused,
     stopped: bool,
@@ -93,18 +92,13 @@ pub struct Wiring {
     pub keep_backoffs: Recipient<KeepBackoffs>,
     pub keep_failures: Recipient<KeepFailures>,
     /// Is informed if the driver cannot start.
-    pub cannot_start: Recipient<CannotStart>,
+    pub cannot_start: mpsc::UnboundedSender<CannotStart>,
     /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
     pub paused: Recipient<Paused>,
     /// Records Kubernetes Events on the driver's pod; `None` if there is no such pod.
-    pub event_recorder: Option<Recipient<RecordEvent>>,
+    pub event_recorder: Option<EventRecorder>,
 }
-
-/// The timer armed for the next decision.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Wake(Tick);
 
 impl PodAllocator {
     pub fn new(wiring: Wiring) -> Self {
@@ -237,7 +231,7 @@ impl PodAllocator {
             .as_ref()
             .zip(kubernetes_events::note(&notice))
         {
-            event_recorder.do_send(RecordEvent(note));
+            event_recorder.record(note);
         }
         match notice {
             Notice::Spent { why } => {
@@ -250,7 +244,8 @@ impl PodAllocator {
             }
             Notice::Fatal { kind, why } => {
                 self.stopped = true;
-                self.cannot_start.do_send(CannotStart {
+                // The driver's task may have ended already.
+                let _ = self.cannot_start.send(CannotStart {
                     kind,
                     why: why.to_string(),
                 });
@@ -276,7 +271,12 @@ impl PodAllocator {
             && self.armed != Some(at)
         {
             self.armed = Some(at);
-            ctx.notify_later(Wake(at), now.until(at));
+            ctx.run_later(now.until(at), move |this, _| {
+                if this.armed == Some(at) {
+                    this.armed = None;
+                    this.store.do_send(AskRound(Subscriber::Allocator));
+                }
+            });
         }
     }
 }
@@ -355,16 +355,17 @@ impl Handler<Round> for PodAllocator {
     }
 }
 
-impl Handler<AskDepths> for PodAllocator {
-    type Result = Depths;
+impl Handler<Measure> for PodAllocator {
+    type Result = ();
 
-    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        let requests = self.allocation.in_flight() as usize;
-        let claims = self.allocation.claims().making.in_flight() as usize;
-        Depths(vec![
-            ("requests-in-flight", requests),
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        let claims = self.allocation.claims().making.in_flight();
+        for (queue, depth) in [
+            ("requests-in-flight", self.allocation.in_flight()),
             ("claims-in-flight", claims),
-        ])
+        ] {
+            metrics.depths.of([queue.into()]).set(whole(depth));
+        }
     }
 }
 
@@ -374,17 +375,6 @@ impl Handler<ServerIsBack> for PodAllocator {
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.allocation.server_is_back(self.clock.now().tick);
         self.store.do_send(AskRound(Subscriber::Allocator));
-    }
-}
-
-impl Handler<Wake> for PodAllocator {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, _: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.store.do_send(AskRound(Subscriber::Allocator));
-        }
     }
 }
 

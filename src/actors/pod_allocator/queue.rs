@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kubernetes::workloads::{Block, Placement, Standing};
+use crate::kubernetes::workloads::{Block, BlockState, Placement};
 use crate::model::executor::{Class, How, Why};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
@@ -151,8 +151,8 @@ impl Queue {
 
     /// How executors of blocks get to their nodes, as far as it is known, by the Workload's uid.
     pub fn placements(&self) -> BTreeMap<PodUid, Arc<Placement>> {
-        let placement = |block: &Block| match &block.standing {
-            Standing::Admitted { placement, .. } => Some((block.uid.clone(), placement.clone()?)),
+        let placement = |block: &Block| match &block.state {
+            BlockState::Admitted { placement, .. } => Some((block.uid.clone(), placement.clone()?)),
             _ => None,
         };
         self.blocks.iter().flatten().filter_map(placement).collect()
@@ -162,8 +162,8 @@ impl Queue {
     pub fn given(&self, id: ExecutorId) -> Option<(u32, Arc<Placement>)> {
         let number = *self.given.get(&id)?;
         let block = self.blocks.iter().flatten().find(|b| b.number == number)?;
-        match &block.standing {
-            Standing::Admitted { placement, .. } => Some((number, placement.clone()?)),
+        match &block.state {
+            BlockState::Admitted { placement, .. } => Some((number, placement.clone()?)),
             _ => None,
         }
     }
@@ -340,7 +340,7 @@ impl Queue {
             return free;
         }
         for block in self.blocks.iter().flatten().filter(|b| self.is_current(b)) {
-            let placed = matches!(&block.standing, Standing::Admitted { placement, .. } if placement.is_some());
+            let placed = matches!(&block.state, BlockState::Admitted { placement, .. } if placement.is_some());
             let mut slots = slots(block).saturating_sub(usage.of(block).all);
             if !may_run(block) || !placed {
                 continue;
@@ -418,16 +418,16 @@ impl Queue {
 }
 
 fn may_run(block: &Block) -> bool {
-    let admitted = matches!(block.standing, Standing::Admitted { .. });
+    let admitted = matches!(block.state, BlockState::Admitted { .. });
     admitted && block.active && !block.deleting
 }
 
 /// How many pods the block has quota for, or asks for.
 fn slots(block: &Block) -> u32 {
     let asked = block.count.saturating_sub(block.reclaimed);
-    match block.standing {
-        Standing::Queued | Standing::Evicted => asked,
-        Standing::Reserved(pods) | Standing::Admitted { pods, .. } => asked.min(pods),
+    match block.state {
+        BlockState::Queued | BlockState::Evicted => asked,
+        BlockState::Reserved(pods) | BlockState::Admitted { pods, .. } => asked.min(pods),
     }
 }
 

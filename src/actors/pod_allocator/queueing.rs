@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::PodAllocator;
 use super::queue::{Read, Write};
 use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
-use crate::kubernetes::workloads::{Block, Placement, Standing};
+use crate::kubernetes::workloads::{Block, BlockState, Placement};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::PodUid;
 
@@ -91,9 +91,9 @@ async fn place(calls: &Calls, blocks: &mut [Block], known: Placements) -> Option
     let mut read: BTreeMap<String, Value> = BTreeMap::new();
     let mut trouble = None;
     for block in blocks {
-        let Standing::Admitted {
+        let BlockState::Admitted {
             flavors, placement, ..
-        } = &mut block.standing
+        } = &mut block.state
         else {
             continue;
         };

@@ -11,15 +11,9 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Pace;
+use super::lister::ListError;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
-use crate::model::Tick;
-
-/// The least interval between lists that are requested by [`Event::PollNow`].
-const MIN_GAP: Duration = Duration::from_secs(1);
-
-/// The serial number of a list or a timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Serial(u64);
+use crate::model::{Serial, Tick};
 
 /// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,26 +23,17 @@ pub(super) struct Polled {
     pub(super) pods: usize,
 }
 
-/// Why there is no list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setback {
-    pub(super) error: Arc<str>,
-    /// The Retry-After of the server's answer.
-    pub(super) retry_after: Option<Duration>,
-}
-
 /// What happens to the poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Begin,
     Polled {
         call: Serial,
-        outcome: Result<Polled, Setback>,
+        outcome: Result<Polled, ListError>,
     },
     Alarm {
         timer: Serial,
     },
-    PollNow,
     NewInterval(Duration),
     /// The API server answers again after an outage.
     ServerIsBack,
@@ -94,8 +79,6 @@ enum Phase {
         call: Serial,
         /// Whether it repeats a list that was begun in an earlier epoch.
         repeated: bool,
-        /// Whether another list was requested since it began.
-        asked: bool,
     },
     /// The driver is stopping.
     Stopped,
@@ -109,8 +92,6 @@ pub(super) struct Machine {
     /// Consecutive failures.
     failures: u32,
     last_serial: Serial,
-    /// When the last list was begun.
-    begun: Option<Tick>,
     listed: bool,
     in_trouble: bool,
     /// Until then the server has asked to wait.
@@ -127,7 +108,6 @@ impl Machine {
             rng,
             failures: 0,
             last_serial: Serial::default(),
-            begun: None,
             listed: false,
             in_trouble: false,
             not_before: Tick::default(),
@@ -152,52 +132,33 @@ impl Machine {
                 Phase::Stopped
             }
 
-            (Phase::Idle, Event::Begin) if self.pace.makes_first_list => self.poll(false, now, out),
+            (Phase::Idle, Event::Begin) if self.pace.makes_first_list => self.poll(false, out),
             (Phase::Idle, Event::Begin) => {
                 let interval = self.interval();
                 self.wait(interval, now, out)
             }
 
             (Phase::Waiting { timer, .. }, Event::Alarm { timer: rung }) if rung == timer => {
-                self.poll(false, now, out)
-            }
-            (Phase::Waiting { timer, due }, Event::PollNow) => {
-                let after = self.gap(now);
-                if now + after < due {
-                    self.wait(after, now, out)
-                } else {
-                    Phase::Waiting { timer, due }
-                }
+                self.poll(false, out)
             }
 
             (
-                Phase::Polling {
-                    call,
-                    repeated,
-                    asked,
-                },
+                Phase::Polling { call, repeated },
                 Event::Polled {
                     call: polled,
                     outcome,
                 },
             ) if polled == call => match outcome {
-                Ok(list) if !list.accepted && !repeated => self.poll(true, now, out),
-                Ok(list) => self.listed(&list, asked, now, out),
-                Err(why) => self.failed(why, now, out),
+                Ok(list) if !list.accepted && !repeated => self.poll(true, out),
+                Ok(list) => self.listed(&list, now, out),
+                Err(why) => self.failed(&why, now, out),
             },
             (phase, Event::NewInterval(interval)) => self.new_interval(phase, interval, now, out),
             (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
-            // The list in flight began before the request and need not contain what is looked for.
-            (Phase::Polling { call, repeated, .. }, Event::PollNow) => Phase::Polling {
-                call,
-                repeated,
-                asked: true,
-            },
-
             // The remaining events are a repeated start, or outdated answers and alarms.
             (
                 phase @ (Phase::Idle | Phase::Waiting { .. } | Phase::Polling { .. }),
-                Event::Begin | Event::Polled { .. } | Event::Alarm { .. } | Event::PollNow,
+                Event::Begin | Event::Polled { .. } | Event::Alarm { .. },
             ) => phase,
         }
     }
@@ -208,7 +169,7 @@ impl Machine {
         self.failures = 0;
         match phase {
             Phase::Waiting { .. } if self.in_trouble && self.not_before <= now => {
-                self.poll(false, now, out)
+                self.poll(false, out)
             }
             Phase::Polling { .. } => {
                 self.overtaken = true;
@@ -234,24 +195,19 @@ impl Machine {
         }
     }
 
-    fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        self.begun = Some(now);
+    fn poll(&mut self, repeated: bool, out: &mut Vec<Effect>) -> Phase {
         self.overtaken = false;
-        let call = self.serial();
+        let call = self.last_serial.raise();
         // Without a watch the first list must be the newest (spec W-6). After a failure too: a
         // cache that waits for a version of an earlier history would answer too late (spec S-13).
         let quorum = !self.pace.from_cache
             || self.in_trouble
             || (self.pace.makes_first_list && !self.listed);
         out.push(Effect::Poll { call, quorum });
-        Phase::Polling {
-            call,
-            repeated,
-            asked: false,
-        }
+        Phase::Polling { call, repeated }
     }
 
-    fn listed(&mut self, list: &Polled, asked: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
+    fn listed(&mut self, list: &Polled, now: Tick, out: &mut Vec<Effect>) -> Phase {
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
         }
@@ -262,15 +218,11 @@ impl Machine {
             }));
             self.listed = true;
         }
-        let after = if asked {
-            self.gap(now)
-        } else {
-            self.interval()
-        };
+        let after = self.interval();
         self.wait(after, now, out)
     }
 
-    fn failed(&mut self, why: Setback, now: Tick, out: &mut Vec<Effect>) -> Phase {
+    fn failed(&mut self, why: &ListError, now: Tick, out: &mut Vec<Effect>) -> Phase {
         let interval = self.interval();
         let mut wait = interval;
         if std::mem::take(&mut self.overtaken) || (self.pace.makes_first_list && !self.listed) {
@@ -280,19 +232,19 @@ impl Machine {
                 .jittered(self.failures, self.rng.random())
                 .min(interval);
         }
-        let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
+        let asked_for = why.retry_after().unwrap_or_default().min(LONGEST);
         self.not_before = now + asked_for;
         wait = wait.max(asked_for);
         out.push(Effect::Report(Report::Trouble {
             first: !std::mem::replace(&mut self.in_trouble, true),
-            error: why.error,
+            error: why.text(),
             wait,
         }));
         self.wait(wait, now, out)
     }
 
     fn wait(&mut self, after: Duration, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        let timer = self.serial();
+        let timer = self.last_serial.raise();
         out.push(Effect::Arm { timer, after });
         Phase::Waiting {
             timer,
@@ -307,17 +259,6 @@ impl Machine {
         let shortest = self.pace.interval.saturating_sub(tenth);
         let longest = self.pace.interval.saturating_add(tenth);
         self.rng.random_range(shortest..=longest)
-    }
-
-    fn gap(&self, now: Tick) -> Duration {
-        self.begun.map_or(Duration::ZERO, |begun| {
-            MIN_GAP.saturating_sub(now.since(begun))
-        })
-    }
-
-    fn serial(&mut self) -> Serial {
-        self.last_serial = Serial(self.last_serial.0 + 1);
-        self.last_serial
     }
 }
 

@@ -6,19 +6,18 @@
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
-    WrapFuture,
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
 use rand::rngs::StdRng;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use self::lister::{ListError, Lister, TakenIn};
-use self::machine::{Effect, Event, Machine, Polled, Report, Serial, Setback};
-use self::messages::{NewInterval, PollNow, Stop};
-use crate::kubernetes::calls::ServerIsBack;
-use crate::model::Tick;
+use self::lister::{Lister, TakenIn};
+use self::machine::{Effect, Event, Machine, Polled, Report};
+use self::messages::NewInterval;
+use crate::kubernetes::calls::{ServerIsBack, StopCalling};
 use crate::model::news::ListKind;
+use crate::model::{Serial, Tick};
 
 pub mod lister;
 mod machine;
@@ -62,11 +61,6 @@ pub struct PollSource {
     timer: Option<SpawnHandle>,
 }
 
-/// The timer has rung.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Alarm(Serial);
-
 impl PollSource {
     /// A poll with this pace. It begins when the actor is started.
     pub fn new(lister: Lister, pace: Pace, rng: StdRng) -> Self {
@@ -96,7 +90,8 @@ impl PollSource {
                 }
             }
             Effect::Arm { timer, after } => {
-                let armed = ctx.notify_later(Alarm(timer), after);
+                let alarm = Event::Alarm { timer };
+                let armed = ctx.run_later(after, |this, ctx| this.step(alarm, ctx));
                 if let Some(before) = self.timer.replace(armed) {
                     ctx.cancel_future(before);
                 }
@@ -116,7 +111,7 @@ impl PollSource {
         let list = async move { lister.list(freshness, deadline).await };
         let list = list.into_actor(self).map(move |outcome, act, ctx| {
             act.list = None;
-            let outcome = outcome.map(polled).map_err(|error| setback(&error));
+            let outcome = outcome.map(polled);
             act.step(Event::Polled { call, outcome }, ctx);
         });
         self.list = Some(ctx.spawn(list));
@@ -127,13 +122,6 @@ fn polled(list: TakenIn) -> Polled {
     Polled {
         accepted: list.verdict.is_taken_in(),
         pods: list.pods,
-    }
-}
-
-fn setback(error: &ListError) -> Setback {
-    Setback {
-        error: error.text(),
-        retry_after: error.retry_after(),
     }
 }
 
@@ -161,22 +149,6 @@ impl Actor for PollSource {
     }
 }
 
-impl Handler<Alarm> for PollSource {
-    type Result = ();
-
-    fn handle(&mut self, Alarm(timer): Alarm, ctx: &mut Self::Context) {
-        self.step(Event::Alarm { timer }, ctx);
-    }
-}
-
-impl Handler<PollNow> for PollSource {
-    type Result = ();
-
-    fn handle(&mut self, PollNow: PollNow, ctx: &mut Self::Context) {
-        self.step(Event::PollNow, ctx);
-    }
-}
-
 impl Handler<NewInterval> for PollSource {
     type Result = ();
 
@@ -194,10 +166,10 @@ impl Handler<ServerIsBack> for PollSource {
     }
 }
 
-impl Handler<Stop> for PollSource {
+impl Handler<StopCalling> for PollSource {
     type Result = ();
 
-    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopCalling, ctx: &mut Self::Context) {
         self.step(Event::Stop, ctx);
         ctx.stop();
     }

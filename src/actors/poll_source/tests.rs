@@ -187,12 +187,10 @@ async fn a_list_asked_for_in_an_older_history_is_made_again_at_once() {
 }
 
 #[actix::test]
-async fn a_list_may_be_asked_for_and_stop_ends_everything_at_once() {
-    let mut rig = Rig::started(BESIDE);
-    rig.source.do_send(PollNow);
-    rig.source.do_send(PollNow);
-    let asked = tokio::time::timeout(S, rig.server.list()).await.unwrap();
-    rig.source.send(Stop).await.unwrap();
+async fn the_end_of_the_driver_ends_everything_at_once() {
+    let mut rig = Rig::started(ALONE);
+    let asked = rig.server.list().await;
+    rig.source.send(StopCalling).await.unwrap();
     asked.page(10, "", &[]);
     rig.server.quiet_for(3_600 * S).await;
     assert_eq!(rig.heard().await, [('?', 0)]);

@@ -1,13 +1,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, ResponseActFuture, ResponseFuture,
+    WrapFuture,
+};
+use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use super::RecordKeeper;
 use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
-use super::{RecordKeeper, Wake};
+use super::profile_objects::ProfileObjects;
 use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
@@ -75,17 +80,6 @@ impl Handler<Round> for RecordKeeper {
     }
 }
 
-impl Handler<Wake> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, ctx: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.pump(ctx);
-        }
-    }
-}
-
 impl Handler<ServerIsBack> for RecordKeeper {
     type Result = ();
 
@@ -96,6 +90,7 @@ impl Handler<ServerIsBack> for RecordKeeper {
         self.watch_anew(ctx);
         self.check_what_is_owned();
         self.owned_resources.server_is_back(now);
+        self.objects.iter().for_each(ProfileObjects::server_is_back);
         self.pump(ctx);
     }
 }
@@ -172,6 +167,9 @@ impl Handler<ProfileAdded> for RecordKeeper {
         ProfileAdded(added): ProfileAdded,
         ctx: &mut Self::Context,
     ) -> Self::Result {
+        for objects in &self.objects {
+            objects.know(Arc::clone(&added));
+        }
         let name = added.name.clone();
         let Some(kept) = added.kept.clone() else {
             self.forget_targets(&[name]);
@@ -207,12 +205,20 @@ impl Handler<ProfileRemoved> for RecordKeeper {
 }
 
 impl Handler<ForgetProfile> for RecordKeeper {
-    type Result = bool;
+    type Result = ResponseActFuture<Self, bool>;
 
-    fn handle(&mut self, forget: ForgetProfile, ctx: &mut Self::Context) -> bool {
-        (self.keeping).change_now(|record| record.forget_profile(&forget.name));
-        self.pump(ctx);
-        true
+    /// The record keeps the profile until nothing else of it is left.
+    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> Self::Result {
+        let gone = self.objects.iter().map(|one| one.forget(forget.clone()));
+        let gone = join_all(gone).into_actor(self);
+        Box::pin(gone.map(move |gone, this, ctx| {
+            let is_gone = gone.into_iter().all(|gone| gone);
+            if is_gone {
+                (this.keeping).change_now(|record| record.forget_profile(&forget.name));
+                this.pump(ctx);
+            }
+            is_gone
+        }))
     }
 }
 

@@ -2,12 +2,6 @@ use std::sync::Arc;
 
 use actix::Message;
 
-use super::keeping::Over;
-
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct DriverIsOver(pub Over);
-
 /// Writes pending changes. Answered when written (spec O-106), with `false` if the record may not be written.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "bool")]

@@ -9,6 +9,7 @@ pub mod keeping;
 pub mod messages;
 pub mod owned_resources;
 pub mod owners;
+pub mod profile_objects;
 mod record_watch;
 mod reports;
 mod watching;
@@ -17,12 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, SpawnHandle, WrapFuture,
-};
+use actix::{ActorFutureExt, Addr, AsyncContext, Context, SpawnHandle, WrapFuture};
 use imbl::OrdMap;
 use serde_json::json;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
@@ -36,10 +35,10 @@ use crate::model::news::News;
 use crate::model::snapshot::Target;
 use crate::model::{Epoch, ExecutorId, IdSet, LossReason, PodUid, ProfileName, Snapshot, Tick};
 
-use keeping::{Answer, Effect, Keeping, Op};
-use messages::DriverIsOver;
+use keeping::{Answer, Effect, Keeping, Op, Over};
 use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
+use profile_objects::ProfileObjects;
 use reports::{PATIENCE, Reports};
 use watching::Watching;
 
@@ -53,12 +52,13 @@ pub struct RecordKeeper {
     keeping: Keeping,
     owners: Owners,
     owned_resources: OwnedResources,
+    objects: Vec<ProfileObjects>,
     calls: Calls,
     prefix: String,
     clock: Clock,
     timing: Timing,
     store: Addr<SnapshotStore>,
-    over: Recipient<DriverIsOver>,
+    over: mpsc::UnboundedSender<Over>,
     latest: Snapshot,
     /// The targets in the last batch.
     targets: OrdMap<ProfileName, Target>,
@@ -90,6 +90,8 @@ pub struct Wiring {
     /// The record as the start has written it.
     pub keeping: Keeping,
     pub owned_resources: OwnedResources,
+    /// What else the record owns, one for each kind.
+    pub objects: Vec<ProfileObjects>,
     pub calls: Calls,
     /// The prefix of all object names.
     pub prefix: String,
@@ -97,12 +99,8 @@ pub struct Wiring {
     pub timing: Timing,
     pub store: Addr<SnapshotStore>,
     /// Is informed when this driver must end.
-    pub over: Recipient<DriverIsOver>,
+    pub over: mpsc::UnboundedSender<Over>,
 }
-
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Wake(Tick);
 
 impl RecordKeeper {
     /// The other part shows whether the record is known to be deleted, and not made anew yet.
@@ -113,6 +111,7 @@ impl RecordKeeper {
             keeping: wiring.keeping,
             owners: Owners::default(),
             owned_resources: wiring.owned_resources,
+            objects: wiring.objects,
             calls: wiring.calls,
             prefix: wiring.prefix,
             clock: wiring.clock,
@@ -172,9 +171,18 @@ impl RecordKeeper {
         if let Some(at) = next.min()
             && self.armed != Some(at)
         {
-            self.armed = Some(at);
-            ctx.notify_later(Wake(at), now.tick.until(at));
+            self.arm(at, ctx);
         }
+    }
+
+    fn arm(&mut self, at: Tick, ctx: &mut Context<Self>) {
+        self.armed = Some(at);
+        ctx.run_later(self.clock.now().tick.until(at), move |this, ctx| {
+            if this.armed == Some(at) {
+                this.armed = None;
+                this.pump(ctx);
+            }
+        });
     }
 
     /// Writes the ids of the latest snapshot to the record, if all are known.
@@ -294,7 +302,8 @@ impl RecordKeeper {
                 // Who waits learns that nobody answers any more.
                 Effect::MayNotWrite => self.impatient.clear(),
                 Effect::Deleted => answer_all(&mut self.deletions),
-                Effect::Over(over) => self.over.do_send(DriverIsOver(over)),
+                // The driver's task may have ended already.
+                Effect::Over(over) => drop(self.over.send(over)),
                 Effect::Troubled(error) => {
                     tracing::warn!(%error, "the application record cannot be read or written: trying again");
                 }
@@ -374,8 +383,7 @@ impl RecordKeeper {
                 this.owners.answered(id, failed);
                 this.confirm();
                 let again = this.clock.now().tick + failed.map_or(Duration::ZERO, |_| ADOPT_AGAIN);
-                ctx.notify_later(Wake(again), this.clock.now().tick.until(again));
-                this.armed = Some(again);
+                this.arm(again, ctx);
             }));
         }
     }

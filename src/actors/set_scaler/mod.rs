@@ -15,7 +15,6 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
@@ -31,6 +30,7 @@ use crate::kubernetes::labels::POD_DELETION_COST;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{Calls, Failure, SetSeen};
+use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
@@ -301,12 +301,12 @@ impl Handler<Round> for SetScaler {
     }
 }
 
-impl Handler<AskDepths> for SetScaler {
-    type Result = Depths;
+impl Handler<Measure> for SetScaler {
+    type Result = ();
 
-    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        let calls = self.scaling.in_flight() as usize;
-        Depths(vec![("requests-in-flight", calls)])
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        let depth = metrics.depths.of(["requests-in-flight".into()]);
+        depth.set(whole(self.scaling.in_flight()));
     }
 }
 

@@ -1,10 +1,12 @@
-//! Logs the store's changes (spec O-40).
+//! Logs and counts the store's changes (spec O-40, O-41).
 
+use crate::metrics::Metrics;
 use crate::model::executor::HowGone;
 use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
 
+use super::gauges;
 use crate::model::ledger::{Contradiction, Note};
 
 /// This many unreadable pods are logged at warn, later ones at debug.
@@ -13,17 +15,32 @@ const LOUD_UNREADABLE: u64 = 10;
 /// This many differences between poll and watch are logged at warn, later ones at debug.
 const LOUD_DRIFTS: u64 = 10;
 
-#[derive(Debug, Default)]
 pub struct Journal {
+    metrics: Metrics,
     unreadable: u64,
     drifts: u64,
 }
 
 impl Journal {
+    pub fn new(metrics: Metrics) -> Self {
+        Self {
+            metrics,
+            unreadable: 0,
+            drifts: 0,
+        }
+    }
+
     pub fn note(&mut self, note: &Note, now: Tick) {
         match note {
-            Note::Changed(before, after) => changed(before.as_deref(), after, now),
-            Note::Ended(ending) => say_ended(ending),
+            Note::Changed(before, after) => {
+                gauges::changed(&self.metrics, before.as_deref(), after, now);
+                changed(before.as_deref(), after, now);
+            }
+            Note::Ended(ending) => {
+                gauges::ended(&self.metrics, ending);
+                say_ended(ending);
+            }
+            Note::ProfileForgotten(profile) => gauges::forget(&self.metrics, profile),
             Note::Unrecognised(pod, why) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),

@@ -61,8 +61,14 @@ pub enum Subscriber {
     Autoscaler,
     Roller,
     Backend,
-    Metrics,
     Observer,
+}
+
+impl Subscriber {
+    /// The subscriber as a metric label.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 #[derive(Debug, Clone, Message)]
@@ -71,6 +77,23 @@ pub struct Subscribe {
     pub subscriber: Subscriber,
     pub timing: Timing,
     pub recipient: Recipient<Round>,
+}
+
+impl Subscribe {
+    /// For a reader outside the driver, which need not know the store: it decides nothing. Each change is a batch of its
+    /// own.
+    pub fn observer(recipient: Recipient<Round>) -> Self {
+        Self {
+            subscriber: Subscriber::Observer,
+            timing: Timing {
+                interval: Duration::from_secs(60),
+                quiet_latency: Duration::ZERO,
+                min_gap: Duration::ZERO,
+                max_buffered: 10_000,
+            },
+            recipient,
+        }
+    }
 }
 
 /// A batch. The subscriber sends its news to the store, and then [`Decided`].
@@ -92,14 +115,6 @@ pub struct AskRound(pub Subscriber);
 #[rtype(result = "()")]
 pub struct ListAnew {
     pub epoch: Epoch,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
-#[rtype(result = "()")]
-pub struct RoundMade {
-    pub subscriber: Subscriber,
-    /// From the delivery of the batch to the arrival of [`Decided`].
-    pub took: Duration,
 }
 
 #[derive(Debug, Clone, Copy, Message)]

@@ -1,15 +1,17 @@
 //! SnapshotStore: owns the ledger, and delivers batches to subscribers by their timers (spec S-20
 //! to S-25). It decides nothing itself.
 
+mod gauges;
 pub mod journal;
 pub mod messages;
 
 use std::collections::BTreeMap;
 
-use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
+use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use tracing::debug;
 
 use crate::clock::Clock;
+use crate::metrics::{Measure, Metrics};
 use crate::model::news::{ListTicket, News};
 use crate::model::snapshot::{asked, plain_targets};
 use crate::model::{ProfileName, Tick};
@@ -20,7 +22,7 @@ use crate::model::ledger::{Applied, Ledger};
 use journal::Journal;
 use messages::{
     AskFor, AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow,
-    Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+    Measures, Retire, Retired, Round, Subscribe, Subscriber, Tell,
 };
 
 pub struct SnapshotStore {
@@ -29,7 +31,7 @@ pub struct SnapshotStore {
     journal: Journal,
     subscribers: BTreeMap<Subscriber, Subscription>,
     watch: Option<Recipient<ListAnew>>,
-    meter: Option<Recipient<RoundMade>>,
+    metrics: Metrics,
     changed: Option<Tick>,
     bookmark: Option<Tick>,
 }
@@ -43,19 +45,12 @@ struct Subscription {
     sent: Option<Tick>,
 }
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Due {
-    subscriber: Subscriber,
-    armed_for: Tick,
-}
-
 pub struct Wiring {
     pub ledger: Ledger,
     pub clock: Clock,
     /// The watch, which lists again when a poll's list begins a new epoch (spec S-13).
     pub watch: Option<Recipient<ListAnew>>,
-    pub meter: Option<Recipient<RoundMade>>,
+    pub metrics: Metrics,
 }
 
 impl SnapshotStore {
@@ -63,10 +58,10 @@ impl SnapshotStore {
         Self {
             ledger: wiring.ledger,
             clock: wiring.clock,
-            journal: Journal::default(),
+            journal: Journal::new(wiring.metrics.clone()),
             subscribers: BTreeMap::new(),
             watch: wiring.watch,
-            meter: wiring.meter,
+            metrics: wiring.metrics,
             changed: None,
             bookmark: None,
         }
@@ -106,16 +101,19 @@ impl SnapshotStore {
                     subscription.sent = Some(now);
                     // Only one batch is in flight per subscriber, so this queue never holds two.
                     subscription.recipient.do_send(Round(batch));
+                    if subscriber == Subscriber::Observer {
+                        ctx.notify(Decided(subscriber));
+                    }
                 }
                 Some(due) if subscription.armed != Some(due) => {
                     subscription.armed = Some(due);
-                    ctx.notify_later(
-                        Due {
-                            subscriber,
-                            armed_for: due,
-                        },
-                        now.until(due),
-                    );
+                    ctx.run_later(now.until(due), move |this, ctx| {
+                        let subscription = this.subscribers.get_mut(&subscriber);
+                        if let Some(armed) = subscription.filter(|s| s.armed == Some(due)) {
+                            armed.armed = None;
+                            this.arm(ctx);
+                        }
+                    });
                 }
                 Some(_) | None => {}
             }
@@ -236,9 +234,8 @@ impl Handler<Decided> for SnapshotStore {
                     duration_ms = millis(took),
                     "a round was decided"
                 );
-                if let Some(meter) = &self.meter {
-                    meter.do_send(RoundMade { subscriber, took });
-                }
+                let rounds = self.metrics.rounds.of([subscriber.word().into()]);
+                rounds.observe(took.as_secs_f64());
             }
         }
         let everyone = self
@@ -263,18 +260,6 @@ impl Handler<AskRound> for SnapshotStore {
     }
 }
 
-impl Handler<Due> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, due: Due, ctx: &mut Self::Context) {
-        let subscription = self.subscribers.get_mut(&due.subscriber);
-        if let Some(subscription) = subscription.filter(|s| s.armed == Some(due.armed_for)) {
-            subscription.armed = None;
-            self.arm(ctx);
-        }
-    }
-}
-
 impl Handler<LookNow> for SnapshotStore {
     type Result = Look;
 
@@ -283,10 +268,8 @@ impl Handler<LookNow> for SnapshotStore {
     }
 }
 
-impl Handler<MeasureNow> for SnapshotStore {
-    type Result = Measures;
-
-    fn handle(&mut self, _: MeasureNow, _: &mut Self::Context) -> Measures {
+impl SnapshotStore {
+    fn measures(&self) -> Measures {
         // A test's observer keeps more than the configuration allows the others.
         let waiting = (self.subscribers.iter())
             .filter(|(subscriber, _)| **subscriber != Subscriber::Observer)
@@ -298,6 +281,27 @@ impl Handler<MeasureNow> for SnapshotStore {
             waiting: waiting.max().unwrap_or(0),
             changed: self.changed,
             bookmark: self.bookmark,
+        }
+    }
+}
+
+impl Handler<MeasureNow> for SnapshotStore {
+    type Result = Measures;
+
+    fn handle(&mut self, _: MeasureNow, _: &mut Self::Context) -> Measures {
+        self.measures()
+    }
+}
+
+impl Handler<Measure> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        let (now, snapshot) = (self.clock.now().tick, self.ledger.current());
+        gauges::measured(&metrics, &self.measures(), now);
+        // Before that, numbers of executors would say that there are none (spec B-55).
+        if snapshot.adopted {
+            gauges::show(&metrics, snapshot, now);
         }
     }
 }

@@ -10,13 +10,13 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::news::News;
-use crate::model::{Epoch, ResourceVersion, Tick};
+use crate::model::{Epoch, ResourceVersion, Serial, Tick};
 use crate::planted::{self, Planted};
 
 mod breaks;
 mod values;
 
-pub(super) use self::values::{Effect, Event, Line, Listing, Report, Serial, Setback, SetbackKind};
+pub(super) use self::values::{Effect, Event, Line, Listing, Report, Trouble, TroubleKind};
 
 /// The timeout that a watch asks the server for, in seconds. It is random, so that the watches of
 /// many drivers do not end at the same time (spec W-3).
@@ -282,14 +282,14 @@ impl Machine {
     }
 
     fn list(&mut self, out: &mut Vec<Effect>) -> Phase {
-        let call = self.serial();
+        let call = self.last_serial.raise();
         out.push(Effect::List { call });
         Phase::Listing { call }
     }
 
     fn listed(
         &mut self,
-        outcome: Result<Listing, Setback>,
+        outcome: Result<Listing, Trouble>,
         now: Tick,
         out: &mut Vec<Effect>,
     ) -> Phase {
@@ -299,8 +299,8 @@ impl Machine {
         };
         // The news of the new epoch may have arrived before the verdict.
         if !list.accepted || list.epoch < self.epoch {
-            let why = Setback {
-                kind: SetbackKind::Outdated,
+            let why = Trouble {
+                kind: TroubleKind::Outdated,
                 error: Arc::from("the list was asked for in an older history"),
                 retry_after: None,
             };
@@ -325,7 +325,7 @@ impl Machine {
     }
 
     fn watch(&mut self, from: Point, out: &mut Vec<Effect>) -> Phase {
-        let call = self.serial();
+        let call = self.last_serial.raise();
         let timeout_seconds = self.rng.random_range(TIMEOUT_SECONDS);
         out.push(Effect::Watch {
             call,
@@ -414,14 +414,9 @@ impl Machine {
     }
 
     fn arm(&mut self, after: Duration, out: &mut Vec<Effect>) -> Serial {
-        let timer = self.serial();
+        let timer = self.last_serial.raise();
         out.push(Effect::Arm { timer, after });
         timer
-    }
-
-    fn serial(&mut self) -> Serial {
-        self.last_serial = Serial(self.last_serial.0 + 1);
-        self.last_serial
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient,
-    SpawnHandle, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Recipient, SpawnHandle,
+    WrapFuture,
 };
 use futures::StreamExt;
 use futures::stream::ReadyChunks;
@@ -16,18 +16,16 @@ use rand::rngs::StdRng;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setback, SetbackKind};
-use self::messages::Stop;
+use self::machine::{Effect, Event, Line, Listing, Machine, Report, Trouble, TroubleKind};
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
-use crate::kubernetes::calls::ServerIsBack;
+use crate::kubernetes::calls::{ServerIsBack, StopCalling};
 use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
-use crate::model::{ResourceVersion, Tick};
+use crate::model::{ResourceVersion, Serial, Tick};
 
 mod machine;
-pub mod messages;
 
 /// The most lines that are read before the store has processed them. Later lines stay in the
 /// connection; if too many accumulate, the server closes the watch, which is then resumed (spec
@@ -54,11 +52,6 @@ pub struct WatchSource {
 
 type Lines = ReadyChunks<WatchStream>;
 type WatchItem = Result<WatchLine<Sighting>, Failure>;
-
-/// The timer has rung.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Alarm(Serial);
 
 impl WatchSource {
     /// A watch that reports to this store. It begins with a list when the actor is started.
@@ -97,7 +90,8 @@ impl WatchSource {
                 }
             }
             Effect::Arm { timer, after } => {
-                let armed = ctx.notify_later(Alarm(timer), after);
+                let alarm = Event::Alarm { timer };
+                let armed = ctx.run_later(after, |this, ctx| this.step(alarm, ctx));
                 if let Some(before) = self.timer.replace(armed) {
                     ctx.cancel_future(before);
                 }
@@ -124,7 +118,7 @@ impl WatchSource {
                     }
                     Some(NotStreamed::Failed(_)) | None => {}
                 }
-                let outcome = outcome.map(listing).map_err(|error| list_setback(&error));
+                let outcome = outcome.map(listing).map_err(|error| trouble_of(&error));
                 act.step(Event::Listed { call, outcome }, ctx);
             });
         self.in_flight = Some(ctx.spawn(list));
@@ -222,19 +216,19 @@ fn listing(list: TakenIn) -> Listing {
     }
 }
 
-fn list_setback(error: &ListError) -> Setback {
-    Setback {
-        kind: SetbackKind::Broke,
+fn trouble_of(error: &ListError) -> Trouble {
+    Trouble {
+        kind: TroubleKind::Broke,
         error: error.text(),
         retry_after: error.retry_after(),
     }
 }
 
-fn failed(failure: &Failure) -> Setback {
-    Setback {
+fn failed(failure: &Failure) -> Trouble {
+    Trouble {
         kind: match failure.kind {
-            Kind::Expired => SetbackKind::Expired,
-            _ => SetbackKind::Broke,
+            Kind::Expired => TroubleKind::Expired,
+            _ => TroubleKind::Broke,
         },
         error: Arc::clone(&failure.message),
         retry_after: failure.retry_after,
@@ -242,8 +236,8 @@ fn failed(failure: &Failure) -> Setback {
 }
 
 fn ended(call: Serial) -> Event {
-    let why = Setback {
-        kind: SetbackKind::Ended,
+    let why = Trouble {
+        kind: TroubleKind::Ended,
         error: Arc::from("the server ended the watch"),
         retry_after: None,
     };
@@ -260,8 +254,8 @@ fn event(call: Serial, item: WatchItem) -> Event {
         }
         Err(failure) if failure.kind == Kind::Garbage => Line::Garbage(failure.message),
         Ok(WatchLine::Expired) => {
-            let why = Setback {
-                kind: SetbackKind::Expired,
+            let why = Trouble {
+                kind: TroubleKind::Expired,
                 error: Arc::from("the server no longer knows the version"),
                 retry_after: None,
             };
@@ -320,14 +314,6 @@ impl Actor for WatchSource {
     }
 }
 
-impl Handler<Alarm> for WatchSource {
-    type Result = ();
-
-    fn handle(&mut self, Alarm(timer): Alarm, ctx: &mut Self::Context) {
-        self.step(Event::Alarm { timer }, ctx);
-    }
-}
-
 impl Handler<ListAnew> for WatchSource {
     type Result = ();
 
@@ -344,10 +330,10 @@ impl Handler<ServerIsBack> for WatchSource {
     }
 }
 
-impl Handler<Stop> for WatchSource {
+impl Handler<StopCalling> for WatchSource {
     type Result = ();
 
-    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopCalling, ctx: &mut Self::Context) {
         self.step(Event::Stop, ctx);
         ctx.stop();
     }

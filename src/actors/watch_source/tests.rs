@@ -220,7 +220,7 @@ async fn stop_ends_everything_at_once() {
     let mut rig = Rig::started();
     rig.server.list().await.page(10, "", &[]);
     let lines = rig.server.watch(10).await.lines();
-    rig.source.send(Stop).await.unwrap();
+    rig.source.send(StopCalling).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert!(lines.is_cut());
     assert!(!rig.source.connected());

@@ -47,6 +47,8 @@ pub(super) fn executor_registry(
         changes: links.backend.clone().recipient(),
         clock: basis.clock,
         timing: basis.timing,
+        metrics: links.metrics.clone(),
+        api_server: links.outcomes.health.clone(),
     })
 }
 
@@ -77,7 +79,7 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
         }),
         keep_held: links.record.clone().recipient(),
         forget: links.record.clone().recipient(),
-        stop: links.reporter.clone().recipient(),
+        stop: links.reporter.stops.clone(),
         events: links.history.clone().recipient(),
         store: links.store.clone(),
         clock: basis.clock,
@@ -117,27 +119,23 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
 pub(super) fn profiles(basis: &Basis<'_>, links: &Links) -> Profiles {
     let (place, proofs) = (basis.profile_place.clone(), basis.profile_proofs.clone());
     let app_id = basis.application.record.app_id.clone();
-    let mut recipients = vec![
+    let recipients = vec![
         links.provisioner.profiles.clone(),
         links.record.clone().recipient(),
         links.registry.clone().recipient(),
         links.autoscaler.clone().recipient(),
+        links.commands.clone().recipient(),
     ];
-    recipients.extend(links.pod_groups.clone().map(|one| one.recipient()));
-    recipients.push(links.disruption_budgets.clone().recipient());
-    recipients.push(links.commands.clone().recipient());
     let removed = vec![
         links.commands.clone().recipient(),
         links.autoscaler.clone().recipient(),
         links.record.clone().recipient(),
     ];
-    let mut forget = vec![
+    let forget = vec![
         links.provisioner.forget.clone(),
         links.registry.clone().recipient(),
+        links.record.clone().recipient(),
     ];
-    forget.extend(links.pod_groups.clone().map(|one| one.recipient()));
-    forget.push(links.disruption_budgets.clone().recipient());
-    forget.push(links.record.clone().recipient());
     Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(&place, name, described)),
         prove: Box::new(move |name, described| proofs.prove(&app_id, name, described)),

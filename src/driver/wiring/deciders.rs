@@ -99,10 +99,10 @@ fn pod_allocator(
         reserve: links.record.clone().recipient(),
         keep_backoffs: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
-        cannot_start: links.reporter.clone().recipient(),
+        cannot_start: links.reporter.cannot_start.clone(),
         stop: links.commands.clone().recipient(),
         paused: links.backend.clone().recipient(),
-        event_recorder: links.event_recorder.clone().map(|one| one.recipient()),
+        event_recorder: links.event_recorder.clone(),
     }))
 }
 

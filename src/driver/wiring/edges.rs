@@ -7,17 +7,18 @@ use std::sync::Arc;
 use actix::{Actor, Addr};
 use tokio::sync::watch;
 
-use crate::actors::event_recorder::EventRecorder;
-use crate::actors::event_recorder::events::Events;
-use crate::actors::profile_objects::{Place, ProfileObjects};
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
+use crate::actors::record_keeper::profile_objects::{Place, ProfileObjects};
 use crate::actors::record_keeper::{self, RecordKeeper};
 use crate::config::AccountRight;
 use crate::driver::listener;
-use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
-use crate::kubernetes::calls::{PodGroups, ProfileObject};
+use crate::event_recorder::EventRecorder;
+use crate::event_recorder::events::Events;
+use crate::kubernetes::Calls;
+use crate::kubernetes::calls::ProfileObject;
+use crate::metrics::Scraper;
 use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
 use crate::server::api::evidence::EvidenceReader;
@@ -43,36 +44,47 @@ pub(super) fn record_keeper(
             application.version.clone(),
         ),
         owned_resources: OwnedResources::new(application.owned_resources.clone(), basis.has_claims),
+        objects: objects(basis, links),
         calls: links.calls.clone(),
         prefix: application.prefix.clone(),
         clock: basis.clock,
         timing: basis.timing,
         store: links.store.clone(),
-        over: links.reporter.clone().recipient(),
+        over: links.reporter.over.clone(),
     })
 }
 
-pub(super) fn event_recorder(
-    basis: &Basis<'_>,
-    links: &Links,
-    owner_chain: &OwnerChain,
-) -> EventRecorder {
+/// `None` outside a pod.
+pub(super) fn event_recorder(basis: &Basis<'_>, calls: &Calls) -> Option<EventRecorder> {
     let application = basis.application;
+    let pod = application.owner_chain.as_ref()?.pod.clone();
     let holder = application.record.holder.as_deref();
     let instance = holder.unwrap_or("boatswain").to_owned();
     let namespace = application.namespace.clone();
-    let events = Events::new(owner_chain.pod.clone(), namespace, instance);
-    EventRecorder::new(events, links.calls.clone(), basis.clock)
+    let events = Events::new(pod, namespace, instance);
+    Some(EventRecorder::start(events, calls.clone(), basis.clock))
 }
 
-pub(super) fn pod_groups(groups: PodGroups, basis: &Basis<'_>, links: &Links) -> ProfileObjects {
-    let least = settings::least(&basis.config.profiles);
-    profile_objects(ProfileObject::PodGroup(groups), least, basis, links)
-}
-
-pub(super) fn disruption_budgets(basis: &Basis<'_>, links: &Links) -> ProfileObjects {
-    let least = settings::min_available(&basis.config.profiles);
-    profile_objects(ProfileObject::DisruptionBudget, least, basis, links)
+/// The PodGroups of gangs, if a scheduler reads them, and the PodDisruptionBudgets.
+fn objects(basis: &Basis<'_>, links: &Links) -> Vec<ProfileObjects> {
+    let (config, mut all) = (basis.config, Vec::new());
+    if let Some(groups) = settings::pod_groups(&config.scheduling) {
+        let least = settings::least(&config.profiles);
+        all.push(profile_objects(
+            ProfileObject::PodGroup(groups),
+            least,
+            basis,
+            links,
+        ));
+    }
+    let least = settings::min_available(&config.profiles);
+    all.push(profile_objects(
+        ProfileObject::DisruptionBudget,
+        least,
+        basis,
+        links,
+    ));
+    all
 }
 
 fn profile_objects(
@@ -87,9 +99,9 @@ fn profile_objects(
         app_id: application.record.app_id.clone(),
         labels: application.labels,
     };
-    let event_recorder = links.event_recorder.clone().map(|one| one.recipient());
+    let event_recorder = links.event_recorder.clone();
     let (calls, store) = (links.calls.clone(), links.store.clone());
-    ProfileObjects::new(object, calls, place, least, store, event_recorder)
+    ProfileObjects::start(object, calls, place, least, store, event_recorder)
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the
@@ -137,6 +149,19 @@ fn callers(basis: &Basis<'_>, keys: Option<&Addr<TokenKeys>>) -> Option<Callers>
     })
 }
 
+fn scraper(links: &Links) -> Scraper {
+    Scraper {
+        metrics: links.metrics.clone(),
+        actors: vec![
+            ("store", links.store.clone().recipient()),
+            ("allocator", links.provisioner.measure.clone()),
+            ("lifecycle", links.lifecycle.clone().recipient()),
+            ("registry", links.registry.clone().recipient()),
+            ("history", links.history.clone().recipient()),
+        ],
+    }
+}
+
 /// What the API's routes speak to.
 pub(super) fn api_actors(
     basis: &Basis<'_>,
@@ -151,7 +176,7 @@ pub(super) fn api_actors(
         commands: links.commands.clone(),
         autoscaler: links.autoscaler.clone(),
         profiles: links.profiles.clone(),
-        meter: links.meter.clone(),
+        scraper: scraper(links),
         adoption,
         callers: callers(basis, keys),
         evidence: basis.config.api.evidence.then(evidence),
@@ -171,5 +196,11 @@ pub(super) fn sessions(
         Some(key) => Access::Derived(app_id.clone(), key.clone()),
         None => Access::Kubernetes(keys?),
     };
-    Some(Sessions::new(links.registry.clone(), access, limits))
+    let metrics = links.metrics.clone();
+    Some(Sessions::new(
+        links.registry.clone(),
+        access,
+        limits,
+        metrics,
+    ))
 }

@@ -4,36 +4,34 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context};
+use tokio::sync::watch;
 
+use crate::actors::api_health::{ApiHealth, Health, Outcomes};
 use crate::actors::autoscaler::Autoscaler;
 use crate::actors::commands::Commands;
-use crate::actors::credentials::Credentials;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
-use crate::actors::event_recorder::EventRecorder;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
-use crate::actors::metrics::Meter;
 use crate::actors::pod_allocator::PodAllocator;
-use crate::actors::profile_objects::ProfileObjects;
 use crate::actors::profiles::Profiles;
-use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::watch_source::WatchSource;
 use crate::driver::provisioners::Provisioner;
-use crate::driver::reporter::Reporter;
-use crate::driver::settings;
+use crate::driver::reports::Reporter;
+use crate::event_recorder::EventRecorder;
 use crate::kubernetes::{Calls, SetKind};
+use crate::metrics::Metrics;
 
 use super::basis::Basis;
+use super::edges;
 
 pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,
-    pub(super) meter: Context<Meter>,
-    pub(super) credentials: Context<Credentials>,
-    pub(super) reachability: Context<Reachability>,
+    pub(super) api_health: Context<ApiHealth>,
+    pub(super) health: watch::Sender<Health>,
     /// `None` without the watch.
     pub(super) watch: Option<Context<WatchSource>>,
     pub(super) record: Context<RecordKeeper>,
@@ -43,12 +41,7 @@ pub(super) struct Contexts {
     pub(super) commands: Context<Commands>,
     pub(super) autoscaler: Context<Autoscaler>,
     pub(super) profiles: Context<Profiles>,
-    /// `None` unless Volcano schedules the executors.
-    pub(super) pod_groups: Option<Context<ProfileObjects>>,
-    pub(super) disruption_budgets: Context<ProfileObjects>,
     pub(super) lifecycle: Context<LifecycleManager>,
-    /// `None` outside a pod.
-    pub(super) event_recorder: Option<Context<EventRecorder>>,
     pub(super) provisioner: ProvisionerContext,
 }
 
@@ -59,9 +52,9 @@ pub(super) enum ProvisionerContext {
 
 pub(super) struct Links {
     pub(super) store: Addr<SnapshotStore>,
-    pub(super) meter: Addr<Meter>,
+    pub(super) metrics: Metrics,
     pub(super) watch: Option<Addr<WatchSource>>,
-    pub(super) reachability: Addr<Reachability>,
+    pub(super) outcomes: Outcomes,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
     pub(super) registry: Addr<ExecutorRegistry>,
@@ -69,12 +62,10 @@ pub(super) struct Links {
     pub(super) commands: Addr<Commands>,
     pub(super) autoscaler: Addr<Autoscaler>,
     pub(super) profiles: Addr<Profiles>,
-    pub(super) pod_groups: Option<Addr<ProfileObjects>>,
-    pub(super) disruption_budgets: Addr<ProfileObjects>,
     pub(super) lifecycle: Addr<LifecycleManager>,
-    pub(super) event_recorder: Option<Addr<EventRecorder>>,
+    pub(super) event_recorder: Option<EventRecorder>,
     pub(super) provisioner: Provisioner,
-    pub(super) reporter: Addr<Reporter>,
+    pub(super) reporter: Reporter,
     /// These calls are counted. Their outcomes show whether the network and the credentials work.
     pub(super) calls: Calls,
 }
@@ -83,9 +74,8 @@ impl Contexts {
     pub(super) fn new(basis: &Basis<'_>) -> Self {
         Self {
             store: Context::new(),
-            meter: Context::new(),
-            credentials: Context::new(),
-            reachability: Context::new(),
+            api_health: Context::new(),
+            health: watch::Sender::default(),
             watch: basis.config.watch.enabled.then(Context::new),
             record: Context::new(),
             backend: Context::new(),
@@ -94,14 +84,7 @@ impl Contexts {
             commands: Context::new(),
             autoscaler: Context::new(),
             profiles: Context::new(),
-            disruption_budgets: Context::new(),
-            pod_groups: settings::pod_groups(&basis.config.scheduling).map(|_| Context::new()),
             lifecycle: Context::new(),
-            event_recorder: basis
-                .application
-                .owner_chain
-                .as_ref()
-                .map(|_| Context::new()),
             provisioner: match basis.set_kind {
                 None => ProvisionerContext::Direct(Context::new()),
                 Some(kind) => ProvisionerContext::Sets(kind, Context::new()),
@@ -109,42 +92,38 @@ impl Contexts {
         }
     }
 
-    pub(super) fn links(&self, calls: Calls, reporter: &Addr<Reporter>) -> Links {
-        let (meter, registry) = (self.meter.address(), self.registry.address());
-        let observers = (
-            meter.clone(),
-            registry.clone(),
-            self.credentials.address(),
-            self.reachability.address(),
-        );
+    pub(super) fn links(&self, basis: &Basis<'_>, metrics: Metrics, reporter: Reporter) -> Links {
+        let outcomes = Outcomes {
+            to: self.api_health.address(),
+            health: self.health.subscribe(),
+        };
+        let observers = (metrics.clone(), outcomes.clone());
+        let calls = basis.application.calls.clone();
+        let calls = calls.observed(Arc::new(move |call| {
+            let (metrics, outcomes) = &observers;
+            metrics.count_call(&call);
+            outcomes.report(call);
+        }));
         Links {
             store: self.store.address(),
-            meter,
+            metrics,
             watch: self.watch.as_ref().map(Context::address),
-            reachability: self.reachability.address(),
+            outcomes,
             record: self.record.address(),
             backend: self.backend.address(),
-            registry,
+            registry: self.registry.address(),
             history: self.history.address(),
             commands: self.commands.address(),
             autoscaler: self.autoscaler.address(),
             profiles: self.profiles.address(),
-            pod_groups: self.pod_groups.as_ref().map(Context::address),
-            disruption_budgets: self.disruption_budgets.address(),
             lifecycle: self.lifecycle.address(),
-            event_recorder: self.event_recorder.as_ref().map(Context::address),
+            event_recorder: edges::event_recorder(basis, &calls),
             provisioner: match &self.provisioner {
                 ProvisionerContext::Direct(context) => context.address().into(),
                 ProvisionerContext::Sets(_, context) => context.address().into(),
             },
-            reporter: reporter.clone(),
-            calls: calls.observed(Arc::new(move |call| {
-                let (meter, registry, credentials, reachability) = &observers;
-                meter.do_send(call);
-                registry.do_send(call);
-                credentials.do_send(call);
-                reachability.do_send(call);
-            })),
+            reporter,
+            calls,
         }
     }
 }

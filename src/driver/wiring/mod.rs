@@ -12,31 +12,24 @@ mod links;
 mod sources;
 mod store;
 
-use std::time::Duration;
-
-use actix::{Actor, Addr};
+use actix::Actor;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::actors::credentials::Credentials;
 use crate::config::{Config, Queue};
 use crate::kubernetes::pod_template::TemplateError;
+use crate::metrics::Metrics;
 use crate::server::api;
 
 use super::Environment;
 use super::actors::Actors;
 use super::listener::{self, Listener};
 use super::provisioners;
-use super::reporter::Reporter;
-use super::settings;
+use super::reports::Reporter;
 use super::succession::Application;
 
 use basis::Basis;
 use links::Contexts;
-
-/// How long after the server's own timeout a create may still commit, as it may have been in
-/// transit this long. A create that was in transit for longer makes an orphan pod (spec E-3).
-pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Starts all actors.
 ///
@@ -47,13 +40,15 @@ pub(super) fn wire(
     environment: &Environment,
     application: &Application,
     listener: Option<&Listener>,
-    reporter: &Addr<Reporter>,
+    reporter: Reporter,
 ) -> Result<Actors, TemplateError> {
     let basis = Basis::new(config, application, listener, environment.clock);
     let (accounts, readiness) = listener::session_settings(config, application);
     provisioners::log_strategy(config.allocation.strategy);
     let contexts = Contexts::new(&basis);
-    let links = contexts.links(application.calls.clone(), reporter);
+    let record = &application.record;
+    let metrics = Metrics::new(&record.app_id, record.incarnation);
+    let links = contexts.links(&basis, metrics, reporter);
     let mut seeds = StdRng::seed_from_u64(environment.seed);
     let mut rng = || StdRng::from_rng(&mut seeds);
 
@@ -62,22 +57,15 @@ pub(super) fn wire(
     let poll = sources::poll_source(&basis, &links, rng());
     let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
     let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
-    let reachability_rng = rng();
+    let rngs = [rng(), rng()];
 
     contexts.store.run(store::snapshot_store(&basis, &links));
-    contexts.meter.run(store::meter(&basis, &links));
-    let credentials = Credentials::new(application.calls.clone(), environment.clock, rng());
-    contexts.credentials.run(credentials);
     if let Some((context, watch)) = watch {
         context.run(watch);
     }
     let poll = poll.start();
-    (contexts.reachability).run(sources::reachability(
-        &basis,
-        &links,
-        &poll,
-        reachability_rng,
-    ));
+    let health = sources::api_health(&basis, &links, &poll, contexts.health, rngs);
+    contexts.api_health.run(health);
     let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
     contexts.record.run(record_keeper);
     (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
@@ -93,15 +81,6 @@ pub(super) fn wire(
     }
     contexts.profiles.run(backend::profiles(&basis, &links));
     contexts.lifecycle.run(lifecycle);
-    if let (Some(context), Some(owner_chain)) = (contexts.event_recorder, &application.owner_chain)
-    {
-        context.run(edges::event_recorder(&basis, &links, owner_chain));
-    }
-    let pod_groups = settings::pod_groups(&config.scheduling);
-    if let Some((groups, context)) = pod_groups.zip(contexts.pod_groups) {
-        context.run(edges::pod_groups(groups, &basis, &links));
-    }
-    (contexts.disruption_budgets).run(edges::disruption_budgets(&basis, &links));
     start_provisioner();
     let limits = listener::limits(config);
     let keys = edges::token_keys(&basis, &links);
@@ -111,7 +90,7 @@ pub(super) fn wire(
         limits,
         watch: links.watch,
         poll,
-        reachability: links.reachability,
+        api_health: links.outcomes.to,
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,

@@ -3,10 +3,11 @@
 
 use actix::Addr;
 use rand::rngs::StdRng;
+use tokio::sync::watch;
 
+use crate::actors::api_health::{ApiHealth, Health};
 use crate::actors::poll_source::PollSource;
 use crate::actors::poll_source::lister::Lister;
-use crate::actors::reachability::{self, Reachability};
 use crate::actors::watch_source::WatchSource;
 use crate::driver::settings;
 
@@ -33,12 +34,13 @@ pub(super) fn poll_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> Poll
     PollSource::new(lister(basis, links), pace, rng)
 }
 
-pub(super) fn reachability(
+pub(super) fn api_health(
     basis: &Basis<'_>,
     links: &Links,
     poll: &Addr<PollSource>,
-    rng: StdRng,
-) -> Reachability {
+    health: watch::Sender<Health>,
+    rngs: [StdRng; 2],
+) -> ApiHealth {
     let mut callers = vec![
         poll.clone().recipient(),
         links.record.clone().recipient(),
@@ -46,13 +48,6 @@ pub(super) fn reachability(
         links.provisioner.server_is_back.clone(),
     ];
     callers.extend(links.watch.clone().map(|one| one.recipient()));
-    callers.extend(links.pod_groups.clone().map(|one| one.recipient()));
-    callers.push(links.disruption_budgets.clone().recipient());
-    Reachability::new(reachability::Wiring {
-        calls: links.calls.clone(),
-        prefix: basis.application.prefix.clone(),
-        clock: basis.clock,
-        callers,
-        rng,
-    })
+    let (calls, prefix) = (links.calls.clone(), &basis.application.prefix);
+    ApiHealth::new(calls, prefix, basis.clock, health, callers, rngs)
 }

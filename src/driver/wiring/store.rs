@@ -1,15 +1,13 @@
-//! The store and the meter.
+//! The store.
 
 use std::sync::Arc;
 
-use crate::actors::metrics::{self, Meter};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::config;
 use crate::driver::settings;
 use crate::model::ProfileName;
 use crate::model::ledger::{Identity, Ledger};
 
-use super::SETTLED_AFTER;
 use super::basis::Basis;
 use super::links::Links;
 
@@ -18,7 +16,7 @@ pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore 
         ledger: ledger(basis),
         clock: basis.clock,
         watch: links.watch.clone().map(|watch| watch.recipient()),
-        meter: Some(links.meter.clone().recipient()),
+        metrics: links.metrics.clone(),
     })
 }
 
@@ -30,7 +28,7 @@ fn ledger(basis: &Basis<'_>) -> Ledger {
         app: record.app_id.clone(),
         prefix: Arc::clone(&basis.prefix),
         incarnation: record.incarnation,
-        server_timeout: basis.config.cluster.request_timeout + SETTLED_AFTER,
+        server_timeout: settings::server_timeout(&basis.config.cluster),
         decommission_timeout: basis.config.backend.decommission_timeout,
         default_profile: ProfileName::from(config::DEFAULT_PROFILE),
     };
@@ -45,22 +43,4 @@ fn ledger(basis: &Basis<'_>) -> Ledger {
         ledger = ledger.with_executors_held();
     }
     ledger
-}
-
-pub(super) fn meter(basis: &Basis<'_>, links: &Links) -> Meter {
-    let record = &basis.application.record;
-    Meter::new(metrics::Wiring {
-        app: record.app_id.clone(),
-        incarnation: record.incarnation,
-        store: links.store.clone(),
-        clock: basis.clock,
-        timing: basis.timing,
-        queues: vec![
-            ("allocator", links.provisioner.depths.clone()),
-            ("lifecycle", links.lifecycle.clone().recipient()),
-            ("registry", links.registry.clone().recipient()),
-            ("history", links.history.clone().recipient()),
-        ],
-        sessions: links.registry.clone().recipient(),
-    })
 }

@@ -39,8 +39,8 @@ use crate::actors::autoscaler::Autoscaler;
 use crate::actors::commands::Commands;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
-use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
+use crate::metrics::Scraper;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve;
@@ -85,7 +85,7 @@ pub struct Actors {
     pub commands: Addr<Commands>,
     pub autoscaler: Addr<Autoscaler>,
     pub profiles: Addr<Profiles>,
-    pub meter: Addr<Meter>,
+    pub scraper: Scraper,
     pub adoption: Adoption,
     /// `None` if no service account may call.
     pub callers: Option<Callers>,

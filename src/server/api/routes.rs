@@ -16,11 +16,10 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{Actors, Api, BODY, BODY_TIME, adoption, ask, openapi, page};
+use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, ask, openapi, page};
 use crate::actors::commands::messages::Renew;
 use crate::actors::driver_backend::messages::{GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
-use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 use crate::server::problem::{NO_PLACE, Problem};
 use crate::server::serve::{self, Full};
@@ -90,8 +89,9 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// The metrics for Prometheus (spec O-41).
 pub async fn metrics(State(actors): State<Actors>) -> Result<Response, Problem> {
-    let text = ask(&actors.meter, Scrape).await?;
-    let text = text.map_err(|_| Problem::unavailable())?;
+    let Ok(Ok(text)) = timeout(ANSWER, actors.scraper.scrape()).await else {
+        return Err(Problem::unavailable());
+    };
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }

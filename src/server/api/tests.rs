@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context};
+use actix::Actor;
 use axum::body::Body;
 use futures::StreamExt as _;
 use http::{Method, Request, StatusCode};
@@ -14,7 +14,6 @@ use tower::ServiceExt as _;
 use super::tokens::Tokens;
 use super::*;
 use crate::actors::autoscaler::scaler;
-use crate::actors::metrics;
 use crate::actors::profiles::{self, Profiles};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{self, SnapshotStore};
@@ -22,8 +21,8 @@ use crate::clock::Clock;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::testing::pending;
-use crate::model::{AppId, Incarnation};
-use crate::testing::{Scenario, TIMING, backend, id, running};
+
+use crate::testing::{Scenario, backend, id, metrics, running};
 
 mod adoption;
 mod page;
@@ -41,12 +40,12 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
 /// The same, with what this ledger contains.
 fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let meter_context = Context::<Meter>::new();
+    let counted = metrics();
     let store = SnapshotStore::new(snapshot_store::Wiring {
         ledger: scenario.ledger,
         clock,
         watch: None,
-        meter: Some(meter_context.address().recipient()),
+        metrics: counted.clone(),
     })
     .start();
     let backend = backend(
@@ -61,15 +60,10 @@ fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
             demand_ttl: Duration::from_secs(60),
         }),
     );
-    let meter = meter_context.run(Meter::new(metrics::Wiring {
-        app: AppId::from("app"),
-        incarnation: Incarnation(1),
-        store: store.clone(),
-        clock,
-        timing: TIMING,
-        queues: Vec::new(),
-        sessions: backend.registry.clone().recipient(),
-    }));
+    let scraper = Scraper {
+        metrics: counted,
+        actors: vec![("store", store.clone().recipient())],
+    };
     let profiles = Profiles::new(profiles::Wiring {
         read: Box::new(|_, _| panic!("no profile is added here")),
         prove: Box::new(|_, _| None),
@@ -91,7 +85,7 @@ fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
         commands: backend.commands,
         autoscaler: backend.autoscaler,
         profiles,
-        meter,
+        scraper,
         adoption: Adoption::told_by(backend.adopted),
         callers: None,
         evidence: None,

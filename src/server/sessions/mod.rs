@@ -23,8 +23,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::actors::executor_registry::ExecutorRegistry;
-use crate::actors::executor_registry::messages::NotTakenIn;
 use crate::actors::executor_registry::registry::Proof;
+use crate::metrics::Metrics;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
@@ -87,6 +87,7 @@ pub struct Sessions {
 struct Admission {
     registry: Addr<ExecutorRegistry>,
     access: Access,
+    metrics: Metrics,
     /// Limits the open WebSockets.
     sockets: Arc<Semaphore>,
     /// Limits the connections that post messages.
@@ -97,12 +98,18 @@ struct Admission {
 
 impl Sessions {
     /// Over this driver.
-    pub fn new(registry: Addr<ExecutorRegistry>, access: Access, limits: Limits) -> Self {
+    pub fn new(
+        registry: Addr<ExecutorRegistry>,
+        access: Access,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Self {
         let end = CancellationToken::new();
         Self {
             admission: Admission {
                 registry,
                 access,
+                metrics,
                 sockets: Arc::new(Semaphore::new(limits.sessions)),
                 requests: Arc::new(Semaphore::new(limits.requests)),
                 end: end.clone(),
@@ -151,7 +158,7 @@ impl Admission {
                     ("not-let-in", Problem::not_an_executor(denied.to_string()))
                 }
             };
-            self.registry.do_send(NotTakenIn { code });
+            self.metrics.refused.of([code.into()]).inc();
             problem
         })
     }

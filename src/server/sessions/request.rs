@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{ANSWER, PATIENCE, Sessions};
-use crate::actors::executor_registry::messages::{NotTakenIn, Say};
+use crate::actors::executor_registry::messages::Say;
 use crate::actors::executor_registry::registry::{TOO_MANY, Via};
 use crate::server::problem::{NO_PLACE, Problem};
 use crate::server::serve::{self, Full};
@@ -32,7 +32,7 @@ pub(super) async fn take(
         .map_err(|_| Problem::too_large())?;
     let message = read(&body).map_err(|misread| {
         let code = misread.code;
-        admission.registry.do_send(NotTakenIn { code });
+        admission.metrics.refused.of([code.into()]).inc();
         let problem = Problem::bad_request(misread.message).coded(misread.code);
         match misread.field {
             Some(field) => problem.at(field),

@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::executor_registry::ExecutorRegistry;
-use crate::actors::executor_registry::messages::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::messages::{Lost, Open, Opened, Outgoing, Say};
 use crate::actors::executor_registry::rate::{Rate, Used};
 use crate::actors::executor_registry::registry::{ConnectionId, Proof, Via};
+use crate::metrics::Metrics;
 use crate::model::Tick;
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
@@ -71,6 +72,7 @@ pub(super) async fn open(
             proof,
             connection,
             registry: admission.registry,
+            metrics: admission.metrics,
             socket,
             registered: false,
             opened: Instant::now(),
@@ -92,6 +94,7 @@ struct Session {
     proof: Arc<Proof>,
     connection: ConnectionId,
     registry: Addr<ExecutorRegistry>,
+    metrics: Metrics,
     socket: WebSocket,
     registered: bool,
     opened: Instant,
@@ -163,7 +166,7 @@ impl Session {
             Ok(message) => message,
             Err(misread) => {
                 let code = misread.code;
-                self.registry.do_send(NotTakenIn { code });
+                self.metrics.refused.of([code.into()]).inc();
                 return self.say(&misread.answer()).await;
             }
         };
@@ -203,7 +206,7 @@ impl Session {
         let told = self.say(&ToExecutor::problem(code, error)).await;
         // If even this cannot be sent, the connection is broken, and no message was at fault.
         if told.is_ok() {
-            self.registry.do_send(NotTakenIn { code });
+            self.metrics.refused.of([code.into()]).inc();
         }
         told.err()
             .flatten()

@@ -1,7 +1,6 @@
 //! Tests of the sessions' routes with a running ExecutorRegistry and SnapshotStore; executors connect
 //! over in-memory pipes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::Actor;
@@ -19,11 +18,12 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::actors::event_history::messages::{Explain, GetExecutors};
+use crate::actors::executor_registry::registry::WhyDoubt;
 use crate::actors::lifecycle_manager::messages::{Instruct, Order};
-use crate::actors::metrics::messages::MeasureSessions;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
+use crate::metrics::Measure;
 use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
@@ -67,7 +67,12 @@ impl Driver {
             sessions: room,
             ..Limits::of(4_096, 0)
         };
-        let sessions = Sessions::new(backend.registry.clone(), access, limits);
+        let sessions = Sessions::new(
+            backend.registry.clone(),
+            access,
+            limits,
+            backend.metrics.clone(),
+        );
         a_moment().await;
         Self {
             store,
@@ -240,19 +245,26 @@ async fn sessions_and_rejected_messages_by_reason_are_counted() {
     ask(&mut first, &many).await;
     drop(first);
     a_moment().await;
-    let measures = driver.backend.registry.send(MeasureSessions).await.unwrap();
-    let counts = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
-        pairs
-            .iter()
-            .map(|(name, n)| ((*name).to_owned(), *n))
-            .collect()
-    };
-    let heard: Vec<_> = measures.heard.into_iter().collect();
-    assert_eq!(counts(&heard), counts(&[("heartbeat", 1), ("register", 3)]));
-    let refused = [("bad-message", 3), ("not-let-in", 1)];
-    assert_eq!(measures.refused, counts(&refused));
-    assert_eq!((measures.connected, measures.asking), (1, 1));
-    assert_eq!((measures.disabled, measures.unregistered), (1, 1));
+    let metrics = driver.backend.metrics.clone();
+    let measure = Measure(metrics.clone());
+    driver.backend.registry.send(measure).await.unwrap();
+    for (r#type, heard) in [("heartbeat", 1), ("register", 3)] {
+        assert_eq!(
+            metrics.messages.of([r#type.into()]).get(),
+            heard,
+            "{}",
+            r#type
+        );
+    }
+    for (code, refused) in [("bad-message", 3), ("not-let-in", 1)] {
+        assert_eq!(metrics.refused.of([code.into()]).get(), refused, "{code}");
+    }
+    for state in ["connected", "asking", "disabled", "unregistered"] {
+        assert_eq!(metrics.sessions.of([state.into()]).get(), 1, "{state}");
+    }
+    for why in WhyDoubt::WORDS {
+        assert_eq!(metrics.degraded.of([why.into()]).get(), 0, "{why}");
+    }
 }
 
 fn instruct(n: u64, order: Order, until: Duration) -> Instruct {

@@ -1,8 +1,10 @@
-//! The message that reports each call to the API server.
+//! What each call to the API server reports.
 
 use std::time::Duration;
 
 use actix::Message;
+
+use crate::refusal::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
@@ -11,12 +13,22 @@ pub struct CallMade {
     pub verb: &'static str,
     /// The resource, such as `pods`.
     pub resource: &'static str,
-    /// `ok`, or the failure's kind.
-    pub outcome: &'static str,
-    /// Whether a working API server responded.
-    pub answered: bool,
+    /// `None`: it succeeded.
+    pub failure: Option<Kind>,
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
+}
+
+impl CallMade {
+    /// Whether a working API server responded.
+    pub fn is_answered(&self) -> bool {
+        !self.failure.is_some_and(Kind::is_outage)
+    }
+
+    /// `ok`, or the failure's kind.
+    pub fn outcome(&self) -> &'static str {
+        self.failure.map_or("ok", Kind::word)
+    }
 }
 
 /// The API server answers again after an outage: who waits because of it tries again now. Sent to each caller after a
@@ -27,3 +39,8 @@ pub struct ServerIsBack {
     /// How long no call was answered.
     pub after: Duration,
 }
+
+/// The driver has ended: whoever makes calls by itself makes none any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct StopCalling;

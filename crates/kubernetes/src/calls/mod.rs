@@ -41,7 +41,7 @@ pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
 pub use evidence::Warning;
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
-pub use made::{CallMade, ServerIsBack};
+pub use made::{CallMade, ServerIsBack, StopCalling};
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use profile_objects::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, SCHEDULING};
 pub use sets::{SetKind, SetSeen};
@@ -245,20 +245,19 @@ impl Calls {
         let path = tracing::enabled!(Level::DEBUG).then(|| call.path.clone());
         let began = Instant::now();
         move |rejection| {
-            let outcome = rejection.map_or("ok", |rejection| rejection.failure.kind.word());
-            let took = began.elapsed();
+            let call = CallMade {
+                verb,
+                resource,
+                failure: rejection.map(|rejection| rejection.failure.kind),
+                took: began.elapsed(),
+            };
             if let Some(path) = path {
-                let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let duration_ms = u64::try_from(call.took.as_millis()).unwrap_or(u64::MAX);
+                let outcome = call.outcome();
                 debug!(verb, path, outcome, duration_ms, "API call");
             }
             if let Some(observer) = observer {
-                observer(CallMade {
-                    verb,
-                    resource,
-                    outcome,
-                    answered: !rejection.is_some_and(|r| r.failure.kind.is_outage()),
-                    took,
-                });
+                observer(call);
             }
         }
     }

@@ -17,7 +17,7 @@ fn assigned(count: u32) -> Value {
 // spec
 #[test]
 fn conditions_say_what_may_be_used_of_a_block() {
-    let admitted = Standing::Admitted {
+    let admitted = BlockState::Admitted {
         pods: 3,
         flavors: BTreeSet::from(["spot".to_owned()]),
         placement: None,
@@ -25,17 +25,17 @@ fn conditions_say_what_may_be_used_of_a_block() {
     let reserved = ("QuotaReserved", "True", "QuotaReserved");
     let is_admitted = ("Admitted", "True", "Admitted");
     for (conditions, admission, expected, why) in [
-        (vec![], Value::Null, Standing::Queued, NOT_LOOKED_AT),
+        (vec![], Value::Null, BlockState::Queued, NOT_LOOKED_AT),
         (
             vec![("QuotaReserved", "False", "Pending")],
             Value::Null,
-            Standing::Queued,
+            BlockState::Queued,
             "Pending: so",
         ),
         (
             vec![reserved],
             assigned(3),
-            Standing::Reserved(3),
+            BlockState::Reserved(3),
             "QuotaReserved: so",
         ),
         (
@@ -53,7 +53,7 @@ fn conditions_say_what_may_be_used_of_a_block() {
         (
             vec![reserved, is_admitted, ("Evicted", "True", "Preempted")],
             assigned(3),
-            Standing::Evicted,
+            BlockState::Evicted,
             "Preempted: so",
         ),
         (
@@ -62,22 +62,22 @@ fn conditions_say_what_may_be_used_of_a_block() {
                 ("Evicted", "True", "Preempted"),
             ],
             Value::Null,
-            Standing::Queued,
+            BlockState::Queued,
             "Pending: so",
         ),
         (
             vec![reserved, is_admitted, ("Finished", "True", "Succeeded")],
             assigned(3),
-            Standing::Evicted,
+            BlockState::Evicted,
             "Succeeded: so",
         ),
     ] {
-        let read = standing(&status(&conditions, admission), 5);
+        let read = state(&status(&conditions, admission), 5);
         assert_eq!(read, (expected, why.into()), "{conditions:?}");
     }
     let without_count = json!({"podSetAssignments": [{"name": "main"}]});
     let status = status(&[reserved], without_count);
-    assert_eq!(standing(&status, 5).0, Standing::Reserved(5));
+    assert_eq!(state(&status, 5).0, BlockState::Reserved(5));
 }
 
 // spec

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::drift::Contradiction;
 use crate::pod::Unreadable;
-use crate::{Ending, Entry, Epoch, ExecutorId, Pod, ResourceVersion, Snapshot};
+use crate::{Ending, Entry, Epoch, ExecutorId, Pod, ProfileName, ResourceVersion, Snapshot};
 
 /// The result of news.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub enum Note {
     Changed(Option<Arc<Entry>>, Arc<Entry>),
     /// An end is reported.
     Ended(Ending),
+    /// Nothing is left of a profile that was removed (spec B-52).
+    ProfileForgotten(ProfileName),
     Unrecognised(Arc<Pod>, Arc<str>),
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.

@@ -56,6 +56,7 @@ impl Ledger {
         self.current.targets.remove(profile);
         self.current.counts.remove(profile);
         draft.other = true;
+        draft.notes.push(Note::ProfileForgotten(profile.clone()));
     }
 
     /// Marks executors as leaving and changes the targets with them (spec L-10, E-5).

@@ -92,13 +92,13 @@ impl Account {
 
 /// An order that stays valid until the executor ends.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
+pub(super) struct StandingOrder {
     demand: Demand,
     by: Tick,
     why: String,
 }
 
-impl Standing {
+impl StandingOrder {
     pub(super) fn new(order: Order, now: Tick) -> Self {
         let by = now + order.within;
         Self {

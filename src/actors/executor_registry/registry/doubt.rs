@@ -155,11 +155,11 @@ impl Doubt {
         self.now
     }
 
-    pub(super) fn call(&mut self, answered: bool, now: Tick) {
-        match (answered, self.no_answers) {
-            (true, _) => self.no_answers = None,
-            (false, None) => self.no_answers = Some((now, false)),
-            (false, Some(_)) => {}
+    /// Since when no API call was answered.
+    pub(super) fn unanswered(&mut self, since: Option<Tick>) {
+        let known = self.no_answers.map(|(since, _)| since);
+        if since != known {
+            self.no_answers = since.map(|since| (since, false));
         }
     }
 

@@ -44,7 +44,7 @@ use crate::model::executor::Why;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
 
-use account::Standing;
+use account::StandingOrder;
 use doubt::{Doubt, Patience};
 use openings::Openings;
 use record_check::RecordCheck;
@@ -140,7 +140,7 @@ pub struct Registry {
     /// How often each executor may send a message.
     rate: Rate,
     /// The orders of executors that have not ended.
-    orders: BTreeMap<ExecutorId, Standing>,
+    orders: BTreeMap<ExecutorId, StandingOrder>,
     /// Running executors that have not registered, with their next check (spec A-52).
     awaited: BTreeMap<ExecutorId, liveness::Awaited>,
     /// Executors whose containers wait to be started again. That explains their silence.
@@ -388,7 +388,7 @@ impl Registry {
             },
             _ => order,
         };
-        let order = Standing::new(order, now);
+        let order = StandingOrder::new(order, now);
         let earlier = self.orders.get(&id);
         if earlier.is_none_or(|earlier| order.outdoes(earlier)) {
             if let Some(Reach::Connected(connection)) = account.map(|account| account.reach) {
@@ -404,8 +404,9 @@ impl Registry {
         grace.copied().unwrap_or(USUAL_GRACE)
     }
 
-    pub fn call(&mut self, answered: bool, now: Tick) {
-        self.doubt.call(answered, now);
+    /// Since when no API call was answered (spec B-13).
+    pub fn unanswered(&mut self, since: Option<Tick>) {
+        self.doubt.unanswered(since);
     }
 
     /// Executors' tokens cannot be verified for this reason, or can be again (spec B-13).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::rate::Used;
-use super::account::{Account, Reach, Standing};
+use super::account::{Account, Reach, StandingOrder};
 use super::admission::{self, Proof};
 use super::{Effect, Registry, SessionStep, Via, references};
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot, Tick};
@@ -26,7 +26,7 @@ impl Registry {
         // An earlier driver may have sent the order to drain, or this answer does (spec B-30).
         let drains = |entry: &Entry| {
             let order = self.orders.get(&entry.id);
-            order.is_some_and(Standing::is_drain) || entry.drains_at(now)
+            order.is_some_and(StandingOrder::is_drain) || entry.drains_at(now)
         };
         let admitted = admission::admit(&self.settings, proof, register, snapshot, drains);
         let (id, uid, entry) = match admitted {

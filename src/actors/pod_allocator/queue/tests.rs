@@ -10,7 +10,7 @@ mod reading;
 
 const WITHIN: Duration = Duration::from_secs(60);
 
-fn block(number: u32, count: u32, standing: Standing) -> Block {
+fn block(number: u32, count: u32, state: BlockState) -> Block {
     Block {
         number,
         profile: "default".into(),
@@ -23,13 +23,13 @@ fn block(number: u32, count: u32, standing: Standing) -> Block {
         reclaimed: 0,
         active: true,
         deleting: false,
-        standing,
+        state,
         why: "quota is short".into(),
     }
 }
 
-fn admitted(pods: u32) -> Standing {
-    Standing::Admitted {
+fn admitted(pods: u32) -> BlockState {
+    BlockState::Admitted {
         pods,
         flavors: BTreeSet::new(),
         placement: Some(Arc::default()),
@@ -176,11 +176,11 @@ fn a_target_becomes_one_block_once_the_blocks_were_read() {
 // spec: A-107
 #[test]
 fn no_more_executors_are_requested_than_pods_are_admitted() {
-    let mut world = World::with(4, &[block(1, 4, Standing::Queued)]);
+    let mut world = World::with(4, &[block(1, 4, BlockState::Queued)]);
     assert_eq!(world.free(), 0);
-    world.read(&[block(1, 4, Standing::Reserved(4))]);
+    world.read(&[block(1, 4, BlockState::Reserved(4))]);
     assert_eq!(world.free(), 0, "admission checks are not ready");
-    let unplaced = Standing::Admitted {
+    let unplaced = BlockState::Admitted {
         pods: 4,
         flavors: BTreeSet::new(),
         placement: None,
@@ -212,7 +212,7 @@ fn a_successor_counts_adopted_executors_by_the_labels_of_their_pods() {
     world.round();
     world.read(&[block(7, 3, admitted(3))]);
     assert_eq!(world.writes(), [create(8, (1, 1))]);
-    world.read(&[block(7, 3, admitted(3)), block(8, 1, Standing::Queued)]);
+    world.read(&[block(7, 3, admitted(3)), block(8, 1, BlockState::Queued)]);
     assert_eq!(world.free(), 1);
     assert_eq!(world.retired, []);
 }
@@ -220,13 +220,16 @@ fn a_successor_counts_adopted_executors_by_the_labels_of_their_pods() {
 // spec: A-92
 #[test]
 fn a_rising_target_enlarges_the_block_that_has_no_quota_or_makes_another() {
-    let queued = block(1, 2, Standing::Queued);
+    let queued = block(1, 2, BlockState::Queued);
     let mut world = World::with(2, std::slice::from_ref(&queued));
     world.scenario.want("default", 5);
     assert_eq!(world.writes(), [Write::Resize(queued, (5, 1))]);
     world.read(&[block(1, 5, admitted(3))]);
     assert_eq!(world.writes(), [create(2, (2, 1))], "two are not admitted");
-    world.read(&[block(1, 5, admitted(3)), block(2, 2, Standing::Reserved(2))]);
+    world.read(&[
+        block(1, 5, admitted(3)),
+        block(2, 2, BlockState::Reserved(2)),
+    ]);
     assert_eq!(world.writes(), []);
     world.scenario.want("default", 6);
     assert_eq!(world.writes(), [create(3, (1, 1))]);
@@ -237,7 +240,7 @@ fn a_rising_target_enlarges_the_block_that_has_no_quota_or_makes_another() {
 fn writes_are_at_least_a_second_apart_however_often_targets_change() {
     let mut world = World::with(1, &[]);
     assert_eq!(world.round(), Some(vec![create(1, (1, 1))]));
-    world.read(&[block(1, 1, Standing::Queued)]);
+    world.read(&[block(1, 1, BlockState::Queued)]);
     world.scenario.want("default", 9);
     assert_eq!(world.round(), None);
     assert_eq!(world.writes().len(), 1);
@@ -249,7 +252,7 @@ fn a_falling_target_gives_back_what_is_queued_then_whole_blocks_then_parts_of_th
     let blocks = [
         block(1, 5, admitted(3)),
         block(2, 2, admitted(2)),
-        block(3, 4, Standing::Queued),
+        block(3, 4, BlockState::Queued),
     ];
     let mut world = World::with(9, &blocks);
     world.run(1..=2);
@@ -320,12 +323,12 @@ fn executors_of_an_evicted_block_leave_and_another_block_is_made() {
         idle: false,
     };
     world.scenario.tell(session);
-    let evicted = block(1, 2, Standing::Evicted);
+    let evicted = block(1, 2, BlockState::Evicted);
     world.read(std::slice::from_ref(&evicted));
     assert_eq!(world.writes(), [create(2, (2, 1))]);
     let why = "its queue took the quota that it had: quota is short".to_owned();
     assert_eq!(world.retired, [(1, why.clone(), false), (2, why, true)]);
-    let both = [evicted.clone(), block(2, 2, Standing::Queued)];
+    let both = [evicted.clone(), block(2, 2, BlockState::Queued)];
     world.read(&both);
     assert_eq!(world.writes(), [], "their pods have the quota");
     world.bury(1);
@@ -341,7 +344,7 @@ fn executors_whose_workload_was_deleted_or_lost_its_admission_leave() {
     let blocks = [block(1, 1, admitted(1)), block(2, 1, admitted(1))];
     let mut world = World::with(2, &blocks);
     world.run(1..=2);
-    let cleared = block(1, 1, Standing::Queued);
+    let cleared = block(1, 1, BlockState::Queued);
     world.read(std::slice::from_ref(&cleared));
     let enlarged = Write::Resize(cleared, (2, 1));
     assert_eq!(world.writes(), [enlarged]);
@@ -376,7 +379,7 @@ fn a_deactivated_block_gives_its_quota_back_and_none_is_made_in_its_place() {
     world.run(1..=1);
     let stopped = Block {
         active: false,
-        ..block(1, 1, Standing::Evicted)
+        ..block(1, 1, BlockState::Evicted)
     };
     world.read(std::slice::from_ref(&stopped));
     assert_eq!(world.writes(), []);

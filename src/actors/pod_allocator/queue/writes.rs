@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Members, Queue, Usage, slots};
-use crate::kubernetes::workloads::{Block, Standing};
+use crate::kubernetes::workloads::{Block, BlockState};
 use crate::model::{ProfileName, Snapshot};
 
 /// A write of a Workload.
@@ -74,7 +74,7 @@ impl Queue {
         let (current, have) = self.usable(profile, usage, writes);
         let known = self.profiles.get(profile)?;
         let mut blocks = current.iter().map(|(block, _)| *block);
-        let queued = blocks.find(|block| block.active && block.standing == Standing::Queued);
+        let queued = blocks.find(|block| block.active && block.state == BlockState::Queued);
         let others = have - queued.map_or(0, place);
         let size = |pods: u32| {
             let least = known.least.saturating_sub(others);
@@ -110,7 +110,7 @@ impl Queue {
         let blocks = self.blocks.iter().flatten();
         for block in blocks.filter(|block| block.profile == *profile && !block.deleting) {
             let members = usage.of(block);
-            if block.active && block.standing == Standing::Evicted {
+            if block.active && block.state == BlockState::Evicted {
                 writes.extend(keep_only(block, members.all));
                 continue;
             }
@@ -120,7 +120,7 @@ impl Queue {
                 continue;
             }
             // A deactivated block is wanted, but not run: none is made in its place.
-            let has_quota = block.standing != Standing::Queued && block.reclaimed < block.count;
+            let has_quota = block.state != BlockState::Queued && block.reclaimed < block.count;
             if !block.active && members.all == 0 && has_quota {
                 writes.push(Write::Reclaim(block.clone(), block.count));
             }
@@ -145,8 +145,8 @@ fn keep_only(block: &Block, pods: u32) -> Option<Write> {
         return Some(Write::Delete(block.clone()));
     }
     let has_quota = matches!(
-        block.standing,
-        Standing::Reserved(_) | Standing::Admitted { .. }
+        block.state,
+        BlockState::Reserved(_) | BlockState::Admitted { .. }
     );
     (has_quota && slots(block) > pods)
         .then(|| Write::Reclaim(block.clone(), block.count.saturating_sub(pods)))
@@ -161,7 +161,7 @@ fn give_back(
 ) {
     blocks.sort_by_key(|(block, members)| {
         (
-            block.standing != Standing::Queued,
+            block.state != BlockState::Queued,
             members.all,
             u32::MAX - block.number,
         )
@@ -175,9 +175,9 @@ fn give_back(
         let left = place - spare;
         if left == 0 {
             writes.push(Write::Delete(block.clone()));
-        } else if !block.active || block.standing == Standing::Evicted {
+        } else if !block.active || block.state == BlockState::Evicted {
             continue;
-        } else if block.standing == Standing::Queued {
+        } else if block.state == BlockState::Queued {
             writes.push(Write::Resize(block.clone(), size(left)));
         } else {
             writes.push(Write::Reclaim(block.clone(), block.count - left));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::values::{Effect, Report, Setback, SetbackKind};
+use super::values::{Effect, Report, Trouble, TroubleKind};
 use super::{
     BREAKS_BEFORE_LIST, Machine, Phase, Point, Received, SILENCE_AFTER_TIMEOUT,
     SILENCE_WITH_BOOKMARKS, SILENCES_BEFORE_LIST, Watching,
@@ -32,9 +32,9 @@ impl Machine {
             return Phase::Watching(watching);
         }
         out.push(Effect::Cut);
-        self.suspect_version(&watching, SetbackKind::Silent, now);
-        let why = Setback {
-            kind: SetbackKind::Silent,
+        self.suspect_version(&watching, TroubleKind::Silent, now);
+        let why = Trouble {
+            kind: TroubleKind::Silent,
             error: Arc::from(format!("nothing came for {} s", silence.as_secs())),
             retry_after: None,
         };
@@ -42,22 +42,22 @@ impl Machine {
     }
 
     /// Counts evidence that the version of the watch is invalid.
-    pub(super) fn suspect_version(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
+    pub(super) fn suspect_version(&mut self, watching: &Watching, kind: TroubleKind, now: Tick) {
         let lived = now.since(watching.opened);
         match kind {
-            SetbackKind::Silent => self.silences += 1,
+            TroubleKind::Silent => self.silences += 1,
             // Without bookmarks the server ends the watch before the silence is too long.
-            SetbackKind::Ended
+            TroubleKind::Ended
                 if watching.received == Received::Nothing
                     && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
             {
                 self.silences += 1;
             }
-            SetbackKind::Broke if watching.received != Received::Readable => self.breaks += 1,
-            SetbackKind::Ended
-            | SetbackKind::Broke
-            | SetbackKind::Expired
-            | SetbackKind::Outdated => {}
+            TroubleKind::Broke if watching.received != Received::Readable => self.breaks += 1,
+            TroubleKind::Ended
+            | TroubleKind::Broke
+            | TroubleKind::Expired
+            | TroubleKind::Outdated => {}
         }
     }
 
@@ -74,22 +74,22 @@ impl Machine {
     /// immediately is not.
     pub(super) fn over(
         &mut self,
-        why: Setback,
+        why: Trouble,
         resume: Option<Point>,
         watched: Option<&Watching>,
         now: Tick,
         out: &mut Vec<Effect>,
     ) -> Phase {
-        if why.kind == SetbackKind::Expired && planted::is(Planted::WatchLeftClosed) {
+        if why.kind == TroubleKind::Expired && planted::is(Planted::WatchLeftClosed) {
             return Phase::Stopped;
         }
         self.failures = self.failures.saturating_add(1);
-        self.was_silent = why.kind == SetbackKind::Silent;
+        self.was_silent = why.kind == TroubleKind::Silent;
         let backoff = WATCH.jittered(self.failures, self.rng.random());
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
         let wait = backoff.saturating_sub(lived).max(asked_for);
-        let of_no_use = why.kind == SetbackKind::Expired
+        let of_no_use = why.kind == TroubleKind::Expired
             || self.silences >= SILENCES_BEFORE_LIST
             || self.breaks >= BREAKS_BEFORE_LIST;
         let next = resume.filter(|from| !of_no_use && from.epoch >= self.epoch);
@@ -97,9 +97,9 @@ impl Machine {
         let from = next.as_ref().map(|from| from.version.clone());
         let showed = watched.is_some_and(|watching| watching.received == Received::Readable);
         let in_good_order = match why.kind {
-            SetbackKind::Outdated => true,
-            SetbackKind::Ended => wait.is_zero(),
-            SetbackKind::Broke | SetbackKind::Silent | SetbackKind::Expired => false,
+            TroubleKind::Outdated => true,
+            TroubleKind::Ended => wait.is_zero(),
+            TroubleKind::Broke | TroubleKind::Silent | TroubleKind::Expired => false,
         };
         let error = why.error;
         out.push(Effect::Report(if showed || in_good_order {

@@ -22,15 +22,15 @@ pub(super) fn bookmark(version: u64) -> Line {
     Line::Bookmark(version.into())
 }
 
-pub(super) fn setback(kind: SetbackKind) -> Setback {
-    Setback {
+pub(super) fn trouble_of_kind(kind: TroubleKind) -> Trouble {
+    Trouble {
         kind,
         error: Arc::from("trouble"),
         retry_after: None,
     }
 }
 
-pub(super) fn list(version: u64, epoch: u64) -> Result<Listing, Setback> {
+pub(super) fn list(version: u64, epoch: u64) -> Result<Listing, Trouble> {
     Ok(Listing {
         version: version.into(),
         epoch: Epoch(epoch),
@@ -95,7 +95,7 @@ impl Driven {
         self.shell.call.unwrap()
     }
 
-    pub(super) fn listed(&mut self, outcome: Result<Listing, Setback>) -> Vec<Effect> {
+    pub(super) fn listed(&mut self, outcome: Result<Listing, Trouble>) -> Vec<Effect> {
         let call = self.call();
         self.step(Event::Listed { call, outcome })
     }
@@ -110,9 +110,9 @@ impl Driven {
         self.step(Event::Line { call, line })
     }
 
-    pub(super) fn ended(&mut self, kind: SetbackKind) -> Vec<Effect> {
+    pub(super) fn ended(&mut self, kind: TroubleKind) -> Vec<Effect> {
         let call = self.call();
-        let why = setback(kind);
+        let why = trouble_of_kind(kind);
         self.step(Event::Ended { call, why })
     }
 

@@ -12,10 +12,10 @@ use crate::model::testing::pending;
 /// The next event, out of those that the actor could produce.
 #[derive(Debug, Clone)]
 enum Happening {
-    Answer(Result<u64, SetbackKind>, bool),
+    Answer(Result<u64, TroubleKind>, bool),
     Opened,
     Line(u8, u64),
-    Ended(SetbackKind),
+    Ended(TroubleKind),
     Alarm,
     Anew(u64),
     Stale(u64),
@@ -25,10 +25,10 @@ enum Happening {
 
 fn happenings() -> impl Strategy<Value = Happening> {
     let kind = prop::sample::select(vec![
-        SetbackKind::Ended,
-        SetbackKind::Broke,
-        SetbackKind::Expired,
-        SetbackKind::Silent,
+        TroubleKind::Ended,
+        TroubleKind::Broke,
+        TroubleKind::Expired,
+        TroubleKind::Silent,
     ]);
     prop_oneof![
         (
@@ -82,7 +82,7 @@ proptest! {
                     if Some(Serial(serial)) != call
                         && driven.shell.timer.is_none_or(|(timer, _)| timer != Serial(serial)) =>
                 {
-                    Event::Ended { call: Serial(serial), why: setback(SetbackKind::Broke) }
+                    Event::Ended { call: Serial(serial), why: trouble_of_kind(TroubleKind::Broke) }
                 }
                 (Happening::Answer(outcome, accepted), Some(call)) => Event::Listed {
                     call,
@@ -93,7 +93,7 @@ proptest! {
                             accepted,
                             pods: 0,
                         })
-                        .map_err(setback),
+                        .map_err(trouble_of_kind),
                 },
                 (Happening::Opened, Some(call)) => Event::Opened { call },
                 (Happening::Line(which, version), Some(call)) => Event::Line {
@@ -105,7 +105,7 @@ proptest! {
                         _ => Line::Deleted(Sighting::Read(Arc::new(pending("a", 1, "u", version)))),
                     },
                 },
-                (Happening::Ended(kind), Some(call)) => Event::Ended { call, why: setback(kind) },
+                (Happening::Ended(kind), Some(call)) => Event::Ended { call, why: trouble_of_kind(kind) },
                 _ => continue,
             };
             let after_a_wait = matches!(event, Event::Alarm { .. });

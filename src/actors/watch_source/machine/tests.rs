@@ -79,7 +79,7 @@ fn it_begins_with_a_list_then_watches_from_its_version_and_every_event_is_one_up
 // spec: W-2
 #[test]
 fn a_watch_that_ends_or_breaks_is_resumed_from_the_last_version_of_an_event_or_bookmark() {
-    for kind in [SetbackKind::Ended, SetbackKind::Broke] {
+    for kind in [TroubleKind::Ended, TroubleKind::Broke] {
         for (lines, from) in [
             (vec![], 10),
             (vec![seen(12)], 12),
@@ -101,12 +101,12 @@ fn a_watch_that_ends_or_breaks_is_resumed_from_the_last_version_of_an_event_or_b
 fn a_410_at_the_start_or_in_the_stream_leads_to_a_new_list() {
     let mut at_start = Driven::begun();
     at_start.listed(list(10, 0));
-    at_start.ended(SetbackKind::Expired);
+    at_start.ended(TroubleKind::Expired);
     assert!(lists(&at_start.alarm()));
 
     let mut in_stream = Driven::watching();
     in_stream.line(seen(11));
-    in_stream.ended(SetbackKind::Expired);
+    in_stream.ended(TroubleKind::Expired);
     assert!(lists(&in_stream.alarm()));
 }
 
@@ -116,7 +116,7 @@ fn a_server_that_ends_every_watch_at_once_is_asked_ever_more_rarely() {
     let mut driven = Driven::watching();
     let mut asked = 1;
     while driven.now < at(300) {
-        driven.ended(SetbackKind::Ended);
+        driven.ended(TroubleKind::Ended);
         assert!(watched_from(&driven.alarm()).is_some());
         driven.opened();
         asked += 1;
@@ -131,7 +131,7 @@ fn a_server_that_shows_one_event_and_ends_each_watch_is_asked_at_most_twice_a_se
     let mut asked = 1;
     while driven.now < at(60) {
         driven.line(seen(11));
-        driven.ended(SetbackKind::Ended);
+        driven.ended(TroubleKind::Ended);
         driven.alarm();
         driven.opened();
         asked += 1;
@@ -145,7 +145,7 @@ fn a_watch_that_lived_long_is_resumed_at_once() {
     let mut driven = Driven::watching();
     driven.line(seen(11));
     driven.now = at(400);
-    let effects = driven.ended(SetbackKind::Ended);
+    let effects = driven.ended(TroubleKind::Ended);
     assert_eq!(driven.armed(), Duration::ZERO);
     assert_eq!(trouble(&effects), None, "this is its normal life");
 }
@@ -160,12 +160,12 @@ fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does
     ] {
         let mut driven = Driven::watching();
         for _ in 0..6 {
-            driven.ended(SetbackKind::Ended);
+            driven.ended(TroubleKind::Ended);
             driven.alarm();
             driven.opened();
         }
         driven.line(line);
-        driven.ended(SetbackKind::Ended);
+        driven.ended(TroubleKind::Ended);
         assert_eq!(driven.armed() <= 2 * FIRST, resets);
     }
 }
@@ -175,9 +175,9 @@ fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does
 fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
     for (asked, least) in [(20, 20), (100_000, 30)] {
         let mut driven = Driven::begun();
-        driven.listed(Err(Setback {
+        driven.listed(Err(Trouble {
             retry_after: Some(asked * S),
-            ..setback(SetbackKind::Broke)
+            ..trouble_of_kind(TroubleKind::Broke)
         }));
         assert_eq!(driven.armed(), least * S);
         assert!(lists(&driven.alarm()));
@@ -189,15 +189,15 @@ fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
 fn a_watch_that_always_breaks_on_what_comes_next_goes_around_it_by_a_list() {
     let mut driven = Driven::watching();
     for _ in 1..BREAKS_BEFORE_LIST {
-        driven.ended(SetbackKind::Broke);
+        driven.ended(TroubleKind::Broke);
         assert!(watched_from(&driven.alarm()).is_some());
         driven.opened();
     }
-    driven.ended(SetbackKind::Broke);
+    driven.ended(TroubleKind::Broke);
     assert!(lists(&driven.alarm()));
     driven.listed(list(20, 0));
     driven.opened();
-    driven.ended(SetbackKind::Broke);
+    driven.ended(TroubleKind::Broke);
     assert_eq!(watched_from(&driven.alarm()), Some(&20.into()));
 }
 
@@ -230,7 +230,7 @@ fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
         })],
         "the store says it, as of lists"
     );
-    driven.ended(SetbackKind::Ended);
+    driven.ended(TroubleKind::Ended);
     assert_eq!(watched_from(&driven.alarm()), Some(&17.into()));
 }
 
@@ -262,7 +262,7 @@ fn a_new_history_gives_up_the_watch_of_an_older_one_at_once() {
     }
 
     let mut waiting = Driven::watching();
-    waiting.ended(SetbackKind::Broke);
+    waiting.ended(TroubleKind::Broke);
     assert_eq!(waiting.step(Event::Anew { epoch: Epoch(2) }), []);
     assert!(
         lists(&waiting.alarm()),
@@ -295,17 +295,17 @@ fn a_list_of_an_older_history_is_made_again_even_where_its_verdict_came_late() {
 fn trouble_is_told_once_and_so_is_its_end() {
     let mut driven = Driven::begun();
     assert_eq!(
-        trouble(&driven.listed(Err(setback(SetbackKind::Broke)))),
+        trouble(&driven.listed(Err(trouble_of_kind(TroubleKind::Broke)))),
         Some(true)
     );
     driven.alarm();
     assert_eq!(
-        trouble(&driven.listed(Err(setback(SetbackKind::Broke)))),
+        trouble(&driven.listed(Err(trouble_of_kind(TroubleKind::Broke)))),
         Some(false)
     );
     driven.alarm();
     driven.listed(list(10, 0));
-    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(false));
+    assert_eq!(trouble(&driven.ended(TroubleKind::Broke)), Some(false));
     driven.alarm();
     driven.opened();
     assert_eq!(driven.line(seen(11))[0], Effect::Report(Report::Recovered));
@@ -316,11 +316,11 @@ fn trouble_is_told_once_and_so_is_its_end() {
 #[test]
 fn a_watch_that_stays_open_after_trouble_works_again_although_it_shows_nothing() {
     let mut driven = Driven::watching();
-    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(true));
+    assert_eq!(trouble(&driven.ended(TroubleKind::Broke)), Some(true));
     driven.alarm();
     driven.opened();
     assert_eq!(driven.armed(), WORKS_AFTER);
-    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(false));
+    assert_eq!(trouble(&driven.ended(TroubleKind::Broke)), Some(false));
     driven.alarm();
     driven.opened();
     let said = driven.alarm();
@@ -338,7 +338,7 @@ fn stop_drops_what_is_in_flight_and_nothing_happens_after_it() {
     let mut idle = Driven::begun();
     idle.machine = machine();
     let mut waiting = Driven::watching();
-    waiting.ended(SetbackKind::Broke);
+    waiting.ended(TroubleKind::Broke);
     let mut opening = Driven::begun();
     opening.listed(list(10, 0));
     for mut driven in [idle, Driven::begun(), opening, Driven::watching(), waiting] {
@@ -363,7 +363,7 @@ fn every_event(serial: Serial) -> Vec<Event> {
         },
         Event::Ended {
             call: serial,
-            why: setback(SetbackKind::Broke),
+            why: trouble_of_kind(TroubleKind::Broke),
         },
         Event::Alarm { timer: serial },
         Event::Anew { epoch: Epoch(0) },
@@ -373,7 +373,7 @@ fn every_event(serial: Serial) -> Vec<Event> {
 #[test]
 fn answers_and_alarms_that_are_not_the_current_ones_change_nothing_in_any_state() {
     let mut waiting = Driven::watching();
-    waiting.ended(SetbackKind::Broke);
+    waiting.ended(TroubleKind::Broke);
     let mut opening = Driven::begun();
     opening.listed(list(10, 0));
     for mut driven in [Driven::begun(), opening, Driven::watching(), waiting] {
@@ -393,10 +393,10 @@ fn answers_and_alarms_that_are_not_the_current_ones_change_nothing_in_any_state(
 /// Fails to open the watch this often.
 fn fails(driven: &mut Driven, times: u32) {
     for _ in 0..times {
-        driven.ended(SetbackKind::Broke);
+        driven.ended(TroubleKind::Broke);
         driven.alarm();
     }
-    driven.ended(SetbackKind::Broke);
+    driven.ended(TroubleKind::Broke);
 }
 
 // spec: W-14
@@ -408,16 +408,16 @@ fn when_the_server_is_back_a_waiting_watch_resumes_at_once_and_its_backoff_begin
     assert!(driven.armed() >= 22 * S);
     let effects = driven.step(back.clone());
     assert_eq!(watched_from(&effects), Some(&10.into()));
-    driven.ended(SetbackKind::Broke);
+    driven.ended(TroubleKind::Broke);
     assert!(driven.armed() < S, "{:?}", driven.armed());
 
     let mut driven = Driven::begun();
     for _ in 0..8 {
-        driven.listed(Err(setback(SetbackKind::Broke)));
+        driven.listed(Err(trouble_of_kind(TroubleKind::Broke)));
         driven.alarm();
     }
     driven.step(back.clone());
-    driven.listed(Err(setback(SetbackKind::Broke)));
+    driven.listed(Err(trouble_of_kind(TroubleKind::Broke)));
     assert!(driven.armed() < S, "a list that was in flight");
     assert!(lists(&driven.step(back)));
 }
@@ -429,9 +429,9 @@ fn a_wait_that_the_server_asked_for_outlasts_an_outage() {
     fails(&mut driven, 8);
     driven.alarm();
     let call = driven.call();
-    let why = Setback {
+    let why = Trouble {
         retry_after: Some(5 * S),
-        ..setback(SetbackKind::Broke)
+        ..trouble_of_kind(TroubleKind::Broke)
     };
     driven.step(Event::Ended { call, why });
     driven.now = driven.now + 2 * S;

@@ -5,25 +5,21 @@ use std::time::Duration;
 
 use crate::model::news::News;
 use crate::model::pod::Sighting;
-use crate::model::{Epoch, ResourceVersion};
-
-/// The serial number of a call or a timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(in crate::actors::watch_source) struct Serial(pub(super) u64);
+use crate::model::{Epoch, ResourceVersion, Serial};
 
 /// Why a call or a watch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::actors::watch_source) struct Setback {
-    pub(in crate::actors::watch_source) kind: SetbackKind,
+pub(in crate::actors::watch_source) struct Trouble {
+    pub(in crate::actors::watch_source) kind: TroubleKind,
     /// A human-readable description.
     pub(in crate::actors::watch_source) error: Arc<str>,
     /// The Retry-After of the server's answer.
     pub(in crate::actors::watch_source) retry_after: Option<Duration>,
 }
 
-/// How a setback determines the next step.
+/// How trouble determines the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::actors::watch_source) enum SetbackKind {
+pub(in crate::actors::watch_source) enum TroubleKind {
     /// The server ended the watch normally.
     Ended,
     /// The request was refused, the server was unreachable, or the connection broke.
@@ -61,7 +57,7 @@ pub(in crate::actors::watch_source) enum Event {
     Begin,
     Listed {
         call: Serial,
-        outcome: Result<Listing, Setback>,
+        outcome: Result<Listing, Trouble>,
     },
     Opened {
         call: Serial,
@@ -72,7 +68,7 @@ pub(in crate::actors::watch_source) enum Event {
     },
     Ended {
         call: Serial,
-        why: Setback,
+        why: Trouble,
     },
     Alarm {
         timer: Serial,

@@ -73,11 +73,10 @@ fn a_pause_longer_than_an_interval_causes_doubt_for_an_interval() {
 #[test]
 fn an_unreachable_api_server_causes_doubt_until_it_answers() {
     let mut doubt = Doubt::new(PATIENCE);
-    doubt.call(false, at(1_000));
-    doubt.call(false, at(5_000));
+    doubt.unanswered(Some(at(1_000)));
     let begun = turns(&mut doubt, 0..60, |n| silent(0, 9, n));
     assert_eq!(begun, [(11, Turn::Degraded(WhyDoubt::NoApiServer))]);
-    doubt.call(true, at(60_000));
+    doubt.unanswered(None);
     let over = turns(&mut doubt, 60..200, |n| silent(0, 9, n));
     assert_eq!(over, [(60, Turn::Recovered)]);
 }
@@ -87,7 +86,7 @@ fn an_unreachable_api_server_causes_doubt_until_it_answers() {
 fn failed_calls_among_others_cause_no_doubt() {
     let mut doubt = Doubt::new(PATIENCE);
     for second in 0..100 {
-        doubt.call(second % 5 != 0, at(second * 1000));
+        doubt.unanswered((second % 5 == 0).then(|| at(second * 1000)));
         let turns = turns(&mut doubt, second..second + 1, |n| silent(0, 9, n));
         assert_eq!(turns, [], "{second}");
     }
@@ -139,12 +138,12 @@ fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_hear
 #[test]
 fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
     let mut doubt = Doubt::new(PATIENCE);
-    doubt.call(false, at(0));
+    doubt.unanswered(Some(at(0)));
     let outage = turns(&mut doubt, 0..1_000, |n| silent(0, 9, n));
     let begun = (10, Turn::Degraded(WhyDoubt::NoApiServer));
     assert_eq!(outage, [begun, (130, Turn::Recovered)]);
-    doubt.call(true, at(1_000_000));
-    doubt.call(false, at(1_001_000));
+    doubt.unanswered(None);
+    doubt.unanswered(Some(at(1_001_000)));
     assert_eq!(
         turns(&mut doubt, 1_000..1_050, |n| silent(0, 9, n)).len(),
         1
@@ -179,7 +178,7 @@ fn while_tokens_cannot_be_verified_the_doubt_lasts_although_others_are_heard() {
 fn a_doubt_for_another_reason_goes_over_into_that_about_tokens() {
     let refused = WhyDoubt::NoKeys(NoKeys::Refused(403));
     let mut outage = Doubt::new(PATIENCE);
-    outage.call(false, at(0));
+    outage.unanswered(Some(at(0)));
     outage.tokens(Some(NoKeys::Refused(403)));
     // The API server's absence explains more, once it is certain.
     assert_eq!(
@@ -202,11 +201,11 @@ fn a_doubt_for_another_reason_goes_over_into_that_about_tokens() {
 #[test]
 fn after_an_outage_the_doubt_lasts_until_the_keys_were_read() {
     let mut doubt = Doubt::new(PATIENCE);
-    doubt.call(false, at(0));
+    doubt.unanswered(Some(at(0)));
     let begun = turns(&mut doubt, 0..20, |n| silent(0, 9, n));
     assert_eq!(begun, [(10, Turn::Degraded(WhyDoubt::NoApiServer))]);
     doubt.tokens(Some(NoKeys::Unanswered));
-    doubt.call(true, at(20_000));
+    doubt.unanswered(None);
     let unanswered = WhyDoubt::NoKeys(NoKeys::Unanswered);
     let turned = turns(&mut doubt, 20..25, |n| silent(0, 9, n));
     assert_eq!(turned, [(20, Turn::Degraded(unanswered))]);

@@ -186,7 +186,7 @@ fn while_the_api_server_does_not_answer_no_executor_is_given_up() {
     world.registers(1);
     world.registers(2);
     let now = world.now();
-    world.registry.call(false, now);
+    world.registry.unanswered(Some(now));
     world.pass(125, &[2]);
     assert_eq!(
         world.registry.doubt().map(|(why, _)| why),
@@ -322,7 +322,7 @@ fn executors_that_fall_silent_just_before_a_doubt_is_settled_are_a_reason_for_an
     let mut world = World::new(settings(), 3);
     (1..=3).for_each(|n| drop(world.registers(n)));
     let now = world.now();
-    world.registry.call(false, now);
+    world.registry.unanswered(Some(now));
     world.pass(125, &[1, 2, 3]);
     // The path is cut, seconds before the doubt has lasted for a timeout.
     world.pass(20, &[]);

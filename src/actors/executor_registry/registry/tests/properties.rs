@@ -74,8 +74,8 @@ fn take(world: &mut World, step: &Step) {
             world.scenario.list(pods);
         }
         Step::Call(answered) => {
-            let now = world.now();
-            world.registry.call(answered, now);
+            let since = (!answered).then_some(world.now());
+            world.registry.unanswered(since);
         }
         Step::Pass(seconds, beat) => {
             let beating: Vec<u64> = if beat { (1..=6).collect() } else { Vec::new() };

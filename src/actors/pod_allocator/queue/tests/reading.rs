@@ -85,7 +85,7 @@ fn that_kueue_queues_pods_a_second_time_is_said_once() {
 // spec
 #[test]
 fn a_profile_that_waits_for_its_queue_for_10_s_is_paused_with_kueues_words() {
-    let mut world = World::with(2, &[block(1, 2, Standing::Queued)]);
+    let mut world = World::with(2, &[block(1, 2, BlockState::Queued)]);
     world.round();
     let profile: ProfileName = "default".into();
     world.scenario.pass(9_999);
@@ -113,7 +113,7 @@ fn a_profile_that_waits_for_its_queue_for_10_s_is_paused_with_kueues_words() {
 // spec: A-106
 #[test]
 fn blocks_are_read_every_5_s_and_every_second_while_one_may_be_admitted_soon() {
-    let mut world = World::with(1, &[block(1, 1, Standing::Queued)]);
+    let mut world = World::with(1, &[block(1, 1, BlockState::Queued)]);
     let mut looks = |blocks: &[Block], seconds: u64| {
         let mut looks = 0;
         for _ in 0..seconds {
@@ -125,6 +125,6 @@ fn blocks_are_read_every_5_s_and_every_second_while_one_may_be_admitted_soon() {
         }
         looks
     };
-    assert_eq!(looks(&[block(1, 1, Standing::Queued)], 10), 10);
-    assert_eq!(looks(&[block(1, 1, Standing::Queued)], 50), 10);
+    assert_eq!(looks(&[block(1, 1, BlockState::Queued)], 10), 10);
+    assert_eq!(looks(&[block(1, 1, BlockState::Queued)], 50), 10);
 }

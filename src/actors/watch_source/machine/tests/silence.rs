@@ -70,10 +70,10 @@ fn silent_twice_in_a_row_begins_with_a_new_list_and_a_line_between_them_prevents
 fn a_watch_without_a_line_that_the_server_ends_in_its_time_was_silent_too() {
     let mut driven = Driven::watching();
     driven.now = at(600);
-    driven.ended(SetbackKind::Ended);
+    driven.ended(TroubleKind::Ended);
     assert!(watched_from(&driven.alarm()).is_some());
     driven.opened();
     driven.now = at(1_200);
-    driven.ended(SetbackKind::Ended);
+    driven.ended(TroubleKind::Ended);
     assert!(lists(&driven.alarm()));
 }

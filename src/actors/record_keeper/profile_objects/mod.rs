@@ -1,4 +1,4 @@
-//! ProfileObjects: maintains the objects of which each profile has one, with a number of pods: the
+//! Maintains the objects of which each profile has one, with a number of pods: the
 //! PodGroups that Volcano or Kubernetes' scheduler reads (spec A-82), or the executors'
 //! PodDisruptionBudgets, whose number follows the target (spec K-12).
 //!
@@ -6,24 +6,25 @@
 //! removed profile is deleted (spec B-57).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
-    ResponseActFuture, SpawnHandle, WrapFuture,
-};
+use actix::Addr;
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, pending};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
 
-use crate::actors::event_recorder::RecordEvent;
-use crate::actors::event_recorder::events::Note;
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profiles::messages::{AddedProfile, ForgetProfile};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
-use crate::kubernetes::calls::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, ServerIsBack};
+use crate::event_recorder::EventRecorder;
+use crate::event_recorder::events::Note;
+use crate::kubernetes::calls::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject};
 use crate::kubernetes::labels::EXECUTOR_ROLE;
 use crate::kubernetes::pod_template::gangs::group_name;
-use crate::kubernetes::pod_template::{TemplateError, owner_reference};
+use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::{Calls, Failure, Kind, LabelScheme};
 use crate::model::{AppId, PodUid, ProfileName, Snapshot};
 use boatswain_agent::backoff::Backoff;
@@ -52,20 +53,32 @@ pub struct Place {
     pub labels: LabelScheme,
 }
 
-pub struct ProfileObjects {
+/// Takes what concerns the objects of one kind for a task, which ends when this is dropped. The queue needs no limit: an
+/// input is a command of an operator or the end of an outage.
+pub struct ProfileObjects(mpsc::UnboundedSender<Input>);
+
+enum Input {
+    Added(Arc<AddedProfile>),
+    /// Answered with whether the object is gone.
+    Forget(ForgetProfile, oneshot::Sender<bool>),
+    ServerIsBack,
+}
+
+struct Keeper {
     object: ProfileObject,
     calls: Calls,
     place: Place,
     /// By profile. A profile with 0 has no object.
     least: Numbers,
     store: Addr<SnapshotStore>,
-    event_recorder: Option<Recipient<RecordEvent>>,
+    event_recorder: Option<EventRecorder>,
     failures: u32,
     /// What the last check has found or written.
     correct: Option<Correct>,
-    /// The look that is under way, or the timer of the next one.
-    look: Option<SpawnHandle>,
 }
+
+/// The next look, which may be under way.
+type Look = LocalBoxFuture<'static, Result<Looked, Failure>>;
 
 type Numbers = BTreeMap<ProfileName, u32>;
 
@@ -155,22 +168,18 @@ enum Looked {
     Going,
 }
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct LookAgain;
-
 impl ProfileObjects {
     /// `least`: the least number of executors by profile. A profile with 0 gets no object.
-    pub fn new(
+    pub fn start(
         object: ProfileObject,
         calls: Calls,
         place: Place,
         mut least: Numbers,
         store: Addr<SnapshotStore>,
-        event_recorder: Option<Recipient<RecordEvent>>,
+        event_recorder: Option<EventRecorder>,
     ) -> Self {
         least.retain(|_, least| *least > 0);
-        Self {
+        let keeper = Keeper {
             object,
             calls,
             place,
@@ -179,12 +188,123 @@ impl ProfileObjects {
             event_recorder,
             failures: 0,
             correct: None,
-            look: None,
+        };
+        let (inputs, queue) = mpsc::unbounded_channel();
+        actix::spawn(keeper.run(queue));
+        Self(inputs)
+    }
+
+    // Sending fails only if the driver has ended.
+
+    pub fn know(&self, added: Arc<AddedProfile>) {
+        let _ = self.0.send(Input::Added(added));
+    }
+
+    /// The end of an outage ends the backoff (spec W-8).
+    pub fn server_is_back(&self) {
+        let _ = self.0.send(Input::ServerIsBack);
+    }
+
+    /// Deletes the object of a removed profile. Returns whether nothing of it is left to delete.
+    pub fn forget(&self, forget: ForgetProfile) -> impl Future<Output = bool> + use<> {
+        let (answer, gone) = oneshot::channel();
+        let _ = self.0.send(Input::Forget(forget, answer));
+        async move { gone.await.unwrap_or(false) }
+    }
+}
+
+impl Keeper {
+    async fn run(mut self, mut inputs: mpsc::UnboundedReceiver<Input>) {
+        // Nothing is looked at before a profile has an object.
+        let mut look = match self.least.is_empty() {
+            true => pending().boxed_local(),
+            false => self.look_after(Duration::ZERO),
+        };
+        loop {
+            tokio::select! {
+                biased;
+                input = inputs.recv() => match input {
+                    None => return,
+                    // A check in flight may not know the newest profile. Another one replaces it.
+                    Some(Input::Added(added)) => if self.knows(&added) {
+                        look = self.look_after(Duration::ZERO);
+                    },
+                    Some(Input::ServerIsBack) => if self.failures > 0 {
+                        // The first failure is reported already.
+                        self.failures = 1;
+                        look = self.look_after(Duration::ZERO);
+                    },
+                    Some(Input::Forget(forget, answer)) => {
+                        let mut gone = true;
+                        if self.had(&forget) {
+                            // A check in flight may create the object again.
+                            drop(std::mem::replace(&mut look, pending().boxed_local()));
+                            gone = self.deleted(&forget.name).await;
+                            look = self.look_after(Duration::ZERO);
+                        }
+                        let _ = answer.send(gone);
+                    }
+                },
+                looked = &mut look => {
+                    let pause = self.looked(looked);
+                    look = self.look_after(pause);
+                }
+            }
         }
     }
 
-    fn looked(&mut self, looked: Result<Looked, Failure>, ctx: &mut Context<Self>) {
-        let pause = match looked {
+    fn look_after(&self, pause: Duration) -> Look {
+        let (object, calls, store) = (self.object, self.calls.clone(), self.store.clone());
+        let (place, least) = (self.place.clone(), self.least.clone());
+        let last = self.correct.clone();
+        let looked = async move {
+            sleep(pause).await;
+            let snapshot = store.send(LookNow).await.ok();
+            let snapshot = snapshot.map(|now| now.0);
+            look(object, calls, place, least, snapshot, last).await
+        };
+        looked.boxed_local()
+    }
+
+    /// Returns whether the new profile has an object.
+    fn knows(&mut self, added: &AddedProfile) -> bool {
+        let least = match self.object {
+            ProfileObject::PodGroup(_) => added.bounds.least,
+            ProfileObject::DisruptionBudget => added.min_available.unwrap_or(0),
+        };
+        if least > 0 {
+            self.least.insert(added.name.clone(), least);
+        }
+        least > 0
+    }
+
+    /// Whether the removed profile had an object.
+    fn had(&mut self, forget: &ForgetProfile) -> bool {
+        let number = &forget.described[self.object.profile_key()];
+        let had_one = number.as_u64().is_some_and(|number| number > 0);
+        self.least.remove(&forget.name).is_some() || had_one
+    }
+
+    /// Deletes the object of this profile. Returns whether nothing is left to do.
+    async fn deleted(&self, profile: &ProfileName) -> bool {
+        let name = group_name(&self.place.prefix, profile);
+        let Err(failure) = delete(self.object, &self.calls, &name).await else {
+            return true;
+        };
+        let (object, error) = (self.object.kind(), failure.explained());
+        // It selects no pods, and goes with the application record.
+        let stays = failure.kind == Kind::Rights;
+        if stays {
+            tracing::warn!(object, name, %error, "the object of a removed profile stays: it cannot be deleted");
+        } else {
+            tracing::debug!(object, name, %error, "the object of a removed profile is not deleted yet");
+        }
+        stays
+    }
+
+    /// Returns the delay until the next check.
+    fn looked(&mut self, looked: Result<Looked, Failure>) -> Duration {
+        match looked {
             Ok(Looked::Correct(correct)) => {
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!("recovered: every {} is correct", self.object.kind());
@@ -213,8 +333,7 @@ impl ProfileObjects {
                 };
                 self.failed(&failure.explained(), hint)
             }
-        };
-        self.look = Some(ctx.notify_later(LookAgain, pause));
+        }
     }
 
     /// Logs the first failure, and returns the delay until the next check.
@@ -234,12 +353,12 @@ impl ProfileObjects {
             };
             tracing::warn!(error, hint, "degraded: {what}");
             if let Some(event_recorder) = &self.event_recorder {
-                event_recorder.do_send(RecordEvent(Note {
+                event_recorder.record(Note {
                     reason,
                     about: self.place.prefix.clone(),
                     text: format!("Degraded: {what}: {error}: {hint}"),
                     warning: true,
-                }));
+                });
             }
         }
         TRIES.delay(self.failures)
@@ -299,113 +418,14 @@ async fn look(
     }))
 }
 
-impl Actor for ProfileObjects {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        if !self.least.is_empty() {
-            ctx.notify(LookAgain);
-        }
-    }
-}
-
-impl Handler<LookAgain> for ProfileObjects {
-    type Result = ();
-
-    fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
-        // A check in flight may not know the newest profile. This one replaces it.
-        if let Some(look) = self.look.take() {
-            ctx.cancel_future(look);
-        }
-        let (object, calls, store) = (self.object, self.calls.clone(), self.store.clone());
-        let (place, least) = (self.place.clone(), self.least.clone());
-        let last = self.correct.clone();
-        let checked = async move {
-            let snapshot = store.send(LookNow).await.ok();
-            let snapshot = snapshot.map(|now| now.0);
-            look(object, calls, place, least, snapshot, last).await
-        };
-        let checked = checked.into_actor(self).map(|looked, this, ctx| {
-            this.looked(looked, ctx);
-        });
-        self.look = Some(ctx.spawn(checked));
-    }
-}
-
-impl Handler<ServerIsBack> for ProfileObjects {
-    type Result = ();
-
-    /// The end of an outage ends the backoff (spec W-14).
-    fn handle(&mut self, _: ServerIsBack, ctx: &mut Self::Context) {
-        if self.failures > 0 {
-            // The first failure is reported already.
-            self.failures = 1;
-            ctx.notify(LookAgain);
-        }
-    }
-}
-
-impl Handler<ProfileAdded> for ProfileObjects {
-    type Result = Result<(), TemplateError>;
-
-    fn handle(
-        &mut self,
-        ProfileAdded(added): ProfileAdded,
-        ctx: &mut Self::Context,
-    ) -> Self::Result {
-        let least = match self.object {
-            ProfileObject::PodGroup(_) => added.bounds.least,
-            ProfileObject::DisruptionBudget => added.min_available.unwrap_or(0),
-        };
-        if least > 0 {
-            self.least.insert(added.name.clone(), least);
-            ctx.notify(LookAgain);
-        }
-        Ok(())
-    }
-}
-
 /// Deletes the object, if there is one.
-async fn delete(object: ProfileObject, calls: Calls, name: String) -> Result<(), Failure> {
+async fn delete(object: ProfileObject, calls: &Calls, name: &str) -> Result<(), Failure> {
     let Some(object) = calls.served(object).await? else {
         return Ok(());
     };
-    match calls.get_profile_object(object, &name).await? {
+    match calls.get_profile_object(object, name).await? {
         None => Ok(()),
-        Some(seen) => calls.delete_profile_object(object, &name, &seen.uid).await,
-    }
-}
-
-impl Handler<ForgetProfile> for ProfileObjects {
-    type Result = ResponseActFuture<Self, bool>;
-
-    fn handle(&mut self, forget: ForgetProfile, ctx: &mut Self::Context) -> Self::Result {
-        let number = &forget.described[self.object.profile_key()];
-        let had_one = number.as_u64().is_some_and(|number| number > 0);
-        if self.least.remove(&forget.name).is_none() && !had_one {
-            return Box::pin(actix::fut::ready(true));
-        }
-        // A check in flight may create the object again.
-        if let Some(look) = self.look.take() {
-            ctx.cancel_future(look);
-            ctx.notify(LookAgain);
-        }
-        let name = group_name(&self.place.prefix, &forget.name);
-        let deleted = delete(self.object, self.calls.clone(), name.clone()).into_actor(self);
-        Box::pin(deleted.map(move |deleted, this: &mut Self, _| match deleted {
-            Ok(()) => true,
-            // It selects no pods, and goes with the application record.
-            Err(failure) if failure.kind == Kind::Rights => {
-                let (object, error) = (this.object.kind(), failure.explained());
-                tracing::warn!(object, name, %error, "the object of a removed profile stays: it cannot be deleted");
-                true
-            }
-            Err(failure) => {
-                let (object, error) = (this.object.kind(), failure.explained());
-                tracing::debug!(object, name, %error, "the object of a removed profile is not deleted yet");
-                false
-            }
-        }))
+        Some(seen) => calls.delete_profile_object(object, name, &seen.uid).await,
     }
 }
 

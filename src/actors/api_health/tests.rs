@@ -61,9 +61,12 @@ async fn accepted_after(
 ) -> Duration {
     fs::write(file.path(), "old").unwrap();
     let calls = calls_to(clients(file.path(), files, old));
-    let rng = StdRng::seed_from_u64(1);
-    let credentials = Credentials::new(calls.clone(), Clock::system(), rng).start();
-    let calls = calls.observed(Arc::new(move |call| credentials.do_send(call)));
+    let (shown, health) = watch::channel(Health::default());
+    let rngs = [1, 2].map(StdRng::seed_from_u64);
+    let actor = ApiHealth::new(calls.clone(), "a", Clock::system(), shown, Vec::new(), rngs);
+    let to = actor.start();
+    let outcomes = Outcomes { to, health };
+    let calls = calls.observed(Arc::new(move |call| outcomes.report(call)));
     let rotated = Instant::now() + Duration::from_secs(15);
     loop {
         let copy = calls.clone();

@@ -12,7 +12,6 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::kubernetes::Kind;
-use crate::kubernetes::calls::CallMade;
 use crate::model::Tick;
 
 /// From the first failure to the probe, in ms. A busy driver's other calls are answered in this
@@ -30,10 +29,6 @@ const SPREAD_MS: RangeInclusive<u64> = 0..=500;
 /// anew: a server that answers every other call would be called without pause.
 const REPORT_GAP: Duration = Duration::from_secs(10);
 
-/// The serial number of a timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Serial(u64);
-
 /// What the outcome of a call shows about the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
@@ -47,20 +42,11 @@ pub enum Heard {
 }
 
 impl Heard {
-    pub fn of(failure: Kind) -> Self {
+    pub fn of(failure: Option<Kind>) -> Self {
         match failure {
-            Kind::Wait | Kind::Rights | Kind::Credentials => Self::Unclear,
-            failure if failure.is_outage() => Self::Nothing,
-            _ => Self::Answer,
-        }
-    }
-
-    pub fn of_call(call: &CallMade) -> Self {
-        let unclear = [Kind::Wait, Kind::Rights, Kind::Credentials];
-        match call.answered {
-            false => Self::Nothing,
-            true if unclear.iter().any(|kind| kind.word() == call.outcome) => Self::Unclear,
-            true => Self::Answer,
+            Some(Kind::Wait | Kind::Rights | Kind::Credentials) => Self::Unclear,
+            Some(failure) if failure.is_outage() => Self::Nothing,
+            Some(_) | None => Self::Answer,
         }
     }
 }
@@ -71,17 +57,14 @@ pub enum Event {
     Called(Heard),
     /// The probe has ended.
     Probed(Heard),
-    Alarm {
-        timer: Serial,
-    },
+    /// The timer rings.
+    Alarm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    Arm {
-        timer: Serial,
-        after: Duration,
-    },
+    /// Arm the timer, replacing the previous one.
+    Arm { after: Duration },
     /// Make a cheap call.
     Probe,
     /// Inform all callers.
@@ -105,26 +88,28 @@ enum State {
 }
 
 #[derive(Debug)]
-pub struct Opinion {
+pub struct Reachability {
     state: State,
     rng: StdRng,
-    /// The armed timer, of a probe.
-    timer: Serial,
     /// When the probe in flight began.
     probing: Option<Tick>,
     /// When the callers were last informed.
     reported: Option<Tick>,
 }
 
-impl Opinion {
+impl Reachability {
     pub fn new(rng: StdRng) -> Self {
         Self {
             state: State::Works,
             rng,
-            timer: Serial::default(),
             probing: None,
             reported: None,
         }
+    }
+
+    /// Whether no call is known to have failed since the last answer.
+    pub fn works(&self) -> bool {
+        self.state == State::Works
     }
 
     /// How long after the first answer a caller is informed.
@@ -145,8 +130,8 @@ impl Opinion {
                 None
             }
             (State::Outage { since }, Event::Called(Heard::Answer)) => self.answered(since, now),
-            (State::Suspected { .. } | State::Outage { .. }, Event::Alarm { timer })
-                if timer == self.timer && self.probing.is_none() =>
+            (State::Suspected { .. } | State::Outage { .. }, Event::Alarm)
+                if self.probing.is_none() =>
             {
                 self.probing = Some(now);
                 Some(Effect::Probe)
@@ -161,7 +146,7 @@ impl Opinion {
             // The remaining events are outdated alarms, and outcomes that show nothing new.
             (
                 State::Works | State::Suspected { .. } | State::Outage { .. },
-                Event::Called(_) | Event::Alarm { .. },
+                Event::Called(_) | Event::Alarm,
             ) => None,
         }
     }
@@ -202,10 +187,8 @@ impl Opinion {
 
     /// Arms the timer of the next probe. `took`: how much of the time has passed.
     fn arm(&mut self, within_ms: RangeInclusive<u64>, took: Duration) -> Effect {
-        self.timer = Serial(self.timer.0 + 1);
         let after = Duration::from_millis(self.rng.random_range(within_ms));
         Effect::Arm {
-            timer: self.timer,
             after: after.saturating_sub(took),
         }
     }
@@ -221,27 +204,27 @@ mod tests {
         Tick::after_start(Duration::from_millis(millis))
     }
 
-    /// An opinion, its clock in ms, and its armed timer.
+    /// The state, its clock in ms, and its armed timer.
     struct Driven {
-        opinion: Opinion,
+        reachability: Reachability,
         now: u64,
-        armed: Option<(Serial, u64)>,
+        armed: Option<u64>,
     }
 
     impl Driven {
         fn new(seed: u64) -> Self {
             Self {
-                opinion: Opinion::new(StdRng::seed_from_u64(seed)),
+                reachability: Reachability::new(StdRng::seed_from_u64(seed)),
                 now: 0,
                 armed: None,
             }
         }
 
         fn step(&mut self, event: Event) -> Option<Effect> {
-            let effect = self.opinion.step(event, at(self.now));
-            if let Some(Effect::Arm { timer, after }) = effect {
+            let effect = self.reachability.step(event, at(self.now));
+            if let Some(Effect::Arm { after }) = effect {
                 let after = u64::try_from(after.as_millis()).unwrap();
-                self.armed = Some((timer, self.now + after));
+                self.armed = Some(self.now + after);
             }
             effect
         }
@@ -252,9 +235,9 @@ mod tests {
 
         /// Lets the timer ring, and the probe end as given.
         fn probe(&mut self, heard: Heard) -> Option<Effect> {
-            let (timer, at) = self.armed.take().unwrap();
+            let at = self.armed.take().unwrap();
             self.now = self.now.max(at);
-            assert_eq!(self.step(Event::Alarm { timer }), Some(Effect::Probe));
+            assert_eq!(self.step(Event::Alarm), Some(Effect::Probe));
             self.step(Event::Probed(heard))
         }
 
@@ -284,7 +267,7 @@ mod tests {
         assert_eq!(driven.called(Heard::Answer), back(60_000));
         assert_eq!(driven.called(Heard::Answer), None);
         let mut driven = Driven::in_an_outage(1);
-        driven.armed = Some((driven.armed.unwrap().0, 5_000));
+        driven.armed = Some(5_000);
         assert_eq!(driven.probe(Heard::Answer), back(5_000), "a probe too");
     }
 
@@ -296,10 +279,10 @@ mod tests {
             driven.called(Heard::Nothing);
             let mut begun = driven.now;
             for probe in 0..20 {
-                let (timer, at) = driven.armed.take().unwrap();
+                let at = driven.armed.take().unwrap();
                 assert!((begun + 500..=begun + 2_000).contains(&at), "{begun} {at}");
                 (driven.now, begun) = (at, at);
-                driven.step(Event::Alarm { timer });
+                driven.step(Event::Alarm);
                 // Every other probe is not answered at all.
                 driven.now += if probe % 2 == 0 { 2_000 } else { 0 };
                 driven.step(Event::Probed(Heard::Nothing));
@@ -324,13 +307,13 @@ mod tests {
     #[test]
     fn a_refusal_for_rights_or_load_neither_begins_nor_ends_an_outage() {
         for kind in [Kind::Wait, Kind::Rights, Kind::Credentials] {
-            assert_eq!(Heard::of(kind), Heard::Unclear);
+            assert_eq!(Heard::of(Some(kind)), Heard::Unclear);
         }
         for kind in [Kind::NotFound, Kind::Conflict, Kind::Invalid, Kind::Quota] {
-            assert_eq!(Heard::of(kind), Heard::Answer);
+            assert_eq!(Heard::of(Some(kind)), Heard::Answer);
         }
         for kind in [Kind::Server, Kind::Unreachable, Kind::Broken] {
-            assert_eq!(Heard::of(kind), Heard::Nothing);
+            assert_eq!(Heard::of(Some(kind)), Heard::Nothing);
         }
         let mut driven = Driven::new(3);
         assert_eq!(driven.called(Heard::Unclear), None);
@@ -352,7 +335,7 @@ mod tests {
         while driven.now < 300_000 {
             driven.called(Heard::Nothing);
             driven.probe(Heard::Nothing);
-            while !matches!(driven.opinion.state, State::Works) {
+            while !matches!(driven.reachability.state, State::Works) {
                 if matches!(driven.probe(Heard::Answer), Some(Effect::Back { .. })) {
                     reports.push(driven.now);
                 }
@@ -369,7 +352,7 @@ mod tests {
     #[test]
     fn the_callers_are_informed_within_half_a_second_and_not_all_at_once() {
         let mut driven = Driven::new(5);
-        let delays: Vec<Duration> = (0..100).map(|_| driven.opinion.spread()).collect();
+        let delays: Vec<Duration> = (0..100).map(|_| driven.reachability.spread()).collect();
         assert!(
             delays
                 .iter()

@@ -1,17 +1,11 @@
-//! Credentials: reloads the driver's credentials when the API server refuses them, until it accepts them (spec A-22).
-//!
-//! All actors make their calls with copies of the same [`Calls`], which share the reloaded credentials. So no other
-//! actor has to know that credentials can change.
-
-pub mod standing;
+//! Reloads the driver's credentials while the API server refuses them (spec A-22).
 
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::clock::Clock;
 use crate::kubernetes::calls::CallMade;
 use crate::kubernetes::client::FileState;
 use crate::kubernetes::{Calls, ConnectError};
@@ -19,14 +13,14 @@ use crate::model::Tick;
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
-use standing::{Heard, Standing, Step};
+use super::ApiHealth;
+use super::acceptance::{Acceptance, Heard, Step};
 
 /// How often the credentials' files are looked at while the credentials do not work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Tracks whether the API server accepts the driver's credentials.
-pub struct Credentials {
-    standing: Standing,
+pub(super) struct Reloading {
+    acceptance: Acceptance,
     /// The states of the credentials' files before they were read last.
     read: Vec<FileState>,
     /// When the files were looked at last.
@@ -35,47 +29,47 @@ pub struct Credentials {
     waits: bool,
     /// Why the last reload failed.
     error: Option<ConnectError>,
-    calls: Calls,
-    clock: Clock,
     rng: StdRng,
 }
 
-impl Credentials {
-    /// Starts with credentials that are assumed to be valid.
-    pub fn new(calls: Calls, clock: Clock, rng: StdRng) -> Self {
+impl Reloading {
+    /// The credentials are assumed to be valid.
+    pub(super) fn new(calls: &Calls, rng: StdRng) -> Self {
         Self {
-            standing: Standing::default(),
+            acceptance: Acceptance::default(),
             read: calls.credential_files(),
             looked: None,
             waits: false,
             error: None,
-            calls,
-            clock,
             rng,
         }
     }
 
+    pub(super) fn is_refused(&self) -> bool {
+        self.acceptance.is_refused()
+    }
+}
+
+impl ApiHealth {
     /// Whether a file of the credentials has changed since they were read.
     fn has_changed(&mut self) -> bool {
-        self.looked = Some(self.clock.now().tick);
-        self.calls.credential_files() != self.read
+        self.reloading.looked = Some(self.clock.now().tick);
+        self.calls.credential_files() != self.reloading.read
     }
 
     fn reload(&mut self, ctx: &mut Context<Self>) {
-        self.read = self.calls.credential_files();
+        self.reloading.read = self.calls.credential_files();
         let calls = self.calls.clone();
         let renewed = async move { calls.renew_credentials().await };
-        ctx.spawn(
-            renewed
-                .into_actor(self)
-                .map(|renewed, this, ctx| this.reloaded(renewed, ctx)),
-        );
+        let renewed = renewed.into_actor(self);
+        ctx.spawn(renewed.map(|renewed, this, ctx| this.reloaded(renewed, ctx)));
     }
 
     fn reloaded(&mut self, renewed: Result<bool, ConnectError>, ctx: &mut Context<Self>) {
-        let first = self.standing.is_first_reload();
-        let (random, now) = (self.rng.random(), self.clock.now().tick);
-        self.standing.renewed(random, now);
+        let (now, reloading) = (self.clock.now().tick, &mut self.reloading);
+        let first = reloading.acceptance.is_first_reload();
+        let random = reloading.rng.random();
+        reloading.acceptance.renewed(random, now);
         let error = match renewed {
             // There is nothing that reloading could read.
             Ok(false) => return,
@@ -83,7 +77,7 @@ impl Credentials {
             Err(error) => Some(error),
         };
         match &error {
-            Some(error) if self.error.as_ref() != Some(error) => tracing::warn!(
+            Some(error) if reloading.error.as_ref() != Some(error) => tracing::warn!(
                 %error,
                 "the API server refused the driver's credentials, and they could not be reloaded"
             ),
@@ -92,21 +86,21 @@ impl Credentials {
             ),
             _ => {}
         }
-        self.error = error;
+        reloading.error = error;
         self.look_later(ctx);
     }
 
     fn look_later(&mut self, ctx: &mut Context<Self>) {
         let is_given_up = planted::is(Planted::CredentialsReadOnce);
-        if self.waits || !self.standing.is_refused() || is_given_up {
+        if self.reloading.waits || !self.reloading.is_refused() || is_given_up {
             return;
         }
-        self.waits = true;
+        self.reloading.waits = true;
         ctx.run_later(LOOK_EVERY, |this, ctx| {
-            this.waits = false;
+            this.reloading.waits = false;
             let changed = this.has_changed();
             let now = this.clock.now().tick;
-            match this.standing.looked(changed, now) {
+            match this.reloading.acceptance.looked(changed, now) {
                 Some(_) => this.reload(ctx),
                 None => this.look_later(ctx),
             }
@@ -116,32 +110,26 @@ impl Credentials {
     /// Handles a call without an answer. A server whose certificate authority was replaced, or that accepts connections
     /// with a client certificate only, refuses the connection rather than the request.
     fn unanswered(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now().tick;
-        let soon = self.looked.is_some_and(|last| now.since(last) < LOOK_EVERY);
-        if !soon && !self.standing.is_refused() && self.has_changed() {
+        let (now, looked) = (self.clock.now().tick, self.reloading.looked);
+        let soon = looked.is_some_and(|last| now.since(last) < LOOK_EVERY);
+        if !soon && !self.reloading.is_refused() && self.has_changed() {
             tracing::info!(
                 "the API server cannot be reached, and the driver's credentials have changed: they are reloaded"
             );
             self.reload(ctx);
         }
     }
-}
 
-impl Actor for Credentials {
-    type Context = Context<Self>;
-}
-
-impl Handler<CallMade> for Credentials {
-    type Result = ();
-
-    fn handle(&mut self, call: CallMade, ctx: &mut Self::Context) {
-        if !call.answered {
+    /// Processes what a call shows of the credentials.
+    pub(super) fn called(&mut self, call: &CallMade, ctx: &mut Context<Self>) {
+        if !call.is_answered() {
             return self.unanswered(ctx);
         }
-        let Some(heard) = Heard::of(call.outcome) else {
+        let Some(heard) = Heard::of(call.failure) else {
             return;
         };
-        match self.standing.heard(heard, call.took, self.clock.now().tick) {
+        let now = self.clock.now().tick;
+        match self.reloading.acceptance.heard(heard, call.took, now) {
             None => {}
             Some(Step::Renew) => self.reload(ctx),
             Some(Step::SayRefused) => tracing::warn!(
@@ -155,6 +143,3 @@ impl Handler<CallMade> for Credentials {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

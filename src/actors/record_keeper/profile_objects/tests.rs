@@ -1,5 +1,4 @@
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -81,13 +80,12 @@ async fn when_the_server_is_back_the_objects_are_looked_at_at_once_and_the_backo
     let (calls, mut called) = silent_cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
     let object = ProfileObject::DisruptionBudget;
-    let keeper = ProfileObjects::new(object, calls, place("t"), least, store, None).start();
+    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None);
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     while called.try_recv().is_ok() {}
     let soon = TRIES.delay(2) + Duration::from_millis(10);
     assert!(TRIES.max > 2 * soon, "the backoff has grown beyond that");
-    let after = Duration::from_secs(3_600);
-    keeper.send(ServerIsBack { after }).await.unwrap();
+    keeper.server_is_back();
     for _ in 0..2 {
         let again = tokio::time::timeout(soon, called.recv()).await;
         assert_eq!(again, Ok(Some(())));
@@ -108,7 +106,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let (calls, mut created) = cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
     let object = ProfileObject::PodGroup(PodGroups::Volcano);
-    let keeper = ProfileObjects::new(object, calls, place("t"), least, store, None).start();
+    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None);
     assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
     tokio::time::sleep(Duration::from_secs(10)).await;
     let added = AddedProfile {
@@ -124,8 +122,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
         max_pending: None,
         min_available: None,
     };
-    let known = keeper.send(ProfileAdded(Arc::new(added))).await.unwrap();
-    assert_eq!(known, Ok(()));
+    keeper.know(Arc::new(added));
     let soon = tokio::time::timeout(Duration::from_secs(1), async {
         // The test's cluster does not keep what it creates.
         let again = created.recv().await;

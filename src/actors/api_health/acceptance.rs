@@ -1,4 +1,4 @@
-//! The state of the driver's credentials: pure (spec A-22).
+//! Whether the API server accepts the driver's credentials, and when they are reloaded: pure (spec A-22).
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ pub enum Heard {
 impl Heard {
     /// By the outcome of an answered call. `None` if the call may not have been authenticated: a server that shuts down
     /// and a proxy before it answer 429 or 503 without looking at the credentials.
-    pub fn of(outcome: &str) -> Option<Self> {
-        match outcome {
-            refused if refused == Kind::Credentials.word() => Some(Self::Refused),
-            wait if wait == Kind::Wait.word() => None,
+    pub fn of(failure: Option<Kind>) -> Option<Self> {
+        match failure {
+            Some(Kind::Credentials) => Some(Self::Refused),
+            Some(Kind::Wait) => None,
             _ => Some(Self::Accepted),
         }
     }
@@ -44,7 +44,7 @@ pub enum Step {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Acceptance {
     #[default]
     Good,
     Refused(Refusal),
@@ -73,7 +73,7 @@ enum Phase {
     },
 }
 
-impl Standing {
+impl Acceptance {
     /// Processes the answer to a call that took `took`.
     pub fn heard(&mut self, heard: Heard, took: Duration, now: Tick) -> Option<Step> {
         let Self::Refused(refusal) = self else {
@@ -155,55 +155,59 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(5);
 
-    fn refused(standing: &mut Standing, second: u64) -> Option<Step> {
-        standing.heard(Heard::Refused, SHORT, at(second))
+    fn refused(acceptance: &mut Acceptance, second: u64) -> Option<Step> {
+        acceptance.heard(Heard::Refused, SHORT, at(second))
     }
 
     // spec: A-22
     #[test]
     fn only_an_answer_to_an_authenticated_call_shows_that_the_credentials_are_accepted() {
-        assert_eq!(Heard::of("ok"), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Kind::Rights.word()), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Kind::Credentials.word()), Some(Heard::Refused));
-        assert_eq!(Heard::of(Kind::Wait.word()), None);
+        assert_eq!(Heard::of(None), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Some(Kind::Rights)), Some(Heard::Accepted));
+        assert_eq!(Heard::of(Some(Kind::Credentials)), Some(Heard::Refused));
+        assert_eq!(Heard::of(Some(Kind::Wait)), None);
     }
 
     // spec: A-22
     #[test]
     fn refused_credentials_are_reloaded_at_once_and_a_second_refusal_is_logged_once() {
-        let mut standing = Standing::default();
-        assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1)), None);
-        assert_eq!(refused(&mut standing, 10), Some(Step::Renew));
-        assert_eq!(refused(&mut standing, 10), None, "one reload at a time");
-        standing.renewed(0.0, at(11));
+        let mut acceptance = Acceptance::default();
+        assert_eq!(acceptance.heard(Heard::Accepted, SHORT, at(1)), None);
+        assert_eq!(refused(&mut acceptance, 10), Some(Step::Renew));
+        assert_eq!(refused(&mut acceptance, 10), None, "one reload at a time");
+        acceptance.renewed(0.0, at(11));
         let slow = Duration::from_secs(5);
         assert_eq!(
-            standing.heard(Heard::Refused, slow, at(12)),
+            acceptance.heard(Heard::Refused, slow, at(12)),
             None,
             "it was made before"
         );
-        assert_eq!(refused(&mut standing, 13), Some(Step::SayRefused));
+        assert_eq!(refused(&mut acceptance, 13), Some(Step::SayRefused));
         for second in 14..1_000 {
-            assert_eq!(refused(&mut standing, second), None, "said once");
+            assert_eq!(refused(&mut acceptance, second), None, "said once");
         }
         let over = Some(Step::SayAccepted(Duration::from_secs(990)));
-        assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1_000)), over);
-        assert_eq!(refused(&mut standing, 1_001), Some(Step::Renew), "and anew");
+        assert_eq!(acceptance.heard(Heard::Accepted, SHORT, at(1_000)), over);
+        assert_eq!(
+            refused(&mut acceptance, 1_001),
+            Some(Step::Renew),
+            "and anew"
+        );
     }
 
     // spec: A-22
     #[test]
     fn credentials_are_reloaded_with_backoff_for_as_long_as_they_are_refused() {
-        let mut standing = Standing::default();
-        refused(&mut standing, 0);
-        standing.renewed(0.0, at(0));
+        let mut acceptance = Acceptance::default();
+        refused(&mut acceptance, 0);
+        acceptance.renewed(0.0, at(0));
         let (mut last, mut waits) = (0, Vec::new());
         for second in 1..200 {
-            refused(&mut standing, second);
-            if standing.looked(false, at(second)) == Some(Step::Renew) {
+            refused(&mut acceptance, second);
+            if acceptance.looked(false, at(second)) == Some(Step::Renew) {
                 waits.push(second - last);
                 last = second;
-                standing.renewed(0.0, at(second));
+                acceptance.renewed(0.0, at(second));
             }
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]);
@@ -212,20 +216,20 @@ mod tests {
     // spec: A-22
     #[test]
     fn credentials_that_no_call_has_tried_are_reloaded_only_if_a_file_changed() {
-        let mut standing = Standing::default();
-        refused(&mut standing, 0);
+        let mut acceptance = Acceptance::default();
+        refused(&mut acceptance, 0);
         assert_eq!(
-            standing.looked(true, at(0)),
+            acceptance.looked(true, at(0)),
             None,
             "they are being reloaded"
         );
-        standing.renewed(0.0, at(0));
+        acceptance.renewed(0.0, at(0));
         for second in 1..100 {
-            assert_eq!(standing.looked(false, at(second)), None);
+            assert_eq!(acceptance.looked(false, at(second)), None);
         }
-        assert_eq!(standing.looked(true, at(100)), Some(Step::Renew));
-        standing.renewed(0.0, at(100));
-        standing.heard(Heard::Accepted, SHORT, at(101));
-        assert_eq!(standing.looked(true, at(102)), None, "they are accepted");
+        assert_eq!(acceptance.looked(true, at(100)), Some(Step::Renew));
+        acceptance.renewed(0.0, at(100));
+        acceptance.heard(Heard::Accepted, SHORT, at(101));
+        assert_eq!(acceptance.looked(true, at(102)), None, "they are accepted");
     }
 }
