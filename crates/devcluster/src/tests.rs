@@ -2,18 +2,15 @@
 
 mod access;
 mod api;
-mod applying;
 mod claims;
 mod deleting;
 mod fault_injection;
 mod fuzz;
 mod garbage;
 mod handle;
-mod keeping;
 mod leftovers;
 mod limits;
 mod listing;
-mod port_forwarding;
 mod process;
 mod properties;
 mod quotas;

@@ -40,7 +40,6 @@ pub fn default_roles() -> Vec<Value> {
         rule(&[""], plain, looks),
         rule(&[""], &["namespaces"], looks),
         rule(&["coordination.k8s.io"], &["leases"], looks),
-        rule(&["batch"], &["jobs", "jobs/status"], looks),
         rule(&["policy"], &["poddisruptionbudgets"], looks),
     ];
     let mut edit = view.clone();
@@ -53,7 +52,6 @@ pub fn default_roles() -> Vec<Value> {
             &["create"],
         ),
         rule(&["coordination.k8s.io"], &["leases"], writes),
-        rule(&["batch"], &["jobs"], writes),
         rule(&["policy"], &["poddisruptionbudgets"], writes),
     ]);
     let mut admin = edit.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::protobuf::{self, DecodeError};
 use super::query::Query;
 use super::status::{ApiError, Causes};
 use crate::changes::delete::DeleteOptions;
-use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
+use crate::changes::patch::{PATCH_TYPES, PatchKind};
 use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
@@ -36,10 +36,6 @@ const MAX_READ: usize = 4 * MAX_BODY;
 
 /// The time limit of every request but a watch, unless the client sets a shorter one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A real server's warning about a Job that is deleted without a propagation policy.
-const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set \
-     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// A request whose body has been read.
 #[derive(Debug)]
@@ -199,7 +195,7 @@ impl<'a> Call<'a> {
     }
 
     fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
-        WriteOptions::read(&self.query, verb, header(&self.parts.headers, USER_AGENT))
+        WriteOptions::read(&self.query, verb)
     }
 
     /// Whether objects of this kind have this write-only subresource.
@@ -235,21 +231,11 @@ impl<'a> Call<'a> {
     }
 
     /// The patch in the body, with warnings about duplicate fields.
-    fn patch(&self, apply: bool, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
-        let read = if apply {
-            body::yaml(&self.body).map_err(|e| format!("error decoding YAML: {e}"))
-        } else {
-            body::json(&self.body).map_err(|e| format!("error decoding patch: {e}"))
-        };
-        let Document { value, duplicates } = read.map_err(ApiError::bad_request)?;
+    fn patch(&self, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
+        let Document { value, duplicates } = body::json(&self.body)
+            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
         match validation {
             Validation::Ignore => Ok((value, Vec::new())),
-            Validation::Strict if apply && !duplicates.is_empty() => {
-                Err(ApiError::bad_request(format!(
-                    "error strict decoding YAML: error converting YAML to JSON: {}",
-                    duplicates.join(", ")
-                )))
-            }
             Validation::Strict | Validation::Warn => Ok((value, duplicates)),
         }
     }
@@ -292,7 +278,6 @@ impl<'a> Call<'a> {
                     let causes = Causes::of(|c| new_events::validate(&object, c));
                     causes.check("Event", "events.k8s.io", name)?;
                 }
-                self.caller.manager = options.manager;
                 let write = Write::create(resource, &namespace, object);
                 Ok((write, options.dry_run))
             }
@@ -339,53 +324,35 @@ impl<'a> Call<'a> {
                 let options = self.options(Verb::Update)?;
                 let mut object = self.object(key.resource, options.validation)?;
                 check_place(&key, &mut object)?;
-                self.caller.manager = options.manager;
                 Ok((Write::Update { key, part, object }, options.dry_run))
             }
             Method::PATCH if part != Part::Finalizers => self.write_patch(key, part),
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;
-                if key.resource == Resource::Jobs && options.propagation.is_none() {
-                    self.warnings.push(PRESERVED.to_owned());
-                }
                 Ok((Write::Delete { key, options }, dry_run))
             }
             _ => Err(ApiError::method_not_allowed()),
         }
     }
 
+    fn patch_kind(&self) -> Result<PatchKind, ApiError> {
+        PatchKind::of_content_type(self.content_type())
+            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))
+    }
+
     fn write_patch(&mut self, key: Key, part: Part) -> Result<(Write, bool), ApiError> {
-        let content_type = self.content_type();
-        let apply = content_type == APPLY;
-        let kind = PatchKind::of_content_type(content_type);
-        if kind.is_none() && !apply {
-            return Err(ApiError::unsupported_media_type(&PATCH_TYPES));
-        }
-        let options = self.options(if apply { Verb::Apply } else { Verb::Patch })?;
-        let (patch, duplicates) = self.patch(apply, options.validation)?;
-        self.caller.manager = options.manager;
+        let kind = self.patch_kind()?;
+        let options = self.options(Verb::Patch)?;
+        let (patch, duplicates) = self.patch(options.validation)?;
         self.caller.is_warned = options.validation == Validation::Warn;
-        let write = match kind {
-            Some(kind) => {
-                self.caller.duplicates = duplicates;
-                Write::Patch {
-                    key,
-                    part,
-                    kind,
-                    patch,
-                    strict: options.validation == Validation::Strict,
-                }
-            }
-            None => {
-                self.warnings = duplicates;
-                Write::Apply {
-                    key,
-                    part,
-                    config: patch,
-                    force: options.force,
-                }
-            }
+        self.caller.duplicates = duplicates;
+        let write = Write::Patch {
+            key,
+            part,
+            kind,
+            patch,
+            strict: options.validation == Validation::Strict,
         };
         Ok((write, options.dry_run))
     }
@@ -397,15 +364,13 @@ impl<'a> Call<'a> {
                 ScaleWrite::Put(self.object_of_kind("Scale")?),
             ),
             Method::PATCH => {
-                let kind = PatchKind::of_content_type(self.content_type())
-                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+                let kind = self.patch_kind()?;
                 let options = self.options(Verb::Patch)?;
-                let (patch, _) = self.patch(false, options.validation)?;
+                let (patch, _) = self.patch(options.validation)?;
                 (options, ScaleWrite::Patch(kind, patch))
             }
             _ => return Err(ApiError::method_not_allowed()),
         };
-        self.caller.manager = options.manager;
         Ok((Write::Scale { key, scale }, options.dry_run))
     }
 

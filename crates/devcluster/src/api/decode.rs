@@ -116,7 +116,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
     fields.insert("kind".into(), kind.into());
     fields.insert("apiVersion".into(), version.into());
     unset(&mut object, &["metadata", "selfLink"]);
-    let managed = unset(&mut object, &["metadata", "managedFields"]);
+    unset(&mut object, &["metadata", "managedFields"]);
     nulls(&mut object);
     if matches!(resource, Resource::Leases | Resource::Events) {
         micro_times(&object).map_err(unlike)?;
@@ -135,13 +135,6 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
         );
     }
     prune(&mut typed);
-    match managed {
-        None | Some(Value::Null) => {}
-        Some(Value::Array(owners)) => {
-            set(&mut typed, &["metadata", "managedFields"], owners.into());
-        }
-        Some(_) => return Err(unlike("metadata.managedFields is no list".into())),
-    }
     Ok(Decoded {
         object: typed,
         unknown,

@@ -148,11 +148,10 @@ fn served() -> Vec<Served> {
 }
 
 /// The named API groups. Each has one version only.
-pub(crate) const GROUPS: [&str; 10] = [
+pub(crate) const GROUPS: [&str; 9] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
-    "batch",
     "coordination.k8s.io",
     "events.k8s.io",
     KUEUE,

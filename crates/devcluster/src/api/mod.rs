@@ -12,7 +12,6 @@ pub(crate) mod listen;
 pub(crate) mod logs;
 pub(crate) mod openapi;
 pub(crate) mod path;
-pub(crate) mod port_forward;
 pub(crate) mod protobuf;
 pub(crate) mod query;
 pub(crate) mod reads;

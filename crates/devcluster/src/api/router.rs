@@ -20,7 +20,6 @@ use super::call::Call;
 use super::discovery;
 use super::openapi;
 use super::path::{Document, Target};
-use super::port_forward;
 use super::query::Query;
 use super::status::ApiError;
 use super::view::Listing;
@@ -206,9 +205,6 @@ impl Api {
             }
             Target::Object { key, sub } if is_stream(&key, sub.as_deref()) => {
                 let sub = sub.unwrap_or_default();
-                if sub == "portforward" && self.logs.is_some() && port_forward::is_wanted(parts) {
-                    return self.forward_ports(parts, &call, user, &key).await;
-                }
                 Err(ApiError::not_implemented(format!(
                     "the embedded cluster does not serve pods/{sub}: its containers are processes on this machine, \
                      or nothing at all"
@@ -238,21 +234,6 @@ impl Api {
                 self.write(&call, write, origin, reached_store).await
             }
         }
-    }
-
-    async fn forward_ports(
-        &self,
-        parts: &Parts,
-        call: &Call<'_>,
-        user: &User,
-        pod: &Key,
-    ) -> Result<Response, ApiError> {
-        let state = self.store.state();
-        // The handshake is a GET, but reading a pod gives no right to speak to it.
-        let wanted = Attributes::of(&Method::POST, parts.uri.path(), &call.query);
-        self.rights.check(&state, user, &wanted)?;
-        let pod = state.existing(pod)?;
-        port_forward::serve(parts, &call.query, &pod).await
     }
 
     fn review(

@@ -77,16 +77,16 @@ impl View {
     pub fn object(&self, object: &Object) -> Result<Bytes, ApiError> {
         let resource = object.key().resource;
         match self.form.shape {
-            Shape::Whole if self.new_events => Ok(self.whole(&object.whole()).to_string().into()),
+            Shape::Whole if self.new_events => Ok(self.whole(object.value()).to_string().into()),
             Shape::Whole => Ok(object.encoded().clone()),
-            Shape::Partial => Ok(self.partial(&object.whole()).to_string().into()),
+            Shape::Partial => Ok(self.partial(object.value()).to_string().into()),
             Shape::PartialList => Err(ApiError::not_acceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
                 resource.traits().kind
             ))),
             Shape::Table(include) => {
                 let metadata = json!({"resourceVersion": object.resource_version().to_string()});
-                let row = self.row(resource, &object.whole(), include);
+                let row = self.row(resource, object.value(), include);
                 Ok(self
                     .table(resource, metadata, vec![row], true)
                     .to_string()
@@ -101,7 +101,7 @@ impl View {
         } = listing;
         match self.form.shape {
             Shape::Whole if self.new_events => {
-                let items: Vec<Value> = objects.iter().map(|o| self.whole(&o.whole())).collect();
+                let items: Vec<Value> = objects.iter().map(|o| self.whole(o.value())).collect();
                 let list = json!({
                     "kind": "EventList",
                     "apiVersion": "events.k8s.io/v1",
@@ -116,7 +116,7 @@ impl View {
                 resource.traits().kind
             ))),
             Shape::PartialList => {
-                let items: Vec<Value> = objects.iter().map(|o| self.partial(&o.whole())).collect();
+                let items: Vec<Value> = objects.iter().map(|o| self.partial(o.value())).collect();
                 let list = json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": self.form.version,
@@ -128,7 +128,7 @@ impl View {
             Shape::Table(include) => {
                 let rows = objects
                     .iter()
-                    .map(|o| self.row(*resource, &o.whole(), include))
+                    .map(|o| self.row(*resource, o.value(), include))
                     .collect();
                 let table = self.table(*resource, listing.metadata(), rows, true);
                 Ok(table.to_string().into())
@@ -142,7 +142,7 @@ impl View {
             Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
             _ => {
                 let resource = object.key().resource;
-                self.line(kind.as_str(), resource, &object.whole(), first)
+                self.line(kind.as_str(), resource, object.value(), first)
             }
         }
     }

@@ -206,7 +206,7 @@ pub(crate) fn one(
         return Ok(Answer::Object(old, false));
     }
     let mut new = old.value().clone();
-    set_propagation_finalizers(&mut new, key.resource, options);
+    set_propagation_finalizers(&mut new, options);
     let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
     match step {
         Step::Mark { grace } => mark(&mut new, grace, context),
@@ -248,7 +248,7 @@ fn lost_race(options: &DeleteOptions, context: &WriteContext<'_>) -> Option<Answ
     let Step::Mark { grace: 0 } = step(seen, options) else {
         return None;
     };
-    let mut last = seen.whole();
+    let mut last = seen.value().clone();
     mark(&mut last, 0, context);
     unset(&mut last, &["metadata", "resourceVersion"]);
     let traits = seen.key().resource.traits();
@@ -319,15 +319,9 @@ fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
     );
 }
 
-/// Sets the finalizers that the propagation policy requires. Without one, the finalizers of the object decide, and
-/// then the default of its kind: the pods of a Job stay.
-fn set_propagation_finalizers(object: &mut Value, resource: Resource, options: &DeleteOptions) {
-    let decides = |f: &Value| f == ORPHAN || f == FOREGROUND;
-    let is_decided = list(object, &["metadata", "finalizers"])
-        .iter()
-        .any(decides);
-    let by_default = || (resource == Resource::Jobs && !is_decided).then_some(Propagation::Orphan);
-    let Some(propagation) = options.propagation.or_else(by_default) else {
+/// Sets the finalizers that the propagation policy requires. Without one, the finalizers of the object decide.
+fn set_propagation_finalizers(object: &mut Value, options: &DeleteOptions) {
+    let Some(propagation) = options.propagation else {
         return;
     };
     let mut finalizers = list(object, &["metadata", "finalizers"]).to_vec();

@@ -21,16 +21,6 @@ fn internal(message: String) -> ApiError {
     ApiError::unclassified(message)
 }
 
-/// The field that identifies the items of a list: `Some("")` for a list of scalars, `None` if the patch replaces the
-/// list.
-fn merge_key(shape: &Shape) -> Option<&'static str> {
-    match shape {
-        Shape::Set => Some(""),
-        Shape::Keyed(keyed) if !keyed.merge_key.is_empty() => Some(keyed.merge_key),
-        _ => None,
-    }
-}
-
 /// The field that a directive refers to.
 fn directive_field<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
     let rest = name.strip_prefix(directive)?;
@@ -105,7 +95,7 @@ fn merge_field(
             merge(shape, &mut before, patch)?;
             Value::Object(before)
         }
-        (Some(Value::Array(before)), Value::Array(patch)) => match merge_key(shape) {
+        (Some(Value::Array(before)), Value::Array(patch)) => match shape.merge_key {
             Some(key) => merge_lists(shape, key, before, patch)?.into(),
             None => Value::Array(patch.clone()),
         },
@@ -244,7 +234,7 @@ fn merge_items<'a>(
         match (find(&list, key, wanted), item.as_object()) {
             (Some(place), Some(patch)) => {
                 if let Some(old) = list.get_mut(place).and_then(Value::as_object_mut) {
-                    merge(shape.item(), old, patch)?;
+                    merge(shape, old, patch)?;
                 }
             }
             (Some(_), None) => {}
@@ -271,7 +261,7 @@ fn in_order(
         Some(_) => Err(wrong()),
     };
     let (before, patch) = (list(before)?, list(patch)?);
-    let key = merge_key(shape).unwrap_or_default();
+    let key = shape.merge_key.unwrap_or_default();
     let keys = order.iter().map(|item| required_key(item, key));
     let order: Vec<&Value> = keys.collect::<Result<_, _>>()?;
     check_order(patch.as_deref().unwrap_or_default(), &order, key)?;
@@ -279,7 +269,7 @@ fn in_order(
         (None, None) => return Ok(None),
         (Some(before), None) => before.clone(),
         (None, Some(patch)) => patch,
-        (Some(before), Some(patch)) => match merge_key(shape) {
+        (Some(before), Some(patch)) => match shape.merge_key {
             Some(key) => merge_items(shape, key, before.clone(), &patch)?.0,
             None => patch,
         },

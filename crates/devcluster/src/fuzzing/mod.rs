@@ -77,10 +77,7 @@ impl Fixture {
     }
 
     fn write(&mut self, write: Write) -> Result<Answer, ApiError> {
-        let caller = Caller {
-            manager: "fuzz".to_owned(),
-            ..Caller::default()
-        };
+        let caller = Caller::default();
         let now = NOW.parse().unwrap_or_default();
         let mut context = WriteContext::new(now, &mut self.ids);
         context.caller = Some(&caller);

@@ -52,7 +52,7 @@ pub fn requests(data: &[u8]) {
         let state = cluster.state().await;
         for object in state.objects().values() {
             let key = object.key();
-            let typed = key.resource.typed(&object.whole());
+            let typed = key.resource.typed(object.value());
             assert!(typed.is_ok(), "{key:?} is no object of its type: {typed:?}");
         }
     });

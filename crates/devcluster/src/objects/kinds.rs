@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use super::bindings;
 use super::budgets;
 use super::events;
-use super::jobs;
 use super::object::{at, entries, number, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
@@ -49,7 +48,6 @@ pub fn fill(resource: Resource, object: &mut Value) {
             }
         }
         Resource::LimitRanges => limit_ranges::complete(object),
-        Resource::Jobs => jobs::fill(object),
         resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
     }
@@ -81,7 +79,6 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
         Resource::Roles | Resource::ClusterRoles => {
             bindings::validate_role(resource, object, causes)
         }
-        Resource::Jobs => jobs::validate(object, causes),
         Resource::PodDisruptionBudgets => budgets::validate(object, causes),
         resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
@@ -220,7 +217,6 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes)
             let role = new.get("roleRef").cloned().unwrap_or_default();
             causes.invalid("roleRef", &role, "cannot change roleRef");
         }
-        Resource::Jobs => jobs::change(old, new, causes),
         resource if resource.is_workload() => workloads::change(resource, old, new, causes),
         _ => {}
     }

@@ -117,21 +117,6 @@ impl Mistyped {
             None => format!("{field}: {}", self.why),
         }
     }
-
-    pub fn in_configuration(&self) -> String {
-        let Some(path) = &self.path else {
-            return self.why.clone();
-        };
-        let wanted = match self.expected() {
-            Some("a string" | "a borrowed string") => "string",
-            Some("a boolean") => "boolean",
-            Some("i32" | "i64" | "f64") => "numeric (int or float)",
-            Some("a sequence") => "list",
-            Some(_) => "map",
-            None => return format!(".{path}: {}", self.why),
-        };
-        format!(".{path}: expected {wanted}, got &{{{}}}", self.found)
-    }
 }
 
 /// The field names of a path, without list indices and user-defined keys.

@@ -5,7 +5,6 @@ pub(crate) mod budgets;
 pub(crate) mod depth;
 pub(crate) mod events;
 pub(crate) mod ids;
-pub(crate) mod jobs;
 pub(crate) mod kinds;
 pub(crate) mod label_selector;
 pub(crate) mod messages;

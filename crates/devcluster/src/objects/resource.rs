@@ -1,7 +1,6 @@
 //! The kinds of objects that this server stores, and their properties.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota,
@@ -37,7 +36,6 @@ pub enum Resource {
     Deployments,
     ReplicaSets,
     StatefulSets,
-    Jobs,
     PodDisruptionBudgets,
     Workloads,
     ResourceFlavors,
@@ -141,7 +139,7 @@ const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
     untyped(KUEUE, KUEUE_VERSION, "kueue.x-k8s.io/v1beta2", kind, plural)
 }
 
-static TRAITS: [Traits; 24] = [
+static TRAITS: [Traits; 23] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -206,7 +204,6 @@ static TRAITS: [Traits; 24] = [
     workload::<Deployment>(&["deploy"]),
     workload::<ReplicaSet>(&["rs"]),
     workload::<StatefulSet>(&["sts"]),
-    workload::<Job>(&[]),
     Traits {
         short_names: &["pdb"],
         has_status: true,
@@ -235,7 +232,7 @@ static TRAITS: [Traits; 24] = [
 ];
 
 impl Resource {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 23] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -255,7 +252,6 @@ impl Resource {
         Self::Deployments,
         Self::ReplicaSets,
         Self::StatefulSets,
-        Self::Jobs,
         Self::PodDisruptionBudgets,
         Self::Workloads,
         Self::ResourceFlavors,
@@ -266,7 +262,7 @@ impl Resource {
     pub fn has_generation(self) -> bool {
         self.is_workload()
             || self.traits().group == KUEUE
-            || matches!(self, Self::Pods | Self::Jobs | Self::PodDisruptionBudgets)
+            || matches!(self, Self::Pods | Self::PodDisruptionBudgets)
     }
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.

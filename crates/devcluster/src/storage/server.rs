@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::data_file::DataFile;
 use super::publish::{self, Publisher, Reader};
 use super::seeds::{self, Seed};
 use super::store::State;
@@ -190,16 +189,11 @@ pub(crate) fn start(
     clock: Clock,
     has_controllers: bool,
     roles: Option<Vec<Seed>>,
-    data_file: Option<DataFile>,
-    restored: Option<State>,
 ) -> Store {
-    // A resumed cluster must not generate the uids that it generated before, so the seed depends on the resource
-    // version.
-    let last_version = restored.as_ref().map_or(0, State::resource_version);
-    let mut ids = Ids::new(seed.wrapping_add(last_version));
+    let mut ids = Ids::new(seed);
     let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
     let first = Published {
-        state: restored.unwrap_or_else(|| fresh.clone()),
+        state: fresh.clone(),
         cuts: 0,
         resets: 0,
         stopping: false,
@@ -212,7 +206,6 @@ pub(crate) fn start(
         ids,
         clock,
         publish,
-        data_file,
         has_controllers,
         writes: 0,
         records: VecDeque::new(),
@@ -231,8 +224,6 @@ struct Task {
     ids: Ids,
     clock: Clock,
     publish: Publisher,
-    /// The data file; `None` if the state is not persisted.
-    data_file: Option<DataFile>,
     /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
@@ -251,11 +242,9 @@ impl Task {
         while inbox.recv_many(&mut commands, BATCH).await > 0 {
             let mut answers: Vec<Answered> = Vec::new();
             let mut done: Vec<Reply<()>> = Vec::new();
-            let before = self.now.state.clone();
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.save(before, &mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -263,26 +252,6 @@ impl Task {
             }
             for reply in done {
                 let _ = reply.send(());
-            }
-        }
-    }
-
-    /// Persists the writes of a batch before they are answered. If that fails, they are undone and answered with an
-    /// error, and the cluster stops.
-    async fn save(&mut self, before: State, answers: &mut [Answered]) {
-        let Some(data_file) = self.data_file.take() else {
-            return;
-        };
-        match data_file.save(&self.now).await {
-            Ok(data_file) => self.data_file = Some(data_file),
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(tracing::field::display);
-                tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
-                self.now.stopping = true;
-                self.now.state = before;
-                for (_, answer) in answers {
-                    *answer = Err(ApiError::stopping());
-                }
             }
         }
     }

@@ -284,7 +284,6 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::Deployments => &DEPLOYMENTS,
         Resource::ReplicaSets => &REPLICA_SETS,
         Resource::StatefulSets => &STATEFUL_SETS,
-        Resource::Jobs => &super::jobs::COLUMNS,
         Resource::PodDisruptionBudgets => &BUDGETS,
         Resource::Workloads | Resource::ResourceFlavors | Resource::PodGroups => &CUSTOM,
         Resource::Pods | Resource::LimitRanges | Resource::Roles | Resource::ClusterRoles => &ROLES,

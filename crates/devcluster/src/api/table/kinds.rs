@@ -36,7 +36,6 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
         Resource::Deployments | Resource::ReplicaSets | Resource::StatefulSets => {
             set(resource, object, name, age)
         }
-        Resource::Jobs => job(object, name, age, now),
         Resource::PodDisruptionBudgets => budget(object, name, age),
         Resource::Workloads | Resource::ResourceFlavors | Resource::PodGroups => vec![name, age],
         Resource::Pods | Resource::LimitRanges | Resource::Roles | Resource::ClusterRoles => {
@@ -82,15 +81,6 @@ fn containers(set: &Value) -> [Value; 2] {
         let each: Vec<&str> = containers.iter().map(|c| text(c, &[field])).collect();
         each.join(",").into()
     })
-}
-
-fn job(job: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
-    let mut cells = vec![name];
-    cells.extend(super::jobs::cells(job, now));
-    cells.push(age);
-    cells.extend(containers(job));
-    cells.push(labels(job, &["spec", "selector", "matchLabels"]).into());
-    cells
 }
 
 fn budget(budget: &Value, name: Value, age: Value) -> Vec<Value> {

@@ -2,7 +2,6 @@
 
 mod age;
 mod columns;
-mod jobs;
 mod kinds;
 mod pods;
 
