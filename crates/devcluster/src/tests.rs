@@ -38,15 +38,6 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// The timeout for expected events; virtual time in most tests.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Until this is dropped, only `advance` moves a paused clock: the runtime must not take the time that the kernel needs
-/// to deliver bytes for idleness. Ends by itself, so that a test that waits in vain fails.
-pub(crate) fn hold_clock() -> std::sync::mpsc::Sender<()> {
-    let (held, dropped) = std::sync::mpsc::channel();
-    // Tokio does not move a paused clock while a blocking task runs.
-    tokio::task::spawn_blocking(move || dropped.recv_timeout(Duration::from_secs(60)));
-    held
-}
-
 fn options() -> Options {
     Options {
         wall_clock_start: EPOCH.parse().ok(),

@@ -1,11 +1,10 @@
-//! Parses JSON and YAML request bodies, and reports duplicate fields.
+//! Parses JSON request bodies, and reports duplicate fields.
 
 use std::cell::RefCell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{DuplicateKeyPolicy, Options};
 
 use crate::objects::depth::{MAX_LEVELS, exceeds};
 use crate::objects::messages;
@@ -40,25 +39,6 @@ fn check_depth(value: &Value) -> Result<(), String> {
         true => Err("exceeded max depth".to_owned()),
         false => Ok(()),
     }
-}
-
-/// Parses YAML, of which JSON is a subset.
-pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
-    if bytes.trim_ascii_start().starts_with(b"{")
-        && let Ok(body) = json(bytes)
-    {
-        return Ok(body);
-    }
-    let mut options = Options::default();
-    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
-    let value = serde_saphyr::from_slice_with_options::<Value>(bytes, options)
-        .map_err(|error| error.to_string())?;
-    check_depth(&value)?;
-    let duplicates = match serde_saphyr::from_slice::<Value>(bytes) {
-        Ok(_) => Vec::new(),
-        Err(error) => vec![format!("yaml: unmarshal errors:\n  {error}")],
-    };
-    Ok(Document { value, duplicates })
 }
 
 /// The parser's notes on a body.
@@ -188,26 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_parsed_into_equivalent_json() {
-        let text = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {x: \"1\"}\nspec:\n- 1\n- true\n- null\n";
-        let body = yaml(text).expect("YAML");
-        let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": [1, true, null]});
-        assert_eq!((body.value, body.duplicates), (want, vec![]));
-        let twice = yaml(b"a: 1\na: 2\n").expect("YAML");
-        assert_eq!(
-            (&twice.value, twice.duplicates.len()),
-            (&json!({"a": 2}), 1)
-        );
-        assert!(yaml(b"a: [1\n").is_err());
-    }
-
-    #[test]
     fn a_body_nested_too_deeply_is_refused() {
         let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         assert!(json(nested(MAX_LEVELS).as_bytes()).is_ok());
         for levels in [MAX_LEVELS + 1, 1_000] {
             assert!(json(nested(levels).as_bytes()).is_err());
-            assert!(yaml(nested(levels).as_bytes()).is_err());
         }
     }
 
@@ -241,7 +206,6 @@ mod tests {
             for bytes in [bytes.as_slice(), text.as_bytes()] {
                 let read = json(bytes).ok().map(|body| body.value);
                 prop_assert_eq!(read, serde_json::from_slice::<Value>(bytes).ok());
-                let _ = yaml(bytes);
                 summary(bytes);
             }
         }

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::accept::header;
+use super::accept::{JSON, header};
 use super::body::{self, Document};
 use super::decode;
 use super::path::Target;
@@ -24,7 +24,6 @@ use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
-use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
@@ -91,9 +90,8 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
         Err(DecodeError::Kind(kind)) => {
-            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
-            let known = ["application/json", "application/yaml"];
-            Err(ApiError::unsupported_media_type(&known))
+            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON only");
+            Err(ApiError::unsupported_media_type(&[JSON]))
         }
         Err(DecodeError::Malformed) => Err(ApiError::bad_request(
             "the body is not what application/vnd.kubernetes.protobuf is",
@@ -122,11 +120,6 @@ impl<'a> Call<'a> {
         let served = !matches!(target, Target::Nothing | Target::UnknownResource);
         if served && is_binary(parts) {
             body = from_binary(&body)?;
-        }
-        if new_events::is_at(parts.uri.path())
-            && let Ok(event) = serde_json::from_slice(&body)
-        {
-            body = new_events::to_stored(event).to_string().into();
         }
         let query = query?;
         query.timeout()?;
@@ -173,25 +166,16 @@ impl<'a> Call<'a> {
             .trim()
         {
             // `from_binary` has converted the body.
-            PROTOBUF => "application/json",
+            PROTOBUF => JSON,
             other => other,
         }
     }
 
-    /// Whether the body is YAML rather than JSON; other media types are an error.
-    fn body_is_yaml(&self) -> Result<bool, ApiError> {
-        match self.content_type() {
-            "" | "application/json" => Ok(false),
-            "application/yaml" => Ok(true),
-            _ => Err(ApiError::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ])),
-        }
-    }
-
     fn read_body(&self, kind: &str) -> Result<Document, ApiError> {
-        decode::parse(kind, &self.body, self.body_is_yaml()?)
+        match self.content_type() {
+            "" | JSON => decode::parse(kind, &self.body),
+            _ => Err(ApiError::unsupported_media_type(&[JSON])),
+        }
     }
 
     fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
@@ -200,11 +184,7 @@ impl<'a> Call<'a> {
 
     /// Whether objects of this kind have this write-only subresource.
     pub(crate) fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
-        match key.resource {
-            Resource::Pods => matches!(sub, Some("binding" | "eviction")),
-            Resource::Namespaces => sub == Some("finalize"),
-            _ => false,
-        }
+        key.resource == Resource::Pods && matches!(sub, Some("binding" | "eviction"))
     }
 
     /// The object in the body, decoded as its type.
@@ -273,11 +253,6 @@ impl<'a> Call<'a> {
                 let object = self.object(resource, options.validation)?;
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
-                if new_events::is_at(self.parts.uri.path()) {
-                    let name = text(&object, &["metadata", "name"]);
-                    let causes = Causes::of(|c| new_events::validate(&object, c));
-                    causes.check("Event", "events.k8s.io", name)?;
-                }
                 let write = Write::create(resource, &namespace, object);
                 Ok((write, options.dry_run))
             }
@@ -313,8 +288,6 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
-            Some("resize") if key.resource == Resource::Pods => Part::Resources,
-            Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
             Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
@@ -326,7 +299,7 @@ impl<'a> Call<'a> {
                 check_place(&key, &mut object)?;
                 Ok((Write::Update { key, part, object }, options.dry_run))
             }
-            Method::PATCH if part != Part::Finalizers => self.write_patch(key, part),
+            Method::PATCH => self.write_patch(key, part),
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;

@@ -71,16 +71,10 @@ impl DecodeError {
     }
 }
 
-pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
-    let read = if is_yaml {
-        body::yaml(body)
-    } else {
-        body::json(body)
-    };
-    read.map_err(|why| {
-        let form = if is_yaml { "yaml" } else { "json" };
+pub fn parse(kind: &str, body: &[u8]) -> Result<Document, ApiError> {
+    body::json(body).map_err(|why| {
         DecodeError::new(format!(
-            "couldn't get version/kind; {form} parse error: {why}"
+            "couldn't get version/kind; json parse error: {why}"
         ))
         .refused(kind, body)
     })
@@ -121,9 +115,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
     if matches!(resource, Resource::Leases | Resource::Events) {
         micro_times(&object).map_err(unlike)?;
     }
-    let mut typed = resource
-        .typed(&object)
-        .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
+    let mut typed = resource.typed(&object).map_err(unlike)?;
     quantities::normalize(&mut typed).map_err(unlike)?;
     let mut unknown = Vec::new();
     find_unknown(&object, &typed, &mut String::new(), &mut unknown);

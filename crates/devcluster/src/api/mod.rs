@@ -4,7 +4,6 @@ pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod cause;
-pub(crate) mod connection;
 pub(crate) mod decode;
 pub(crate) mod discovery;
 pub(crate) mod list;

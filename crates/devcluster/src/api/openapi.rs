@@ -109,51 +109,6 @@ fn definition(kind: &Value) -> Value {
     })
 }
 
-/// The OpenAPI v2 document, for all groups.
-pub fn swagger() -> Value {
-    let definitions: serde_json::Map<String, Value> = Resource::ALL
-        .into_iter()
-        .map(|resource| {
-            let t = resource.traits();
-            let kind = json!({"group": t.group, "version": t.version, "kind": t.kind});
-            (schema_name(t.group, t.kind), definition(&kind))
-        })
-        .collect();
-    json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": definitions})
-}
-
-/// The media type of the protobuf form of that document, and an older name of it.
-pub const BINARY_SWAGGER: [&str; 2] = [
-    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
-    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
-];
-
-/// The OpenAPI v2 document in protobuf. It defines no kinds, because clients would validate objects against a
-/// definition.
-pub fn binary_swagger() -> Vec<u8> {
-    /// The field numbers of `openapi.v2.Document` and of its `Info`.
-    const SWAGGER: u8 = 1;
-    const INFO: u8 = 2;
-    const TITLE: u8 = 1;
-    const VERSION: u8 = 2;
-    // A length-delimited field: tag, length, bytes. A length below 128 fits into one byte.
-    let field = |number: u8, bytes: &[u8]| {
-        [
-            &[
-                number << 3 | 2,
-                u8::try_from(bytes.len()).unwrap_or_default(),
-            ],
-            bytes,
-        ]
-        .concat()
-    };
-    let info = [
-        field(TITLE, b"Kubernetes"),
-        field(VERSION, super::router::VERSION.as_bytes()),
-    ];
-    [field(SWAGGER, b"2.0"), field(INFO, &info.concat())].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,20 +121,6 @@ mod tests {
             assert!(document["components"]["schemas"][schema_name(t.group, t.kind)].is_object());
         }
         assert_eq!(document("none.example.com"), None);
-    }
-
-    #[test]
-    fn the_protobuf_document_has_a_title_and_a_version() {
-        let version = super::super::router::VERSION;
-        let length = u8::try_from(version.len()).expect("short");
-        let want = [
-            b"\x0a\x032.0\x12" as &[u8],
-            &[14 + length],
-            b"\x0a\x0aKubernetes\x12",
-            &[length],
-            version.as_bytes(),
-        ];
-        assert_eq!(binary_swagger(), want.concat());
     }
 
     #[test]

@@ -173,9 +173,7 @@ impl Api {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
             Target::UnknownResource => Err(ApiError::unknown_resource()),
             Target::Malformed => Err(ApiError::bad_request("the path cannot be read")),
-            Target::Health | Target::Version | Target::Document(_) | Target::OldWatch { .. }
-                if !reads =>
-            {
+            Target::Health | Target::Version | Target::Document(_) if !reads => {
                 Err(ApiError::method_not_allowed())
             }
             Target::Health => Ok(health(&call)),
@@ -183,22 +181,13 @@ impl Api {
                 accept::only(&parts.headers, accept::JSON)?;
                 Ok(response(200, version().to_string()))
             }
-            Target::Document(document) => self.document(parts, &document),
-            Target::OldWatch {
-                resource,
-                namespace,
-                name,
-            } => {
-                self.watch(&call, resource, namespace.as_deref(), name.as_deref())
-                    .await
-            }
+            Target::Document(document) => self.document(parts, &call.query, &document),
             Target::Collection {
                 resource,
                 namespace,
             } if reads => {
                 if call.query.flag("watch") == Some(true) {
-                    self.watch(&call, resource, namespace.as_deref(), None)
-                        .await
+                    self.watch(&call, resource, namespace.as_deref()).await
                 } else {
                     self.list(&call, resource, namespace.as_deref()).await
                 }
@@ -218,12 +207,10 @@ impl Api {
                 let write = call.write_collection(resource, namespace)?;
                 self.write(&call, write, origin, reached_store).await
             }
-            Target::Review { .. } if parts.method != Method::POST => {
+            Target::Review(_) if parts.method != Method::POST => {
                 Err(ApiError::method_not_allowed())
             }
-            Target::Review { kind, namespace } => {
-                self.review(&call, user, kind, namespace.as_deref())
-            }
+            Target::Review(kind) => self.review(&call, user, kind),
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
             {
@@ -236,13 +223,7 @@ impl Api {
         }
     }
 
-    fn review(
-        &self,
-        call: &Call<'_>,
-        user: &User,
-        kind: &str,
-        namespace: Option<&str>,
-    ) -> Result<Response, ApiError> {
+    fn review(&self, call: &Call<'_>, user: &User, kind: &str) -> Result<Response, ApiError> {
         let reviewer = Reviewer {
             state: &self.store.state(),
             rights: self.rights,
@@ -250,7 +231,7 @@ impl Api {
             user,
             now: self.store.clock().now(),
         };
-        let answer = reviewer.answer(kind, namespace, call.object_of_kind(kind)?)?;
+        let answer = reviewer.answer(kind, call.object_of_kind(kind)?)?;
         Ok(response(201, answer.to_string()))
     }
 
@@ -270,28 +251,18 @@ impl Api {
         Ok(response(201, answer.to_string()))
     }
 
-    fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
+    fn document(
+        &self,
+        parts: &Parts,
+        query: &Query,
+        document: &Document,
+    ) -> Result<Response, ApiError> {
         let headers = &parts.headers;
         let host = match accept::header(headers, HOST) {
             "" => "localhost",
             host => host,
         };
         let missing = || plain(404, "404 page not found\n");
-        let core = *document == Document::CoreVersions;
-        if (core || *document == Document::Groups)
-            && let Some(version) = accept::discovery(headers, "APIGroupDiscoveryList")
-        {
-            let media_type = format!(
-                "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-            );
-            let all = discovery::aggregated(core, version).to_string();
-            return Ok(typed(200, &media_type, all));
-        }
-        let binary = openapi::BINARY_SWAGGER;
-        if *document == Document::Swagger && binary.iter().any(|t| accept::names(headers, t)) {
-            // The older name is not a valid header value.
-            return Ok(typed(200, binary[0], openapi::binary_swagger()));
-        }
         let value = match document {
             Document::Keys => {
                 accept::only(headers, accept::JWK_SET)?;
@@ -315,10 +286,9 @@ impl Api {
                 Some(document) => document,
                 None => return Ok(missing()),
             },
-            Document::Swagger => openapi::swagger(),
         };
-        let media_type = accept::document(headers)?;
-        Ok(typed(200, media_type, value.to_string()))
+        accept::form(headers, query)?;
+        Ok(response(200, value.to_string()))
     }
 
     async fn write(
@@ -328,7 +298,7 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        let view = self.view(call, false)?;
+        let view = self.view(call)?;
         *reached_store = true;
         let mut caller = call.caller.clone();
         if let Write::Delete { key, .. } = &write {
@@ -345,7 +315,7 @@ impl Api {
             )
             .await?;
         let (code, body) = match answer {
-            Answer::Object(object, new) => (if new { 201 } else { 200 }, view.object(&object)?),
+            Answer::Object(object, new) => (if new { 201 } else { 200 }, view.object(&object)),
             Answer::Status(code, status) => (code, status.to_string().into()),
             Answer::Deleted {
                 resource,
@@ -359,10 +329,10 @@ impl Api {
                     token: None,
                     remaining: None,
                 };
-                (200, view.list(&listing)?)
+                (200, view.list(&listing))
             }
         };
-        let mut response = typed(code, view.media_type(), body);
+        let mut response = response(code, body);
         for warning in call.warnings.iter().chain(&warnings).take(MAX_WARNINGS) {
             if let Ok(warning) = HeaderValue::try_from(warning_header(warning)) {
                 response.headers_mut().append(WARNING, warning);

@@ -8,9 +8,9 @@ use super::patch::PatchKind;
 use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::{ApiError, Causes};
+use crate::objects::kinds;
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
-use crate::objects::{kinds, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
@@ -119,9 +119,6 @@ impl State {
             kinds::keep_assigned(key.resource, old.value(), &mut new);
             defaults::fill(key.resource, &mut new);
         }
-        if part == Part::Status && is_pod {
-            pod::keep_addresses(&mut new);
-        }
         keep_server_fields(old.value(), &mut new);
         let is_namespace = key.resource == Resource::Namespaces;
         match part {
@@ -129,8 +126,6 @@ impl State {
                 keep(old.value(), &mut new, &["status"], traits.has_status);
                 keep(old.value(), &mut new, &["spec", "finalizers"], is_namespace);
             }
-            Part::Resources => new = pod::resized(old.value(), &new),
-            Part::Finalizers => keep(old.value(), &mut new, &["status"], true),
             Part::Status => {
                 keep(old.value(), &mut new, &["spec"], true);
                 if at(&new, &["status", "qosClass"]).is_none() {

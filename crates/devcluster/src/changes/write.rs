@@ -124,10 +124,6 @@ pub enum Part {
     Main,
     /// The status, labels and annotations.
     Status,
-    /// The resources of a pod's containers.
-    Resources,
-    /// The finalizers of a namespace: `spec.finalizers`.
-    Finalizers,
 }
 
 #[derive(Clone, Debug)]

@@ -8,8 +8,6 @@ pub(crate) mod ids;
 pub(crate) mod kinds;
 pub(crate) mod label_selector;
 pub(crate) mod messages;
-pub(crate) mod mistyped;
-pub(crate) mod new_events;
 pub(crate) mod object;
 pub(crate) mod pod;
 pub(crate) mod quantities;

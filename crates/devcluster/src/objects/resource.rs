@@ -12,8 +12,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::mistyped::Mistyped;
-
 /// A stored kind. `TRAITS` has the properties in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
@@ -61,7 +59,7 @@ pub struct Traits {
     pub returns_deleted: bool,
     /// Whether a PUT creates an object that does not exist.
     pub creates_on_update: bool,
-    typed: fn(&Value) -> Result<Value, Mistyped>,
+    typed: fn(&Value) -> Result<Value, String>,
 }
 
 const fn of<T: k8s_openapi::Resource + DeserializeOwned + Serialize>() -> Traits {
@@ -287,11 +285,6 @@ impl Resource {
     }
 
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
-        // Events are served in two groups, with the same objects.
-        let group = match (group, plural) {
-            ("events.k8s.io", "events") => "",
-            (group, _) => group,
-        };
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
             t.group == group && t.version == version && t.plural == plural
@@ -306,17 +299,21 @@ impl Resource {
     }
 
     /// Decodes an object as its type: drops unknown fields, refuses wrong types.
-    pub fn typed(self, object: &Value) -> Result<Value, Mistyped> {
+    pub fn typed(self, object: &Value) -> Result<Value, String> {
         (self.traits().typed)(object)
     }
 }
 
-fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Mistyped> {
-    match T::deserialize(object).and_then(serde_json::to_value) {
-        Ok(typed) => Ok(typed),
+fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, String> {
+    T::deserialize(object)
+        .and_then(serde_json::to_value)
         // The path of the error is only determined now, because few objects are mistyped.
-        Err(error) => Err(Mistyped::of::<T>(object, error)),
-    }
+        .map_err(
+            |error| match serde_path_to_error::deserialize::<_, T>(object) {
+                Err(found) => format!("json: cannot unmarshal field {found}"),
+                Ok(_) => error.to_string(),
+            },
+        )
 }
 
 #[cfg(test)]

@@ -263,22 +263,6 @@ async fn ask_strategic(cluster: &DevCluster, path: &str, patch: &Value) -> (u16,
     (code, serde_json::from_slice(&bytes).expect("JSON"))
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_terminated_container_cannot_be_reported_as_running() {
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    let ended = json!({"status": {"phase": "Failed", "containerStatuses": [
-        {"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 1}}},
-    ]}});
-    assert_eq!(patch(&cluster, &pods("/a/status"), &ended).await.0, 200);
-    let mut running = ended.clone();
-    running["status"]["containerStatuses"][0]["state"] = json!({"running": {}});
-    assert_eq!(
-        refusal(patch(&cluster, &pods("/a/status"), &running).await),
-        refused(422, "Invalid")
-    );
-}
-
 // spec: O-72
 #[tokio::test(start_paused = true)]
 async fn without_a_token_a_server_answers_health_checks_only() {

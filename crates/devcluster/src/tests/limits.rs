@@ -3,10 +3,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::advance;
 
 use super::*;
-use crate::api::connection::AUTHENTICATION_TIMEOUT;
 
 /// The bytes of the recorded writes.
 async fn recorded(cluster: &DevCluster) -> usize {
@@ -58,27 +56,6 @@ async fn talk(client: &mut TcpStream, text: &str) -> String {
     let read = timeout(Duration::from_secs(1), client.read(&mut answer)).await;
     let length = read.expect("an answer or the end").unwrap_or(0);
     String::from_utf8_lossy(&answer[..length]).into_owned()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_is_closed_unless_its_client_authenticates() {
-    const REQUEST: &str =
-        "GET /healthz HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\r\n";
-    let _held = hold_clock();
-    let mut tasks = JoinSet::new();
-    let address = served(&mut tasks).await;
-    for slow in ["G", "\u{16}", "GET /healthz HTTP/1.1\r\nhost: a\r\n"] {
-        let mut silent = TcpStream::connect(address).await.expect("connected");
-        silent.write_all(slow.as_bytes()).await.expect("sent");
-        let mut client = TcpStream::connect(address).await.expect("connected");
-        let answer = talk(&mut client, REQUEST).await;
-        // The server accepts in order, so the silent client's time has begun.
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        advance(AUTHENTICATION_TIMEOUT + Duration::from_secs(1)).await;
-        assert_eq!(talk(&mut silent, "").await, "", "{slow:?}");
-        let answer = talk(&mut client, REQUEST).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ async fn a_watch_by_websocket_sends_each_event_as_a_text_frame() {
     let cluster = cluster();
     create(&cluster, "a").await;
     create(&cluster, "b").await;
-    for path in [pods("?watch=1"), "/api/v1/watch/pods".to_owned()] {
+    for path in [pods("?watch=1"), "/api/v1/pods?watch=1".to_owned()] {
         let mut socket = open(&cluster, &path).await;
         assert_eq!(socket.next_named().await, named("ADDED", "a"));
         assert_eq!(socket.next_named().await, named("ADDED", "b"));
