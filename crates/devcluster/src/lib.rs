@@ -44,7 +44,6 @@ pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use storage::seeds::{Seed, SeedError};
-pub use storage::server::WriteRecord;
 pub use storage::store::{FIRST_VERSION, State};
 
 use access::auth::Credentials;
@@ -202,17 +201,8 @@ impl DevCluster {
     /// The number of writes that clients requested, refused ones included. Writes of the node and of the controllers
     /// are not counted.
     pub async fn writes(&self) -> u64 {
-        self.recorded().await.0
-    }
-
-    /// The last 10,000 write requests of clients, oldest first.
-    pub async fn write_log(&self) -> Vec<WriteRecord> {
-        self.recorded().await.1
-    }
-
-    async fn recorded(&self) -> (u64, Vec<WriteRecord>) {
-        let recorded = self.store.ask(|reply| Command::Writes { reply }).await;
-        recorded.unwrap_or_default()
+        let writes = self.store.ask(|reply| Command::Writes { reply }).await;
+        writes.unwrap_or_default()
     }
 
     /// Stops the cluster and waits until it has ended: all watches end, and the node terminates what it runs.

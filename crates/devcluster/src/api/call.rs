@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::accept::{JSON, header};
-use super::body::{self, Document};
+use super::body;
 use super::decode;
 use super::path::Target;
 use super::protobuf::{self, DecodeError};
@@ -141,13 +141,9 @@ impl<'a> Call<'a> {
         &self.parts.headers
     }
 
-    pub(crate) fn path(&self) -> &str {
-        self.parts.uri.path()
-    }
-
     /// The object of this kind in the body, unchecked apart from its kind.
     pub(crate) fn object_of_kind(&self, kind: &str) -> Result<Value, ApiError> {
-        let mut object = self.read_body(kind)?.value;
+        let mut object = self.read_body(kind)?;
         let given = text(&object, &["kind"]);
         if !object.is_object() || !(given.is_empty() || given == kind) {
             return Err(ApiError::bad_request(format!(
@@ -171,7 +167,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn read_body(&self, kind: &str) -> Result<Document, ApiError> {
+    fn read_body(&self, kind: &str) -> Result<Value, ApiError> {
         match self.content_type() {
             "" | JSON => decode::parse(kind, &self.body),
             _ => Err(ApiError::unsupported_media_type(&[JSON])),
@@ -191,10 +187,9 @@ impl<'a> Call<'a> {
     fn object(&mut self, resource: Resource, validation: Validation) -> Result<Value, ApiError> {
         let traits = resource.traits();
         let body = self.read_body(traits.kind)?;
-        let decoded = decode::object(resource, body.value)
+        let decoded = decode::object(resource, body)
             .map_err(|error| error.refused(traits.kind, &self.body))?;
-        let mut odd = decoded.unknown;
-        odd.extend(body.duplicates);
+        let odd = decoded.unknown;
         match validation {
             Validation::Strict if !odd.is_empty() => {
                 return Err(ApiError::bad_request(format!(
@@ -210,28 +205,20 @@ impl<'a> Call<'a> {
         Ok(decoded.object)
     }
 
-    /// The patch in the body, with warnings about duplicate fields.
-    fn patch(&self, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
-        let Document { value, duplicates } = body::json(&self.body)
-            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
-        match validation {
-            Validation::Ignore => Ok((value, Vec::new())),
-            Validation::Strict | Validation::Warn => Ok((value, duplicates)),
-        }
+    fn patch(&self) -> Result<Value, ApiError> {
+        body::json(&self.body)
+            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
         let mut options = DeleteOptions::default();
         if !self.body.is_empty() {
-            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?.value)?;
+            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?)?;
         } else {
             options.grace = self.query.number("gracePeriodSeconds")?;
             match self.query.text("propagationPolicy") {
                 "" => {}
                 policy => options.set_propagation(policy)?,
-            }
-            if let Some(orphan) = self.query.flag("orphanDependents") {
-                options.set_orphan(orphan)?;
             }
         }
         let mut causes = Causes::default();
@@ -317,9 +304,8 @@ impl<'a> Call<'a> {
     fn write_patch(&mut self, key: Key, part: Part) -> Result<(Write, bool), ApiError> {
         let kind = self.patch_kind()?;
         let options = self.options(Verb::Patch)?;
-        let (patch, duplicates) = self.patch(options.validation)?;
+        let patch = self.patch()?;
         self.caller.is_warned = options.validation == Validation::Warn;
-        self.caller.duplicates = duplicates;
         let write = Write::Patch {
             key,
             part,
@@ -339,7 +325,7 @@ impl<'a> Call<'a> {
             Method::PATCH => {
                 let kind = self.patch_kind()?;
                 let options = self.options(Verb::Patch)?;
-                let (patch, _) = self.patch(options.validation)?;
+                let patch = self.patch()?;
                 (options, ScaleWrite::Patch(kind, patch))
             }
             _ => return Err(ApiError::method_not_allowed()),

@@ -184,15 +184,6 @@ pub fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-pub fn group(name: &str) -> Option<Value> {
-    GROUPS.contains(&name).then(|| {
-        let mut group = group_value(name);
-        group["kind"] = "APIGroup".into();
-        group["apiVersion"] = "v1".into();
-        group
-    })
-}
-
 pub fn resources(group: &str) -> Value {
     let resources: Vec<Value> = served()
         .iter()
@@ -216,30 +207,6 @@ pub fn resources(group: &str) -> Value {
     let version = format!("{group}/{}", version_of(group));
     let version = version.trim_start_matches('/');
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
-}
-
-pub fn root() -> Value {
-    let mut paths: Vec<String> = [
-        "/.well-known/openid-configuration",
-        "/api",
-        "/api/v1",
-        "/apis",
-        "/apis/",
-        "/healthz",
-        "/livez",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/readyz",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for group in GROUPS {
-        paths.push(format!("/apis/{group}"));
-        paths.push(format!("/apis/{group}/{}", version_of(group)));
-    }
-    paths.sort_unstable();
-    json!({"paths": paths})
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@ use crate::objects::resource::Resource;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    Root,
     CoreVersions,
     Groups,
-    Group(String),
     /// The resources of version 1 of a group; the core group's name is empty.
     Resources(String),
     /// The index of the OpenAPI v3 documents.
@@ -61,10 +59,8 @@ impl Target {
                 return Self::Health;
             }
             ["version"] => return Self::Version,
-            [""] => Document::Root,
             ["api"] => Document::CoreVersions,
             ["apis"] => Document::Groups,
-            ["apis", group] => Document::Group((*group).to_owned()),
             ["api", "v1"] => Document::Resources(String::new()),
             ["apis", group, version] if discovery::is_served(group, version) => {
                 Document::Resources((*group).to_owned())

@@ -8,7 +8,7 @@ mod fields;
 use serde_json::{Map, Value};
 
 use crate::objects::object::text;
-use fields::FieldType::{self, Flag, ListOf, Message, Number, Text};
+use fields::FieldType::{self, ListOf, Message, Number, Text};
 use fields::{Field, fields};
 
 /// The prefix of every encoded object.
@@ -139,7 +139,6 @@ fn scalar(part: &Part<'_>, is: &FieldType) -> Option<Value> {
     Some(match (is, part) {
         (Text, Part::Bytes(bytes)) => std::str::from_utf8(bytes).ok()?.into(),
         (Number, Part::Number(number)) => number.cast_signed().into(),
-        (Flag, Part::Number(number)) => (*number != 0).into(),
         (Message(fields), Part::Bytes(bytes)) => message(bytes, fields)?,
         _ => return None,
     })

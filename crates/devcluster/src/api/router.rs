@@ -176,7 +176,7 @@ impl Api {
             Target::Health | Target::Version | Target::Document(_) if !reads => {
                 Err(ApiError::method_not_allowed())
             }
-            Target::Health => Ok(health(&call)),
+            Target::Health => Ok(plain(200, "ok")),
             Target::Version => {
                 accept::only(&parts.headers, accept::JSON)?;
                 Ok(response(200, version().to_string()))
@@ -273,13 +273,8 @@ impl Api {
                 accept::only(headers, accept::JSON)?;
                 return Ok(response(200, signing::configuration(host).to_string()));
             }
-            Document::Root => discovery::root(),
             Document::CoreVersions => discovery::core_versions(host),
             Document::Groups => discovery::groups(),
-            Document::Group(name) => match discovery::group(name) {
-                Some(group) => group,
-                None => return Ok(missing()),
-            },
             Document::Resources(group) => discovery::resources(group),
             Document::OpenApiPaths => openapi::paths(),
             Document::OpenApi(group) => match openapi::document(group) {
@@ -359,15 +354,6 @@ fn warning_header(warning: &str) -> String {
 fn is_stream(key: &Key, sub: Option<&str>) -> bool {
     key.resource == Resource::Pods
         && matches!(sub, Some("attach" | "exec" | "portforward" | "proxy"))
-}
-
-/// The health check, as one word or check by check.
-fn health(call: &Call<'_>) -> Response {
-    if call.query.flag("verbose").is_none() {
-        return plain(200, "ok");
-    }
-    let path = call.path().trim_matches('/');
-    plain(200, format!("[+]ping ok\n{path} check passed\n"))
 }
 
 fn version() -> Value {

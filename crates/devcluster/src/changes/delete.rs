@@ -74,9 +74,6 @@ impl DeleteOptions {
         if let Some(policy) = given.propagation_policy {
             read.set_propagation(&policy)?;
         }
-        if let Some(orphan) = given.orphan_dependents {
-            read.set_orphan(orphan)?;
-        }
         let stages = given.dry_run.unwrap_or_default();
         if stages.iter().any(|stage| stage != "All") {
             return Err(invalid(|c| c.not_supported("dryRun", stages, &["All"])));
@@ -96,22 +93,6 @@ impl DeleteOptions {
                     c.not_supported("propagationPolicy", other, &known)
                 }));
             }
-        });
-        Ok(())
-    }
-
-    /// Sets the propagation policy from the deprecated `orphanDependents`.
-    pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
-        if self.propagation.is_some() {
-            let detail = "orphanDependents and deletionPropagation cannot be both set";
-            return Err(invalid(|c| {
-                c.invalid("propagationPolicy", Value::Null, detail)
-            }));
-        }
-        self.propagation = Some(if orphan {
-            Propagation::Orphan
-        } else {
-            Propagation::Background
         });
         Ok(())
     }

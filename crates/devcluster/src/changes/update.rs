@@ -79,9 +79,7 @@ impl State {
         };
         let decoded = decode::object(key.resource, patched.clone())
             .map_err(|error| refused(&patched, &error.why))?;
-        let duplicates = context.caller.map_or(&[][..], |caller| &caller.duplicates);
-        let mut odd = duplicates.to_vec();
-        odd.extend(decoded.unknown);
+        let mut odd = decoded.unknown;
         if strict && !odd.is_empty() {
             let why = format!("strict decoding error: {}", odd.join(", "));
             return Err(refused(&patched, &why));

@@ -143,8 +143,6 @@ pub enum Answer {
 
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The duplicate fields of the request, if the client wants warnings.
-    pub duplicates: Vec<String>,
     /// Whether the client wants warnings about dropped fields.
     pub is_warned: bool,
     /// The object that a delete names, as it was when the request arrived.

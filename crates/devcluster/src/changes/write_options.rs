@@ -3,10 +3,7 @@
 use crate::api::query::Query;
 use crate::api::status::{ApiError, Causes};
 
-/// The longest name of a field manager, in bytes. It is checked only: no field is managed.
-const MAX_MANAGER: usize = 128;
-
-/// What happens to unknown and duplicate fields.
+/// What happens to unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
     /// They are dropped.
@@ -20,7 +17,7 @@ pub enum Validation {
 pub struct WriteOptions {
     /// Whether to validate only.
     pub dry_run: bool,
-    /// What happens to unknown and duplicate fields.
+    /// What happens to unknown fields.
     pub validation: Validation,
 }
 
@@ -44,20 +41,6 @@ impl Verb {
 impl WriteOptions {
     pub fn read(query: &Query, verb: Verb) -> Result<Self, ApiError> {
         let mut causes = Causes::default();
-        let manager = query.text("fieldManager");
-        if verb == Verb::Patch && query.flag("force").is_some() {
-            causes.forbidden("force", "may not be specified for non-apply patch");
-        }
-        if manager.len() > MAX_MANAGER {
-            causes.too_long("fieldManager", MAX_MANAGER);
-        }
-        for (at, odd) in manager.char_indices().filter(|(_, c)| c.is_control()) {
-            let detail = format!(
-                "invalid character U+{:04X} (at position {at})",
-                u32::from(odd)
-            );
-            causes.invalid("fieldManager", manager, &detail);
-        }
         let dry_run = query.dry_run(&mut causes);
         let validation = match query.text("fieldValidation") {
             "Strict" => Validation::Strict,
@@ -95,18 +78,9 @@ mod tests {
                 .expect_err("refused")
         };
         assert_eq!(
-            message("force=true&fieldManager=a", Verb::Patch),
-            "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch"
-        );
-        assert_eq!(
             message("dryRun=Some&fieldValidation=Maybe", Verb::Create),
             "CreateOptions.meta.k8s.io \"\" is invalid: [dryRun: Unsupported value: [\"Some\"]: supported values: \
              \"All\", fieldValidation: Unsupported value: \"Maybe\": supported values: \"Ignore\", \"Strict\", \"Warn\"]"
-        );
-        let long = format!("fieldManager={}", "x".repeat(129));
-        assert_eq!(
-            message(&long, Verb::Update),
-            "UpdateOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more than 128 bytes"
         );
     }
 

@@ -1,12 +1,10 @@
 //! Fuzz targets: properties that hold for any input the embedded cluster receives.
 
-mod bodies;
 mod patches;
 mod requests;
 mod selectors;
 mod tokens;
 
-pub use bodies::body;
 pub use patches::patch;
 pub use requests::requests;
 pub use selectors::selectors;

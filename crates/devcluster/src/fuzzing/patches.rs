@@ -46,7 +46,7 @@ pub fn patch(data: &[u8]) {
         key: key.clone(),
         part,
         kind,
-        patch: patch.value.clone(),
+        patch: patch.clone(),
         strict: false,
     };
     if fixture.write(write.clone()).is_err() {
@@ -58,7 +58,7 @@ pub fn patch(data: &[u8]) {
         return;
     }
     check_patched(&before, &fixture.state, &key);
-    if kind != PatchKind::Json && is_without_conditions(&patch.value) {
+    if kind != PatchKind::Json && is_without_conditions(&patch) {
         let once = fixture.state.clone();
         let again = fixture.write(write);
         // Real servers store a new list as it is, and require its items' keys only when they merge it.

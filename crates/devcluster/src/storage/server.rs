@@ -4,8 +4,6 @@
 //! state without involving the task. A write is answered after its state was published, so a client can read its own
 //! writes.
 
-use std::collections::VecDeque;
-
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -24,9 +22,6 @@ const QUEUE: usize = 1_024;
 /// The most commands between two published states; batches wake watchers less often under load.
 const BATCH: usize = 64;
 
-/// How many writes are recorded for tests.
-const MAX_RECORDS: usize = 10_000;
-
 /// The newest state, and what its followers must know.
 #[derive(Clone, Debug)]
 pub struct Published {
@@ -36,20 +31,6 @@ pub struct Published {
     /// How often the state was replaced; its followers must then start over.
     pub resets: u64,
     pub stopping: bool,
-}
-
-/// A write request and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteRecord {
-    pub verb: String,
-    /// The path and query, of which the first 512 bytes are kept.
-    pub path: String,
-    /// The first 256 bytes of the header.
-    pub user_agent: String,
-    /// The HTTP status of the answer.
-    pub code: u16,
-    /// The resource version of the cluster afterwards.
-    pub resource_version: u64,
 }
 
 /// The HTTP request that a write came from.
@@ -84,7 +65,7 @@ pub(crate) enum Command {
     },
     Admin(Admin, Reply<()>),
     Writes {
-        reply: Reply<(u64, Vec<WriteRecord>)>,
+        reply: Reply<u64>,
     },
 }
 
@@ -208,7 +189,6 @@ pub(crate) fn start(
         publish,
         has_controllers,
         writes: 0,
-        records: VecDeque::new(),
     };
     tokio::spawn(task.run(inbox));
     Store {
@@ -227,7 +207,6 @@ struct Task {
     /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
-    records: VecDeque<WriteRecord>,
 }
 
 /// An answer that is sent once its state is published.
@@ -286,7 +265,7 @@ impl Task {
                 done.push(reply);
             }
             Command::Writes { reply } => {
-                let _ = reply.send((self.writes, self.records.iter().cloned().collect()));
+                let _ = reply.send(self.writes);
             }
         }
     }
@@ -316,16 +295,6 @@ impl Task {
         let resource_version = self.now.state.resource_version();
         tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version, "write");
         self.writes += 1;
-        if self.records.len() == MAX_RECORDS {
-            self.records.pop_front();
-        }
-        self.records.push_back(WriteRecord {
-            verb,
-            path,
-            user_agent,
-            code,
-            resource_version,
-        });
     }
 }
 

@@ -1,13 +1,12 @@
 //! The protobuf fields of the kinds that documented commands of kubectl write in that encoding: `create namespace`,
 //! `create token`, `create clusterrolebinding`, `auth`, and `drain`.
 
-use FieldType::{Flag, ListOf, Message, Number, Text};
+use FieldType::{ListOf, Message, Number, Text};
 
 #[derive(Clone, Copy)]
 pub(super) enum FieldType {
     Text,
     Number,
-    Flag,
     Message(&'static [Field]),
     /// A repeated field of this type.
     ListOf(&'static FieldType),
@@ -27,7 +26,6 @@ const DELETE_OPTIONS: &[Field] = &[
         "preconditions",
         Message(&[(1, "uid", Text), (2, "resourceVersion", Text)]),
     ),
-    (3, "orphanDependents", Flag),
     (4, "propagationPolicy", Text),
     (5, "dryRun", STRINGS),
 ];
