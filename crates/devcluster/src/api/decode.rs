@@ -155,7 +155,7 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
                 match typed.get(name) {
                     Some(typed) => find_unknown(value, typed, path, unknown),
                     None if value.is_null() => {}
-                    None => messages::add(unknown, format_args!("unknown field \"{path}\"")),
+                    None => messages::add(unknown, format!("unknown field \"{path}\"")),
                 }
                 path.truncate(before);
             }

@@ -30,7 +30,6 @@ use crate::access::review::Reviewer;
 use crate::access::rights::{Rights, User};
 use crate::access::signing;
 use crate::changes::write::{Answer, Write};
-use crate::objects::messages::clipped;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::storage::server::{Origin, Store};
@@ -40,11 +39,6 @@ pub(crate) const VERSION: &str = concat!("v1.36.0+devcluster-", env!("CARGO_PKG_
 
 /// The most warnings about dropped fields in one response.
 const MAX_WARNINGS: usize = 10;
-
-/// The longest method, path and user agent of a recorded write, in bytes. Clients without credentials choose them, too.
-const MAX_VERB: usize = 16;
-const MAX_PATH: usize = 512;
-const MAX_USER_AGENT: usize = 256;
 
 /// The state behind the request handlers.
 #[derive(Clone, Debug)]
@@ -108,9 +102,9 @@ async fn drain(body: Body) {
 fn origin(parts: &Parts) -> Origin {
     let path = parts.uri.path_and_query().map_or("", |p| p.as_str());
     Origin {
-        verb: clipped(&parts.method, MAX_VERB),
-        path: clipped(path, MAX_PATH),
-        user_agent: clipped(accept::header(&parts.headers, USER_AGENT), MAX_USER_AGENT),
+        verb: parts.method.to_string(),
+        path: path.to_owned(),
+        user_agent: accept::header(&parts.headers, USER_AGENT).to_owned(),
     }
 }
 
