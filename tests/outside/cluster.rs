@@ -398,8 +398,9 @@ impl Cluster {
             return real.start();
         }
         let mut command = boatswain();
-        command.args(["dev-cluster", "ctl", "restart", "1s", "--control"]);
+        command.args(["dev-cluster", "ctl", "--control"]);
         command.arg(self.directory.path().join("control"));
+        command.args(["restart", "1s"]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
