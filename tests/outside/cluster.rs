@@ -1,6 +1,7 @@
 //! The cluster of a test: an API server process of its own, a namespace of a real cluster, or for some tests a whole one.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -391,7 +392,7 @@ impl Cluster {
     }
 
     /// Restarts the API server with what it has: a real one is killed, the embedded one closes all connections and takes
-    /// none for a second.
+    /// none for two seconds.
     pub fn restart(&mut self) {
         if let Server::Real(_, real) = &mut self.server {
             real.kill();
@@ -400,9 +401,15 @@ impl Cluster {
         let mut command = boatswain();
         command.args(["dev-cluster", "ctl", "--control"]);
         command.arg(self.directory.path().join("control"));
-        command.args(["restart", "1s"]);
+        command.args(["restart", "2s"]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        let address = self.address();
+        for (what, is_there) in [("is away", false), ("is there again", true)] {
+            until(&format!("the API server {what}"), || {
+                (TcpStream::connect(&address).is_ok() == is_there).then_some(())
+            });
+        }
     }
 
     /// The drivers' writes that the API server has logged since it started, or since the test did: `POST`, `PUT`, `PATCH`
