@@ -6,7 +6,7 @@
 pub use crate::actors::executor_registry::registry::fuzzing::sessions;
 pub use crate::config::fuzzing::{configuration, spark};
 pub use crate::kubernetes::calls::fuzzing::watch_lines;
-pub use devcluster::fuzzing::{body, patch, requests, selectors, token};
+pub use devcluster::fuzzing::{patch, requests, selectors, token};
 
 #[cfg(test)]
 mod tests;

@@ -225,7 +225,7 @@ fn kubectl_drains_the_node_as_far_as_a_disruption_budget_allows() {
     };
     cluster.run("kubectl create -f objects.yaml");
     cluster.run("kubectl wait --for=condition=Ready pod/web --timeout=30s");
-    cluster.run("kubectl create pdb web --selector=app=demo --min-available=1");
+    cluster.run("kubectl create -f budget.yaml");
     let wait = "kubectl wait --for=jsonpath='{.status.observedGeneration}'=1 pdb/web --timeout=30s";
     cluster.run(wait);
     let drain = "kubectl drain local --force --delete-emptydir-data --grace-period=1";

@@ -18,8 +18,7 @@ use super::users::{self, UsersError};
 use crate::server::api::page;
 use devcluster::control::socket::{Control, ControlError};
 use devcluster::{
-    self, DataFileError, NodeKind, Options, ProcessNode, Rescued, Seed, SeedError, ServeError,
-    Server, SimulatedNode,
+    self, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server, SimulatedNode,
 };
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client
@@ -52,7 +51,6 @@ struct ServeArgs {
     token_auth_file: Option<PathBuf>,
     /// YAML file with Roles, ClusterRoles and their bindings, which enables authorisation. The
     /// cluster's own token still has all rights. Without this option every user has all rights.
-    /// With `--data` the file is read only when the data file is new
     #[arg(long, value_name = "FILE")]
     rbac: Option<PathBuf>,
     /// Where to write a kubeconfig for this cluster
@@ -70,13 +68,6 @@ struct ServeArgs {
     /// Create a socket by which `boatswain dev-cluster ctl` can inject faults
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Keep the cluster's state in this file, and start with what it contains
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// Skip the damaged lines of the data file, and name them. The file as it was is kept with the
-    /// suffix `.damaged`
-    #[arg(long, requires = "data")]
-    rescue: bool,
     /// Whether controllers run: garbage collection, quotas, and a service account in each namespace
     /// [default: on; off with `--node none`, which is only an API server]
     #[arg(long, value_enum, value_name = "SWITCH")]
@@ -158,9 +149,6 @@ pub enum DevClusterError {
     System(#[source] io::Error),
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The data file cannot be used.
-    #[error(transparent)]
-    Keep(#[from] DataFileError),
     /// The control socket cannot be used.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -193,16 +181,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let token_file = args.token_file.as_deref();
     let token = credentials::token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
-    if args.rescue
-        && let Some(file) = &args.data
-        && let Some(rescued) = devcluster::rescue(file)?
-    {
-        warn_of(&rescued);
-    }
-    let cluster = match &args.data {
-        Some(file) => devcluster::resume(options, file)?,
-        None => devcluster::start(options),
-    };
+    let cluster = devcluster::start(options);
     let server = Server::bind(cluster.clone(), args.listen).await?;
     let mut server = server.page(page::of_cluster);
     // Dropped with the server, which removes the socket.
@@ -231,17 +210,6 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     // Connections that clients keep open must not delay the exit.
     serving.abort();
     Ok(())
-}
-
-fn warn_of(rescued: &Rescued) {
-    for damage in &rescued.damage {
-        tracing::warn!(damage, "skipped a damaged line of the data file");
-    }
-    tracing::warn!(
-        objects = rescued.objects,
-        original = %rescued.original.display(),
-        "rescued the objects of the data file, without their history"
-    );
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -153,12 +153,6 @@ fn any_selector_is_understood_or_a_bad_request() {
 
 // spec: I-11
 #[test]
-fn any_body_is_read_with_its_last_values_and_its_duplicate_fields() {
-    holds("body", 150, body);
-}
-
-// spec: I-11
-#[test]
 fn any_patch_leaves_an_object_of_its_type_or_everything_as_it_was() {
     holds("patch", 400, patch);
 }

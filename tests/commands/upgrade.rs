@@ -95,12 +95,7 @@ async fn lived() -> (Value, Vec<Value>) {
     }
     driver.post("/v1/application/hand-over", json!({})).await;
     driver.exit().await;
-    let mut record = world.record().await;
-    record["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("managedFields");
-    (record, world.executor_pods().await)
+    (world.record().await, world.executor_pods().await)
 }
 
 fn written() -> Vec<(String, Value)> {

@@ -144,12 +144,7 @@ impl World {
     /// Creates an object from one that was read, and returns it.
     async fn create_again(&self, what: &str, mut object: Value) -> Value {
         let metadata = object["metadata"].as_object_mut().unwrap();
-        for of_the_server in [
-            "uid",
-            "resourceVersion",
-            "creationTimestamp",
-            "managedFields",
-        ] {
+        for of_the_server in ["uid", "resourceVersion", "creationTimestamp"] {
             metadata.remove(of_the_server);
         }
         let request = Request::post(format!("/api/v1/namespaces/{NAMESPACE}/{what}"))
@@ -182,25 +177,26 @@ impl World {
             "pods?labelSelector=boatswain.dev/role%3Dexecutor",
         )
         .await;
-        let mut pods = list["items"].as_array().unwrap().clone();
-        for pod in &mut pods {
-            pod["metadata"]
-                .as_object_mut()
-                .unwrap()
-                .remove("managedFields");
-        }
-        pods
+        list["items"].as_array().unwrap().clone()
     }
 
     /// Creates or updates an object.
     pub async fn apply(&self, what: &str, object: &Value) {
-        let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}?fieldManager=somebody&force=true");
-        let request = Request::patch(uri)
-            .header("content-type", "application/apply-patch+yaml")
-            .body(Body::from(object.to_string()))
-            .unwrap();
-        let response = self.cluster.router().oneshot(request).await.unwrap();
-        assert!(response.status().is_success(), "{}", response.status());
+        let (folder, _) = what.split_once('/').unwrap();
+        let paths = format!("/api/v1/namespaces/{NAMESPACE}");
+        for request in [
+            Request::post(format!("{paths}/{folder}")).header("content-type", "application/json"),
+            Request::patch(format!("{paths}/{what}"))
+                .header("content-type", "application/merge-patch+json"),
+        ] {
+            let request = request.body(Body::from(object.to_string())).unwrap();
+            let response = self.cluster.router().oneshot(request).await.unwrap();
+            if response.status() != StatusCode::CONFLICT {
+                assert!(response.status().is_success(), "{}", response.status());
+                return;
+            }
+        }
+        panic!("{what} can be neither created nor updated");
     }
 
     /// The application record; null if there is none.

@@ -17,7 +17,7 @@ use crate::server::{Network, Server, config};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-const CONTROLLERS: [&str; 3] = ["deployments", "statefulsets", "jobs"];
+const CONTROLLERS: [&str; 2] = ["deployments", "statefulsets"];
 
 /// Longer than it takes to learn what a signal means.
 const LEARNED: Duration = Duration::from_secs(2);
@@ -35,8 +35,7 @@ async fn ask(server: &Server, method: Method, path: &str, body: Value) {
 }
 
 fn path(kind: &str) -> String {
-    let group = if kind == "jobs" { "batch" } else { "apps" };
-    format!("/apis/{group}/v1/namespaces/default/{kind}")
+    format!("/apis/apps/v1/namespaces/default/{kind}")
 }
 
 /// Creates a controller `driver` with as many pods.
@@ -50,32 +49,13 @@ async fn create(server: &Server, kind: &str, replicas: u32) {
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     });
-    let job = json!({
-        "metadata": {"name": "driver"},
-        "spec": {
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"restartPolicy": "Never", "containers": pod["containers"]},
-            },
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [{
-                "action": "Ignore",
-                "onExitCodes": {"operator": "In", "values": [75]},
-            }]},
-        },
-    });
-    let set = if kind == "jobs" { job } else { set };
     ask(server, Method::POST, &path(kind), set).await;
     seconds(5).await;
 }
 
-/// A Job is suspended or resumed.
 async fn scale(server: &Server, kind: &str, replicas: u32) {
     let path = format!("{}/driver", path(kind));
-    let patch = match kind {
-        "jobs" => json!({"spec": {"suspend": replicas == 0}}),
-        _ => json!({"spec": {"replicas": replicas}}),
-    };
+    let patch = json!({"spec": {"replicas": replicas}});
     ask(server, Method::PATCH, &path, patch).await;
     sleep(Duration::from_millis(1)).await;
 }
@@ -200,7 +180,6 @@ async fn a_driver_that_is_scaled_to_0_lets_its_executors_go_and_a_later_one_has_
         assert_eq!(left["finished"], Value::Null, "{left}");
 
         scale(&server, kind, 1).await;
-        // A Job pauses before its next pod.
         seconds(30).await;
         let second = Driver::start(&server, 2, &own_pod(&server).await, &more);
         seconds(60).await;
@@ -260,24 +239,6 @@ async fn a_driver_whose_controller_is_deleted_ends_the_application() {
             assert_eq!(left, BTreeMap::new(), "{kind} {propagation}");
         }
     }
-}
-
-// spec: O-66
-#[actix::test]
-async fn a_driver_whose_job_has_come_to_its_end_ends_the_application() {
-    tokio::time::pause();
-    let server = Server::start();
-    create(&server, "jobs", 1).await;
-    let pod = own_pod(&server).await;
-    let driver = Driver::with_executors(&server, 1, &pod, &[]).await;
-    let path = format!("{}/driver", path("jobs"));
-    let deadline = json!({"spec": {"activeDeadlineSeconds": 1}});
-    ask(&server, Method::PATCH, &path, deadline).await;
-    seconds(1).await;
-    assert_eq!(driver.signalled().await.0, Exit::Clean);
-    seconds(60).await;
-    assert_eq!(executors(&server).await, BTreeMap::new());
-    assert_eq!(record(&server).await.unwrap()["finished"], "0");
 }
 
 // spec: O-66

@@ -1,6 +1,7 @@
 //! The cluster of a test: an API server process of its own, a namespace of a real cluster, or for some tests a whole one.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ pub struct Cluster {
 enum Server {
     Embedded {
         program: Option<Program>,
-        /// What it was started with, for those after it.
+        /// What it was started with, for one after it.
         arguments: Vec<String>,
     },
     /// Of somebody's cluster, of which nothing but the kubeconfig is known.
@@ -112,6 +113,15 @@ impl Cluster {
         None
     }
 
+    /// The same, of a real cluster, for what the embedded one does not do.
+    pub fn real_nodes(reason: &str) -> Option<Self> {
+        if is_given() || real::is_given() {
+            return Self::with_nodes();
+        }
+        untested::on_the_embedded_cluster(reason);
+        None
+    }
+
     /// The embedded cluster with these arguments, for what a real one cannot do.
     pub fn embedded(arguments: &[&str], reason: &str) -> Option<Self> {
         if !is_given() && !real::is_given() {
@@ -185,6 +195,9 @@ impl Cluster {
             .args(arguments);
         command.arg("--token-file").arg(token);
         command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+            .arg("--control")
+            .arg(self.directory.path().join("control"));
         let server = program.insert(Program::start("API server", &mut command, &log));
         until("the API server says that it is ready", || {
             assert!(
@@ -369,24 +382,34 @@ impl Cluster {
     pub fn empty(&mut self) {
         match &mut self.server {
             Server::Real(_, real) => real.empty(),
-            // Without a data file it has nothing to go on with.
-            _ => self.restart(&[]),
+            // The embedded one has nothing to go on with.
+            _ => {
+                let address = self.address();
+                self.kill();
+                self.serve(&address);
+            }
         }
     }
 
-    /// Kills the API server and starts it with what it was started with, and these arguments of the embedded one. A data
-    /// file has to be among the former if it is to go on with what it had.
-    pub fn restart(&mut self, more: &[&str]) {
+    /// Restarts the API server with what it has: a real one is killed, the embedded one closes all connections and takes
+    /// none for two seconds.
+    pub fn restart(&mut self) {
         if let Server::Real(_, real) = &mut self.server {
             real.kill();
             return real.start();
         }
+        let mut command = boatswain();
+        command.args(["dev-cluster", "ctl", "--control"]);
+        command.arg(self.directory.path().join("control"));
+        command.args(["restart", "2s"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
         let address = self.address();
-        self.kill();
-        if let Server::Embedded { arguments, .. } = &mut self.server {
-            arguments.extend(more.iter().map(|&word| word.to_owned()));
+        for (what, is_there) in [("is away", false), ("is there again", true)] {
+            until(&format!("the API server {what}"), || {
+                (TcpStream::connect(&address).is_ok() == is_there).then_some(())
+            });
         }
-        self.serve(&address);
     }
 
     /// The drivers' writes that the API server has logged since it started, or since the test did: `POST`, `PUT`, `PATCH`

@@ -15,71 +15,30 @@ const REFUSED: &str =
     "the API server refuses the driver's credentials even after reloading: degraded";
 const ACCEPTED: &str = "the API server accepts the driver's credentials again";
 
-/// The cluster's own way to take a token's rights and to give another.
-struct Account<'a> {
-    cluster: &'a mut Cluster,
-}
-
-impl Account<'_> {
-    fn first(&self) -> String {
-        if !self.cluster.is_real() {
-            return self.cluster.token();
-        }
-        all_powerful(self.cluster)
-    }
-
-    /// An API server that restarts with another token, or an account that is deleted.
-    fn revoke(&mut self) {
-        if self.cluster.is_real() {
-            self.cluster.api.delete("serviceaccounts", ALL_POWERFUL);
-            return;
-        }
-        let token = self.cluster.directory.path().join("token");
-        fs::write(token, "a-new-token\n").unwrap();
-        self.cluster.restart(&[]);
-    }
-
-    fn second(&self) -> String {
-        if self.cluster.is_real() {
-            return new_account(self.cluster, ALL_POWERFUL);
-        }
-        "a-new-token".to_owned()
-    }
-}
-
 /// The driver's credentials are rotated only long after it has read them again in vain.
 fn rotate(user: impl Fn(&Path) -> Value, write: impl Fn(&Path, &str)) {
     let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().join("data");
-    let Some(mut cluster) = Cluster::logged_with(&["--data", data.to_str().unwrap()]) else {
+    let Some(cluster) = Cluster::logged() else {
         return;
     };
     let path = cluster.directory.path().join("rotated");
-    // Without TLS: the certificate authority of the embedded cluster is derived from its token.
-    let plain = (!cluster.is_real()).then(|| format!("http://{}", cluster.address()));
     let kubeconfig = cluster.kubeconfig.clone();
     let write_kubeconfig = |user: Value| {
         let text = fs::read_to_string(&kubeconfig).unwrap();
         let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
         kubeconfig["users"][0]["user"] = user;
-        if let Some(plain) = &plain {
-            kubeconfig["clusters"][0]["cluster"] = json!({"server": plain});
-        }
         fs::write(&path, kubeconfig.to_string()).unwrap();
     };
     let token_file = directory.path().join("driver-token");
-    let mut account = Account {
-        cluster: &mut cluster,
-    };
-    write(&token_file, &account.first());
+    write(&token_file, &all_powerful(&cluster));
     write_kubeconfig(user(&token_file));
-    let mut driver = Driver::start_with(account.cluster, &path, 5, &[]);
-    let before = account.cluster.converges(5);
+    let mut driver = Driver::start_with(&cluster, &path, 5, &[]);
+    let before = cluster.converges(5);
 
-    account.revoke();
+    cluster.api.delete("serviceaccounts", ALL_POWERFUL);
     driver.says(REFUSED);
     thread::sleep(Duration::from_secs(15));
-    let second = account.second();
+    let second = new_account(&cluster, ALL_POWERFUL);
     write(&token_file, &second);
     write_kubeconfig(user(&token_file));
     let line = driver.says(ACCEPTED);

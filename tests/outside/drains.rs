@@ -1,4 +1,4 @@
-//! Tests driver processes in a Job: a drain, a suspension, and the Job's end.
+//! Tests driver processes in a Deployment: a drain, a scale to 0, and the Deployment's end.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,20 @@ use super::process::until;
 
 const EXECUTORS: usize = 5;
 
-fn jobs(cluster: &Cluster) -> String {
-    format!("/apis/batch/v1/namespaces/{}/jobs", cluster.api.namespace)
+fn deployments(cluster: &Cluster) -> String {
+    format!(
+        "/apis/apps/v1/namespaces/{}/deployments",
+        cluster.api.namespace
+    )
 }
 
 fn is_drivers(pod: &Pod) -> bool {
     pod.labels.get("app").is_some_and(|app| app == "driver")
 }
 
-/// Waits for the Job's pod, and returns its name.
+/// Waits for the Deployment's pod, and returns its name.
 fn own_pod(cluster: &Cluster) -> String {
-    until("the Job's pod runs", || {
+    until("the Deployment's pod runs", || {
         let mut pods = cluster.api.try_pods().ok()?.into_iter();
         let pod = pods.find(|pod| is_drivers(pod) && pod.phase == "Running" && !pod.deleting)?;
         Some(pod.name)
@@ -54,34 +57,33 @@ fn stopped(mut driver: Driver) -> (Option<i32>, Value) {
 }
 
 fn patch(cluster: &Cluster, spec: Value) {
-    let job = format!("{}/driver", jobs(cluster));
+    let set = format!("{}/driver", deployments(cluster));
     let patch = json!({"spec": spec});
-    cluster.api.call("PATCH", &job, Some(&patch)).unwrap();
+    cluster.api.call("PATCH", &set, Some(&patch)).unwrap();
 }
 
 // spec: O-10, O-66, O-67
 #[test]
-fn an_application_in_a_job_outlives_drains_and_suspensions_and_ends_with_the_job() {
-    // tests/real has drivers in Jobs, with real kubelets.
-    let reason = "its nodes are no kubelets: a deleted pod never fails, for which its Job waits";
+fn an_application_in_a_deployment_outlives_drains_and_scales_to_0_and_ends_with_the_deployment() {
+    // tests/real has drivers in Jobs too.
+    let reason = "tests/real has drivers in their own pods, with real kubelets";
     let Some(cluster) = Cluster::embedded(&["--node", "simulated"], reason) else {
         return;
     };
-    let ignored = json!({"operator": "In", "values": [75]});
-    let job = json!({
+    let labels = json!({"app": "driver"});
+    let set = json!({
         "metadata": {"name": "driver"},
         "spec": {
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": ignored}]},
+            "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": {"app": "driver"}},
-                "spec": {"restartPolicy": "Never", "containers": [{"name": "driver", "image": "none"}]},
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "driver", "image": "none"}]},
             },
         },
     });
     cluster
         .api
-        .call("POST", &jobs(&cluster), Some(&job))
+        .call("POST", &deployments(&cluster), Some(&set))
         .unwrap();
     let first = start(&cluster);
     let before = executors(&cluster, EXECUTORS);
@@ -94,19 +96,19 @@ fn an_application_in_a_job_outlives_drains_and_suspensions_and_ends_with_the_job
     assert_eq!(adopted["found"], EXECUTORS);
     assert_eq!(executors(&cluster, EXECUTORS), before);
 
-    patch(&cluster, json!({"suspend": true}));
+    patch(&cluster, json!({"replicas": 0}));
     assert_eq!(stopped(second), (Some(75), json!("LetGo")));
     executors(&cluster, 0);
     let record = cluster.api.config_map(RECORD).unwrap();
     assert_eq!(record["data"]["finished"], Value::Null);
 
-    patch(&cluster, json!({"suspend": false}));
+    patch(&cluster, json!({"replicas": 1}));
     let third = start(&cluster);
     let after = executors(&cluster, EXECUTORS);
     assert!(after.is_disjoint(&before));
     let background = json!({"propagationPolicy": "Background"});
-    let job = format!("{}/driver", jobs(&cluster));
-    cluster.api.call("DELETE", &job, Some(&background)).unwrap();
+    let set = format!("{}/driver", deployments(&cluster));
+    cluster.api.call("DELETE", &set, Some(&background)).unwrap();
     assert_eq!(stopped(third), (Some(0), json!("End")));
     executors(&cluster, 0);
 }

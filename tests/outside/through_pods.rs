@@ -135,7 +135,8 @@ fn pod(cluster: &Cluster, file: &Path, folders: [&Path; 3], port: u16) -> Value 
 // spec: O-32, O-124
 #[test]
 fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
-    let Some(cluster) = Cluster::with_nodes() else {
+    let reason = "it forwards no ports of pods";
+    let Some(cluster) = Cluster::real_nodes(reason) else {
         return;
     };
     let (backend, url) = (free_port(), "service_selector = { app = \"etl\" }");
@@ -155,7 +156,8 @@ fn a_driver_with_a_lease_is_found_although_only_its_pod_knows_the_pods_name() {
 // spec: O-105, O-86, O-124
 #[test]
 fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
-    let Some(cluster) = Cluster::with_nodes() else {
+    let reason = "it forwards no ports of pods";
+    let Some(cluster) = Cluster::real_nodes(reason) else {
         return;
     };
     let driver = InPod::start(cluster, "");

@@ -1,4 +1,4 @@
-//! Drivers in pods of a Deployment, of a StatefulSet, of a Job or of none, as a kubelet runs them (spec O-66).
+//! Drivers in pods of a Deployment, of a StatefulSet or of none, as a kubelet runs them (spec O-66).
 //!
 //! Pods are drained, rolled over and ended by the kubelet; their controller is scaled to 0, deleted and made again;
 //! wires are interrupted and drivers killed. What a driver does after a signal has to agree with what was true of its
@@ -29,7 +29,7 @@ use crate::drivers::Drivers;
 use crate::lease::wire::Wires;
 use crate::objects::NAMESPACE;
 use crate::runs::{cluster, run_world, run_worlds};
-use truth::{Signal, Truth, executors, is_over, stays};
+use truth::{Signal, Truth, executors, stays};
 
 const SEEDS: u64 = 30;
 
@@ -47,19 +47,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The kubelet's pause before it restarts a container.
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 
-/// After the last fault: the longest backoff of a Job, the poll, adoption, retries, and the deletion of what does not
-/// belong there.
+/// After the last fault: the poll, adoption, retries, and the deletion of what does not belong there.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(900);
-
-const NEVER: Duration = Duration::from_secs(1_000_000);
 
 /// What keeps the driver's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Deployment,
     StatefulSet,
-    /// Its kubelet restarts the driver in its pod, unless it exits with 0.
-    Job,
     Nothing,
 }
 
@@ -104,10 +99,9 @@ impl World {
             format!("profiles.default.executors={wanted}"),
             format!("allocation.max_rate={}", rng.random_range(2..20)),
         ];
-        let owner = match rng.random_range(0..7) {
+        let owner = match rng.random_range(0..5) {
             0..2 => Owner::Deployment,
             2..4 => Owner::StatefulSet,
-            4..6 => Owner::Job,
             _ => Owner::Nothing,
         };
         let stop_delay = Duration::from_millis(rng.random_range(100..20_000));
@@ -150,7 +144,6 @@ impl World {
         let kind = match self.owner {
             Owner::Deployment => "apps/v1/namespaces/default/deployments",
             Owner::StatefulSet => "apps/v1/namespaces/default/statefulsets",
-            Owner::Job => "batch/v1/namespaces/default/jobs",
             Owner::Nothing => return None,
         };
         Some(format!("/apis/{kind}"))
@@ -167,9 +160,6 @@ impl World {
             let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
             return self.ask(Method::POST, &pods, pod).await;
         };
-        if self.owner == Owner::Job {
-            return self.repair_job(&sets, &labels, &spec).await;
-        }
         let set = json!({
             "metadata": {"name": "driver"},
             "spec": {
@@ -183,33 +173,10 @@ impl World {
             .await;
     }
 
-    /// Makes the Job, or resumes it. One that is over is deleted first, and made again when its dependents are gone.
-    async fn repair_job(&mut self, jobs: &str, labels: &Value, spec: &Value) {
-        let path = format!("{jobs}/driver");
-        let state = self.cluster.state().await;
-        if self.controller(&state).is_some_and(|job| is_over(&job)) {
-            let options = json!({"propagationPolicy": "Background"});
-            self.ask(Method::DELETE, &path, options).await;
-            self.repair = Some(Instant::now() + Duration::from_secs(5));
-            return;
-        }
-        let mut spec = spec.clone();
-        spec["restartPolicy"] = "OnFailure".into();
-        let template = json!({"metadata": {"labels": labels}, "spec": spec});
-        let job = json!({
-            "metadata": {"name": "driver"},
-            "spec": {"backoffLimit": 1_000, "template": template},
-        });
-        self.ask(Method::POST, jobs, job).await;
-        let resumed = json!({"spec": {"suspend": false}});
-        self.ask(Method::PATCH, &path, resumed).await;
-    }
-
     fn controller(&self, state: &State) -> Option<Value> {
         let kind = match self.owner {
             Owner::Deployment => Resource::Deployments,
             Owner::StatefulSet => Resource::StatefulSets,
-            Owner::Job => Resource::Jobs,
             Owner::Nothing => return None,
         };
         let found = state.get(&Key::new(kind, NAMESPACE, "driver"));
@@ -231,8 +198,6 @@ impl World {
         match owner {
             None => Truth::End,
             Some(owner) if !owner["metadata"]["deletionTimestamp"].is_null() => Truth::End,
-            Some(owner) if is_over(&owner) => Truth::End,
-            Some(owner) if owner["spec"]["suspend"] == true => Truth::LetGo,
             Some(owner) if owner["spec"]["replicas"] == 0 => Truth::LetGo,
             Some(_) => Truth::HandOver,
         }

@@ -27,6 +27,14 @@ pub fn on_a_real_cluster(reason: &str) {
     ));
 }
 
+/// Says that this test does not run on the embedded cluster, which does not do this.
+pub fn on_the_embedded_cluster(reason: &str) {
+    say(&format!(
+        "not tested on the embedded cluster: {}: {reason}",
+        test()
+    ));
+}
+
 /// Says that this test, or this part of it, does not run because of what this machine lacks; fails in CI.
 pub fn for_lack_of(what: &str) {
     lacking(&test(), what);

@@ -1,15 +1,15 @@
 //! An embedded Kubernetes API server, with a node that runs its pods and the controllers they need.
 //!
 //! - `storage`: the cluster's state as a value (objects, one resource version, a bounded event log); the task that owns
-//!   the state, carries out writes and publishes each result; the file that persists it.
+//!   the state, carries out writes and publishes each result.
 //! - `changes`: pure functions that apply writes and deletions to the state. `validation`: defaulting, and validation
 //!   of what is written.
 //! - `objects`: the resources this server stores, and their fields.
 //! - `api`: the HTTP API as a tower service; lists and watches read the published state. `access`: authentication and
 //!   authorization.
 //! - `gc`, `controllers`: the parts of a controller manager: garbage collection by owner references, removal of a
-//!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets, Jobs,
-//!   disruption budgets and taints.
+//!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets, disruption
+//!   budgets and taints.
 //! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
 //!
 //! This crate does not depend on the driver.
@@ -43,9 +43,7 @@ pub use api::serve::{Page, ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
-pub use storage::data_file::{DataFileError, Rescued, rescue};
 pub use storage::seeds::{Seed, SeedError};
-pub use storage::server::WriteRecord;
 pub use storage::store::{FIRST_VERSION, State};
 
 use access::auth::Credentials;
@@ -54,7 +52,6 @@ use access::signing::Keys;
 use api::router::{self, Api};
 use node::fault_injection::FaultInjector;
 use node::process::StateDir;
-use storage::data_file::DataFile;
 use storage::server::{self, Admin, Clock, Command, Store};
 
 /// A running cluster. Clones are handles to the same one.
@@ -72,22 +69,6 @@ pub struct DevCluster {
 
 /// Starts a cluster on the current runtime.
 pub fn start(options: Options) -> DevCluster {
-    begin(options, None, None)
-}
-
-/// Starts a cluster that persists its state in the file `data`, and restores what the file holds. After a restart the
-/// resource version and the event log are as before, so watches can be resumed. A write is answered, and seen by lists
-/// and watches, only when it is on the disk: it survives the death of this process and a crash of the machine.
-///
-/// # Errors
-///
-/// If the file cannot be read or written, is in use by another cluster, or is not a file of this program.
-pub fn resume(options: Options, data: &Path) -> Result<DevCluster, DataFileError> {
-    let (data_file, restored) = DataFile::open(data, options.event_log)?;
-    Ok(begin(options, Some(data_file), restored))
-}
-
-fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>) -> DevCluster {
     let Options {
         token,
         users,
@@ -104,19 +85,7 @@ fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>)
         Some(_) => Rights::Roles,
         None => Rights::All,
     };
-    let keys = match &data_file {
-        Some(data_file) => data_file.keys().clone(),
-        None => Keys::generate(),
-    };
-    let store = server::start(
-        seed,
-        event_log,
-        clock,
-        collect_garbage,
-        roles,
-        data_file,
-        restored,
-    );
+    let store = server::start(seed, event_log, clock, collect_garbage, roles);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     if collect_garbage {
@@ -127,7 +96,7 @@ fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>)
     if !matches!(node, NodeKind::None) {
         tokio::spawn(node::volumes::run(store.clone(), alive.clone()));
     }
-    let credentials = Credentials::new(token, users, keys);
+    let credentials = Credentials::new(token, users, Keys::generate());
     let node = start_node(node, register_node, seed, &store, &credentials, &alive);
     DevCluster {
         store,
@@ -232,17 +201,8 @@ impl DevCluster {
     /// The number of writes that clients requested, refused ones included. Writes of the node and of the controllers
     /// are not counted.
     pub async fn writes(&self) -> u64 {
-        self.recorded().await.0
-    }
-
-    /// The last 10,000 write requests of clients, oldest first.
-    pub async fn write_log(&self) -> Vec<WriteRecord> {
-        self.recorded().await.1
-    }
-
-    async fn recorded(&self) -> (u64, Vec<WriteRecord>) {
-        let recorded = self.store.ask(|reply| Command::Writes { reply }).await;
-        recorded.unwrap_or_default()
+        let writes = self.store.ask(|reply| Command::Writes { reply }).await;
+        writes.unwrap_or_default()
     }
 
     /// Stops the cluster and waits until it has ended: all watches end, and the node terminates what it runs.

@@ -2,18 +2,15 @@
 
 mod access;
 mod api;
-mod applying;
 mod claims;
 mod deleting;
 mod fault_injection;
 mod fuzz;
 mod garbage;
 mod handle;
-mod keeping;
 mod leftovers;
 mod limits;
 mod listing;
-mod port_forwarding;
 mod process;
 mod properties;
 mod quotas;
@@ -40,15 +37,6 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 
 /// The timeout for expected events; virtual time in most tests.
 const SOON: Duration = Duration::from_secs(20);
-
-/// Until this is dropped, only `advance` moves a paused clock: the runtime must not take the time that the kernel needs
-/// to deliver bytes for idleness. Ends by itself, so that a test that waits in vain fails.
-pub(crate) fn hold_clock() -> std::sync::mpsc::Sender<()> {
-    let (held, dropped) = std::sync::mpsc::channel();
-    // Tokio does not move a paused clock while a blocking task runs.
-    tokio::task::spawn_blocking(move || dropped.recv_timeout(Duration::from_secs(60)));
-    held
-}
 
 fn options() -> Options {
     Options {

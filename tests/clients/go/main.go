@@ -16,7 +16,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -132,17 +131,6 @@ func (s session) changes() {
 	before.Spec.Containers[0].Command = nil
 	_, err = s.pods().Update(s, before, meta.UpdateOptions{})
 	works("another command is refused", unless(errors.IsInvalid(err), err))
-
-	maps := s.clients.CoreV1().ConfigMaps(namespace)
-	wanted := apply.ConfigMap("client-go", namespace).WithData(map[string]string{"a": "1"})
-	_, err = maps.Apply(s, wanted, meta.ApplyOptions{FieldManager: "one"})
-	works("a ConfigMap is applied", err)
-	wanted.Data["a"] = "2"
-	_, err = maps.Apply(s, wanted, meta.ApplyOptions{FieldManager: "two"})
-	works("another manager's value is a conflict", unless(errors.IsConflict(err), err))
-	applied := must[*core.ConfigMap]("unless it is forced")(maps.Apply(s, wanted, meta.ApplyOptions{FieldManager: "two", Force: true}))
-	works("the value is the new one", unless(applied.Data["a"] == "2", applied.Data))
-	works("the ConfigMap is deleted", maps.Delete(s, "client-go", meta.DeleteOptions{}))
 }
 
 // leads by a Lease, which a second candidate gets when it is released.

@@ -28,10 +28,7 @@ impl World {
                 self.drain(number).await;
             }
             (5..7, Some(sets)) => {
-                let patch = match self.owner {
-                    Owner::Job => json!({"spec": {"suspend": true}}),
-                    _ => json!({"spec": {"replicas": 0}}),
-                };
+                let patch = json!({"spec": {"replicas": 0}});
                 self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
                     .await;
                 self.repair_after(100..90_000);
@@ -45,13 +42,6 @@ impl World {
                 let options = json!({"propagationPolicy": how});
                 self.may_be_anew = true;
                 self.ask(Method::DELETE, &format!("{sets}/driver"), options)
-                    .await;
-                self.repair_after(100..90_000);
-            }
-            (9, Some(sets)) if self.owner == Owner::Job => {
-                let patch = json!({"spec": {"activeDeadlineSeconds": 1}});
-                self.may_be_anew = true;
-                self.ask(Method::PATCH, &format!("{sets}/driver"), patch)
                     .await;
                 self.repair_after(100..90_000);
             }

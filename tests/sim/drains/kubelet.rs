@@ -2,15 +2,12 @@
 
 use boatswain::exit::Exit;
 use devcluster::State;
-use http::Method;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::truth::{Signal, agrees, controller_of, executors, running_pods, stays};
-use super::{LEARNING, NEVER, Owner, Placed, RESTART_AFTER, START, World};
+use super::{LEARNING, Placed, RESTART_AFTER, START, World};
 use crate::drivers::start_next;
 use crate::lease::wire::Wire;
-use crate::objects::NAMESPACE;
 use crate::trace::trace_line;
 
 impl World {
@@ -19,11 +16,7 @@ impl World {
         let state = self.cluster.state().await;
         let now = Instant::now();
         self.look_at_drivers(&state);
-        for pod in self.check_exits(&state)? {
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
-            let status = json!({"status": {"phase": "Succeeded"}});
-            self.ask(Method::PATCH, &path, status).await;
-        }
+        self.check_exits(&state)?;
         let alive = self.alive();
         for (pod, uid) in running_pods(&state) {
             let has_driver = alive.iter().any(|number| self.placed[number].uid == uid);
@@ -110,9 +103,7 @@ impl World {
         self.placed.get_mut(&number).unwrap().signal = Some(signal);
     }
 
-    /// Returns the pods that have succeeded.
-    fn check_exits(&mut self, state: &State) -> Result<Vec<String>, String> {
-        let mut succeeded = Vec::new();
+    fn check_exits(&mut self, state: &State) -> Result<(), String> {
         let exits: Vec<_> = (self.drivers.borrow_mut().iter_mut())
             .filter_map(|driver| Some((driver.number, driver.take_exit()?)))
             .collect();
@@ -124,11 +115,6 @@ impl World {
             if exit == Exit::Bug {
                 return Err(format!("O-12: d{number} has a bug"));
             }
-            if self.owner == Owner::Job && exit.code() == 0 {
-                let never = Instant::now() + NEVER;
-                self.restarts.insert(placed.uid.clone(), never);
-                succeeded.push(placed.pod.clone());
-            }
             match &placed.signal {
                 Some(signal) => agrees(number, exit, signal, state)?,
                 None if exit == Exit::Clean => {
@@ -137,6 +123,6 @@ impl World {
                 None => {}
             }
         }
-        Ok(succeeded)
+        Ok(())
     }
 }

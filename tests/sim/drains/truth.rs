@@ -46,15 +46,6 @@ pub fn running_pods(state: &State) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether it is a Job that starts no pod any more.
-pub fn is_over(owner: &Value) -> bool {
-    let over = ["FailureTarget", "SuccessCriteriaMet", "Complete", "Failed"];
-    let conditions = owner["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| {
-        condition["status"] == "True" && over.iter().any(|kind| condition["type"] == *kind)
-    })
-}
-
 /// The uid of the top controller of the pod with this uid.
 pub fn controller_of(state: &State, uid: &str) -> Option<String> {
     let above = |uid: &str| {

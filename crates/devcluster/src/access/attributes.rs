@@ -44,25 +44,18 @@ impl Attributes {
             group: group.to_owned(),
             ..Self::default()
         };
-        let mut old_watch = false;
-        if let ["watch", after @ ..] = rest {
-            (old_watch, rest) = (true, after);
-        }
         if let ["namespaces", namespace, after @ ..] = rest {
             (*namespace).clone_into(&mut wanted.namespace);
-            let is_below = after
-                .first()
-                .is_some_and(|first| !matches!(*first, "status" | "finalize"));
-            if is_below {
+            if after.first().is_some_and(|first| *first != "status") {
                 rest = after;
             }
         }
         let part = |i: usize| rest.get(i).copied().unwrap_or_default().to_owned();
         (wanted.resource, wanted.name, wanted.subresource) = (part(0), part(1), part(2));
         let one = !wanted.name.is_empty();
-        let watches = old_watch || query.flag("watch") == Some(true);
+        let watches = query.flag("watch") == Some(true);
         wanted.verb = match (method, one) {
-            (&Method::GET | &Method::HEAD, true) if !old_watch => "get",
+            (&Method::GET | &Method::HEAD, true) => "get",
             (&Method::GET | &Method::HEAD, _) if watches => "watch",
             (&Method::GET | &Method::HEAD, _) => "list",
             (&Method::POST, _) => "create",
@@ -129,11 +122,6 @@ mod tests {
             ),
             (
                 Method::GET,
-                "/api/v1/watch/namespaces/ns/pods/a",
-                "watch resource \"pods\" in API group \"\" in the namespace \"ns\"",
-            ),
-            (
-                Method::GET,
                 "/api/v1/namespaces/ns/pods/a/log",
                 "get resource \"pods/log\" in API group \"\" in the namespace \"ns\"",
             ),
@@ -154,8 +142,8 @@ mod tests {
             ),
             (
                 Method::PUT,
-                "/api/v1/namespaces/ns/finalize",
-                "update resource \"namespaces/finalize\" in API group \"\" in the namespace \"ns\"",
+                "/api/v1/namespaces/ns/status",
+                "update resource \"namespaces/status\" in API group \"\" in the namespace \"ns\"",
             ),
             (Method::GET, "/version", "get path \"/version\""),
             (Method::GET, "/api/v1", "get path \"/api/v1\""),

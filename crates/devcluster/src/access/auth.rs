@@ -14,7 +14,6 @@ use super::attributes::Attributes;
 use super::rights::{AUTHENTICATED, MASTERS, Rights, User};
 use super::signing::Keys;
 use crate::api::status::ApiError;
-use crate::api::websocket;
 use crate::storage::store::State;
 
 /// The user of the server's own token, who may do anything.
@@ -79,14 +78,6 @@ impl Credentials {
     ) -> Result<User, ApiError> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(header) = header else {
-            let token = websocket::bearer(&parts.headers).map_err(|error| {
-                tracing::debug!(target: "apiserver", error, "refused the subprotocols of a WebSocket");
-                ApiError::unauthorized()
-            })?;
-            if let Some(token) = token {
-                let user = self.bearer(&token, state, now);
-                return user.ok_or_else(ApiError::unauthorized);
-            }
             return Ok(match &self.known {
                 Some(_) => User::anonymous(),
                 None => own_user(),

@@ -1,4 +1,4 @@
-//! Answers review requests, whose result is not stored: access reviews, token reviews and `SelfSubjectReview`.
+//! Answers review requests, whose result is not stored: of access and of tokens.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::attributes::Attributes;
 use super::auth::Credentials;
 use super::rights::{Rights, User};
 use crate::api::status::{ApiError, Causes};
-use crate::objects::object::{list, strings, text};
+use crate::objects::object::{strings, text};
 use crate::storage::store::State;
 
 /// What reviews are answered from.
@@ -22,18 +22,12 @@ pub(crate) struct Reviewer<'a> {
 }
 
 impl Reviewer<'_> {
-    /// Adds the answer to a review, as its status. `namespace` is that of the path, if it has one.
-    pub(crate) fn answer(
-        &self,
-        kind: &str,
-        namespace: Option<&str>,
-        mut review: Value,
-    ) -> Result<Value, ApiError> {
+    /// Adds the answer to a review, as its status.
+    pub(crate) fn answer(&self, kind: &str, mut review: Value) -> Result<Value, ApiError> {
         let status = match kind {
-            "SelfSubjectReview" => json!({"userInfo": self.user.to_value()}),
             "TokenReview" => self.token(&review)?,
             "SelfSubjectRulesReview" => self.rules(&review)?,
-            kind => self.access(kind, namespace, &review)?,
+            kind => self.access(kind, &review)?,
         };
         if !review.get("metadata").is_some_and(Value::is_object) {
             review["metadata"] = json!({});
@@ -42,12 +36,7 @@ impl Reviewer<'_> {
         Ok(review)
     }
 
-    fn access(
-        &self,
-        kind: &str,
-        namespace: Option<&str>,
-        review: &Value,
-    ) -> Result<Value, ApiError> {
+    fn access(&self, kind: &str, review: &Value) -> Result<Value, ApiError> {
         let refused = |field: &str, value: &Value, why: &str| {
             let causes = Causes::of(|causes| causes.invalid(field, value, why));
             Err(ApiError::invalid(kind, "authorization.k8s.io", "", causes))
@@ -71,38 +60,7 @@ impl Reviewer<'_> {
                 return refused(field, &Value::Null, why);
             }
         };
-        if let Some(namespace) = namespace
-            && wanted.namespace != namespace
-        {
-            let why = format!("must match metadata.namespace: {namespace}");
-            let field = "spec.resourceAttributes.namespace";
-            return refused(field, &wanted.namespace.into(), &why);
-        }
-        let other;
-        let user = if kind == "SelfSubjectAccessReview" {
-            self.user
-        } else {
-            let groups: Vec<String> = list(&spec, &["groups"])
-                .iter()
-                .filter_map(|g| g.as_str().map(str::to_owned))
-                .collect();
-            let name = text(&spec, &["user"]).to_owned();
-            if name.is_empty() && groups.is_empty() {
-                let why = "at least one of user or group must be specified";
-                return refused("spec.user", &"".into(), why);
-            }
-            other = User {
-                name,
-                groups,
-                ..User::default()
-            };
-            &other
-        };
-        Ok(match self.rights.allow(self.state, user, &wanted) {
-            None => json!({"allowed": false}),
-            Some(reason) if reason.is_empty() => json!({"allowed": true}),
-            Some(reason) => json!({"allowed": true, "reason": reason}),
-        })
+        Ok(json!({"allowed": self.rights.allow(self.state, self.user, &wanted)}))
     }
 
     fn rules(&self, review: &Value) -> Result<Value, ApiError> {

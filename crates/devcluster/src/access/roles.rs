@@ -13,7 +13,6 @@ pub fn default_roles() -> Vec<Value> {
         })
     };
     let looks = ["get", "list", "watch"].as_slice();
-    let writes = ["create", "delete", "deletecollection", "patch", "update"].as_slice();
     let plain = [
         "configmaps",
         "events",
@@ -26,49 +25,18 @@ pub fn default_roles() -> Vec<Value> {
         "services",
     ]
     .as_slice();
-    let changed = [
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "secrets",
-        "serviceaccounts",
-        "services",
-    ]
-    .as_slice();
     let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
     let view = vec![
         rule(&[""], plain, looks),
         rule(&[""], &["namespaces"], looks),
         rule(&["coordination.k8s.io"], &["leases"], looks),
-        rule(&["batch"], &["jobs", "jobs/status"], looks),
         rule(&["policy"], &["poddisruptionbudgets"], looks),
     ];
-    let mut edit = view.clone();
-    edit.extend([
-        rule(&[""], &["secrets"], looks),
-        rule(&[""], changed, writes),
-        rule(
-            &[""],
-            &["pods/eviction", "serviceaccounts/token"],
-            &["create"],
-        ),
-        rule(&["coordination.k8s.io"], &["leases"], writes),
-        rule(&["batch"], &["jobs"], writes),
-        rule(&["policy"], &["poddisruptionbudgets"], writes),
-    ]);
-    let mut admin = edit.clone();
-    admin.push(rule(
-        &["rbac.authorization.k8s.io"],
-        &["roles", "rolebindings"],
-        &["*"],
-    ));
     vec![
-        role("admin", json!(admin)),
         role(
             "cluster-admin",
             json!([rule(&["*"], &["*"], &["*"]), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
         ),
-        role("edit", json!(edit)),
         role(
             "system:auth-delegator",
             json!([

@@ -14,14 +14,13 @@ use serde_json::{Value, json};
 
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The signing key. It lives as long as the server, or as the data file that stores it. Tokens signed with another key
+/// The signing key. It lives as long as the server. Tokens signed with another key
 /// are invalid.
 #[derive(Clone, Debug)]
 pub struct Keys(Option<Arc<Key>>);
 
 struct Key {
     pair: EcdsaKeyPair,
-    pkcs8: Vec<u8>,
     random: SystemRandom,
     id: String,
 }
@@ -33,7 +32,6 @@ impl Key {
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).ok()?;
         Some(Self {
             id: BASE64.encode(digest(&SHA256, pair.public_key().as_ref())),
-            pkcs8: pkcs8.to_vec(),
             pair,
             random,
         })
@@ -56,18 +54,6 @@ impl Keys {
         let made = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
         let key = made.ok().and_then(|der| Key::new(der.as_ref()));
         Self(key.map(Arc::new))
-    }
-
-    /// Reads a stored key; `None` if the text is not one.
-    pub fn from_text(text: &str) -> Option<Self> {
-        let key = Key::new(&BASE64.decode(text).ok()?)?;
-        Some(Self(Some(Arc::new(key))))
-    }
-
-    /// The key as text that `from_text` reads. It is secret.
-    pub fn to_text(&self) -> Option<String> {
-        let key = self.0.as_ref()?;
-        Some(BASE64.encode(&key.pkcs8))
     }
 
     pub fn token_id(&self) -> Option<String> {
@@ -159,17 +145,6 @@ mod tests {
         assert_eq!(keys.verify(&parts.join(".")), None);
         for none in ["", ".", "a.b.c", "a.b"] {
             assert_eq!(keys.verify(none), None, "{none}");
-        }
-    }
-
-    #[test]
-    fn a_stored_key_verifies_tokens_signed_before() {
-        let keys = Keys::generate();
-        let token = keys.sign(&json!({"sub": "a"})).expect("a token");
-        let from_text = Keys::from_text(&keys.to_text().expect("a key")).expect("a key");
-        assert_eq!(from_text.verify(&token), Some(json!({"sub": "a"})));
-        for none in ["", "!", "AAAA"] {
-            assert!(Keys::from_text(none).is_none(), "{none}");
         }
     }
 

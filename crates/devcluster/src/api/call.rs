@@ -5,26 +5,25 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::accept::header;
-use super::body::{self, Document};
+use super::accept::{JSON, header};
+use super::body;
 use super::decode;
 use super::path::Target;
 use super::protobuf::{self, DecodeError};
 use super::query::Query;
 use super::status::{ApiError, Causes};
 use crate::changes::delete::DeleteOptions;
-use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
+use crate::changes::patch::{PATCH_TYPES, PatchKind};
 use crate::changes::scale::ScaleWrite;
 use crate::changes::update::check_place;
 use crate::changes::write::{Caller, Part, Write};
 use crate::changes::write_options::{Validation, Verb, WriteOptions};
-use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
@@ -36,10 +35,6 @@ const MAX_READ: usize = 4 * MAX_BODY;
 
 /// The time limit of every request but a watch, unless the client sets a shorter one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A real server's warning about a Job that is deleted without a propagation policy.
-const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set \
-     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// A request whose body has been read.
 #[derive(Debug)]
@@ -95,9 +90,8 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
         Err(DecodeError::Kind(kind)) => {
-            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
-            let known = ["application/json", "application/yaml"];
-            Err(ApiError::unsupported_media_type(&known))
+            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON only");
+            Err(ApiError::unsupported_media_type(&[JSON]))
         }
         Err(DecodeError::Malformed) => Err(ApiError::bad_request(
             "the body is not what application/vnd.kubernetes.protobuf is",
@@ -127,11 +121,6 @@ impl<'a> Call<'a> {
         if served && is_binary(parts) {
             body = from_binary(&body)?;
         }
-        if new_events::is_at(parts.uri.path())
-            && let Ok(event) = serde_json::from_slice(&body)
-        {
-            body = new_events::to_stored(event).to_string().into();
-        }
         let query = query?;
         query.timeout()?;
         Ok(Self {
@@ -152,13 +141,9 @@ impl<'a> Call<'a> {
         &self.parts.headers
     }
 
-    pub(crate) fn path(&self) -> &str {
-        self.parts.uri.path()
-    }
-
     /// The object of this kind in the body, unchecked apart from its kind.
     pub(crate) fn object_of_kind(&self, kind: &str) -> Result<Value, ApiError> {
-        let mut object = self.read_body(kind)?.value;
+        let mut object = self.read_body(kind)?;
         let given = text(&object, &["kind"]);
         if !object.is_object() || !(given.is_empty() || given == kind) {
             return Err(ApiError::bad_request(format!(
@@ -177,48 +162,34 @@ impl<'a> Call<'a> {
             .trim()
         {
             // `from_binary` has converted the body.
-            PROTOBUF => "application/json",
+            PROTOBUF => JSON,
             other => other,
         }
     }
 
-    /// Whether the body is YAML rather than JSON; other media types are an error.
-    fn body_is_yaml(&self) -> Result<bool, ApiError> {
+    fn read_body(&self, kind: &str) -> Result<Value, ApiError> {
         match self.content_type() {
-            "" | "application/json" => Ok(false),
-            "application/yaml" => Ok(true),
-            _ => Err(ApiError::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ])),
+            "" | JSON => decode::parse(kind, &self.body),
+            _ => Err(ApiError::unsupported_media_type(&[JSON])),
         }
     }
 
-    fn read_body(&self, kind: &str) -> Result<Document, ApiError> {
-        decode::parse(kind, &self.body, self.body_is_yaml()?)
-    }
-
     fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
-        WriteOptions::read(&self.query, verb, header(&self.parts.headers, USER_AGENT))
+        WriteOptions::read(&self.query, verb)
     }
 
     /// Whether objects of this kind have this write-only subresource.
     pub(crate) fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
-        match key.resource {
-            Resource::Pods => matches!(sub, Some("binding" | "eviction")),
-            Resource::Namespaces => sub == Some("finalize"),
-            _ => false,
-        }
+        key.resource == Resource::Pods && matches!(sub, Some("binding" | "eviction"))
     }
 
     /// The object in the body, decoded as its type.
     fn object(&mut self, resource: Resource, validation: Validation) -> Result<Value, ApiError> {
         let traits = resource.traits();
         let body = self.read_body(traits.kind)?;
-        let decoded = decode::object(resource, body.value)
+        let decoded = decode::object(resource, body)
             .map_err(|error| error.refused(traits.kind, &self.body))?;
-        let mut odd = decoded.unknown;
-        odd.extend(body.duplicates);
+        let odd = decoded.unknown;
         match validation {
             Validation::Strict if !odd.is_empty() => {
                 return Err(ApiError::bad_request(format!(
@@ -234,38 +205,20 @@ impl<'a> Call<'a> {
         Ok(decoded.object)
     }
 
-    /// The patch in the body, with warnings about duplicate fields.
-    fn patch(&self, apply: bool, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
-        let read = if apply {
-            body::yaml(&self.body).map_err(|e| format!("error decoding YAML: {e}"))
-        } else {
-            body::json(&self.body).map_err(|e| format!("error decoding patch: {e}"))
-        };
-        let Document { value, duplicates } = read.map_err(ApiError::bad_request)?;
-        match validation {
-            Validation::Ignore => Ok((value, Vec::new())),
-            Validation::Strict if apply && !duplicates.is_empty() => {
-                Err(ApiError::bad_request(format!(
-                    "error strict decoding YAML: error converting YAML to JSON: {}",
-                    duplicates.join(", ")
-                )))
-            }
-            Validation::Strict | Validation::Warn => Ok((value, duplicates)),
-        }
+    fn patch(&self) -> Result<Value, ApiError> {
+        body::json(&self.body)
+            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
         let mut options = DeleteOptions::default();
         if !self.body.is_empty() {
-            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?.value)?;
+            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?)?;
         } else {
             options.grace = self.query.number("gracePeriodSeconds")?;
             match self.query.text("propagationPolicy") {
                 "" => {}
                 policy => options.set_propagation(policy)?,
-            }
-            if let Some(orphan) = self.query.flag("orphanDependents") {
-                options.set_orphan(orphan)?;
             }
         }
         let mut causes = Causes::default();
@@ -287,12 +240,6 @@ impl<'a> Call<'a> {
                 let object = self.object(resource, options.validation)?;
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
-                if new_events::is_at(self.parts.uri.path()) {
-                    let name = text(&object, &["metadata", "name"]);
-                    let causes = Causes::of(|c| new_events::validate(&object, c));
-                    causes.check("Event", "events.k8s.io", name)?;
-                }
-                self.caller.manager = options.manager;
                 let write = Write::create(resource, &namespace, object);
                 Ok((write, options.dry_run))
             }
@@ -328,8 +275,6 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
-            Some("resize") if key.resource == Resource::Pods => Part::Resources,
-            Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
             Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
@@ -339,53 +284,34 @@ impl<'a> Call<'a> {
                 let options = self.options(Verb::Update)?;
                 let mut object = self.object(key.resource, options.validation)?;
                 check_place(&key, &mut object)?;
-                self.caller.manager = options.manager;
                 Ok((Write::Update { key, part, object }, options.dry_run))
             }
-            Method::PATCH if part != Part::Finalizers => self.write_patch(key, part),
+            Method::PATCH => self.write_patch(key, part),
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;
-                if key.resource == Resource::Jobs && options.propagation.is_none() {
-                    self.warnings.push(PRESERVED.to_owned());
-                }
                 Ok((Write::Delete { key, options }, dry_run))
             }
             _ => Err(ApiError::method_not_allowed()),
         }
     }
 
+    fn patch_kind(&self) -> Result<PatchKind, ApiError> {
+        PatchKind::of_content_type(self.content_type())
+            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))
+    }
+
     fn write_patch(&mut self, key: Key, part: Part) -> Result<(Write, bool), ApiError> {
-        let content_type = self.content_type();
-        let apply = content_type == APPLY;
-        let kind = PatchKind::of_content_type(content_type);
-        if kind.is_none() && !apply {
-            return Err(ApiError::unsupported_media_type(&PATCH_TYPES));
-        }
-        let options = self.options(if apply { Verb::Apply } else { Verb::Patch })?;
-        let (patch, duplicates) = self.patch(apply, options.validation)?;
-        self.caller.manager = options.manager;
+        let kind = self.patch_kind()?;
+        let options = self.options(Verb::Patch)?;
+        let patch = self.patch()?;
         self.caller.is_warned = options.validation == Validation::Warn;
-        let write = match kind {
-            Some(kind) => {
-                self.caller.duplicates = duplicates;
-                Write::Patch {
-                    key,
-                    part,
-                    kind,
-                    patch,
-                    strict: options.validation == Validation::Strict,
-                }
-            }
-            None => {
-                self.warnings = duplicates;
-                Write::Apply {
-                    key,
-                    part,
-                    config: patch,
-                    force: options.force,
-                }
-            }
+        let write = Write::Patch {
+            key,
+            part,
+            kind,
+            patch,
+            strict: options.validation == Validation::Strict,
         };
         Ok((write, options.dry_run))
     }
@@ -397,15 +323,13 @@ impl<'a> Call<'a> {
                 ScaleWrite::Put(self.object_of_kind("Scale")?),
             ),
             Method::PATCH => {
-                let kind = PatchKind::of_content_type(self.content_type())
-                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+                let kind = self.patch_kind()?;
                 let options = self.options(Verb::Patch)?;
-                let (patch, _) = self.patch(false, options.validation)?;
+                let patch = self.patch()?;
                 (options, ScaleWrite::Patch(kind, patch))
             }
             _ => return Err(ApiError::method_not_allowed()),
         };
-        self.caller.manager = options.manager;
         Ok((Write::Scale { key, scale }, options.dry_run))
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::body::{self, Document};
+use super::body;
 use super::status::ApiError;
 use crate::objects::messages;
 use crate::objects::object::{set, unset};
@@ -71,16 +71,10 @@ impl DecodeError {
     }
 }
 
-pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
-    let read = if is_yaml {
-        body::yaml(body)
-    } else {
-        body::json(body)
-    };
-    read.map_err(|why| {
-        let form = if is_yaml { "yaml" } else { "json" };
+pub fn parse(kind: &str, body: &[u8]) -> Result<Value, ApiError> {
+    body::json(body).map_err(|why| {
         DecodeError::new(format!(
-            "couldn't get version/kind; {form} parse error: {why}"
+            "couldn't get version/kind; json parse error: {why}"
         ))
         .refused(kind, body)
     })
@@ -116,14 +110,11 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
     fields.insert("kind".into(), kind.into());
     fields.insert("apiVersion".into(), version.into());
     unset(&mut object, &["metadata", "selfLink"]);
-    let managed = unset(&mut object, &["metadata", "managedFields"]);
-    nulls(&mut object);
+    unset(&mut object, &["metadata", "managedFields"]);
     if matches!(resource, Resource::Leases | Resource::Events) {
         micro_times(&object).map_err(unlike)?;
     }
-    let mut typed = resource
-        .typed(&object)
-        .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
+    let mut typed = resource.typed(&object).map_err(unlike)?;
     quantities::normalize(&mut typed).map_err(unlike)?;
     let mut unknown = Vec::new();
     find_unknown(&object, &typed, &mut String::new(), &mut unknown);
@@ -135,13 +126,6 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
         );
     }
     prune(&mut typed);
-    match managed {
-        None | Some(Value::Null) => {}
-        Some(Value::Array(owners)) => {
-            set(&mut typed, &["metadata", "managedFields"], owners.into());
-        }
-        Some(_) => return Err(unlike("metadata.managedFields is no list".into())),
-    }
     Ok(Decoded {
         object: typed,
         unknown,
@@ -150,23 +134,8 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, DecodeEr
 
 /// The error for an object of another kind than the path's.
 fn other_kind(traits: &Traits, kind: String, version: String) -> DecodeError {
-    let why = match Resource::of_kind(&version, &kind) {
-        Some(_) => {
-            let group = |group: &'static str| group.split('.').next().unwrap_or_default();
-            let internal = match group(traits.group) {
-                "" => "core",
-                group => group,
-            };
-            let version = version.rsplit('/').next().unwrap_or_default();
-            format!(
-                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
-                traits.kind
-            )
-        }
-        None => format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-        ),
-    };
+    let wanted = traits.kind;
+    let why = format!("no conversion of kind \"{kind}\" of version \"{version}\" to {wanted}");
     let version = version.rsplit('/').next().unwrap_or_default().to_owned();
     DecodeError {
         why,
@@ -186,7 +155,7 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
                 match typed.get(name) {
                     Some(typed) => find_unknown(value, typed, path, unknown),
                     None if value.is_null() => {}
-                    None => messages::add(unknown, format_args!("unknown field \"{path}\"")),
+                    None => messages::add(unknown, format!("unknown field \"{path}\"")),
                 }
                 path.truncate(before);
             }
@@ -226,42 +195,6 @@ fn micro_times(object: &Value) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Maps from texts to texts.
-const TEXTS: [&str; 6] = [
-    "labels",
-    "annotations",
-    "data",
-    "stringData",
-    "matchLabels",
-    "nodeSelector",
-];
-
-/// Replaces what stands for an empty text in maps and lists of texts, which Go takes for one.
-fn nulls(value: &mut Value) {
-    let empty = |value: &mut Value| {
-        if value.is_null() {
-            *value = "".into();
-        }
-    };
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                match field {
-                    Value::Object(texts) if TEXTS.contains(&name.as_str()) => {
-                        texts.values_mut().for_each(empty);
-                    }
-                    field => nulls(field),
-                }
-            }
-        }
-        Value::Array(items) if items.iter().any(Value::is_string) => {
-            items.iter_mut().for_each(empty);
-        }
-        Value::Array(items) => items.iter_mut().for_each(nulls),
-        _ => {}
-    }
 }
 
 /// Drops what real servers omit when they serialize: empty lists, strings and free-form maps.
@@ -323,20 +256,6 @@ mod tests {
             let error = error.refused("Pod", b"{}");
             assert_eq!((error.code, error.reason), (400, "BadRequest"), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_wrong_kind_and_an_unknown_kind_have_different_errors() {
-        let why =
-            |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
-        assert_eq!(
-            why(json!({"kind": "ConfigMap", "apiVersion": "v1"})).expect_err("refused"),
-            "ConfigMap in version \"v1\" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): unknown conversion"
-        );
-        assert_eq!(
-            why(json!({"kind": "Pot", "apiVersion": "v1"})).expect_err("refused"),
-            "Pot in version \"v1\" cannot be handled as a Pod: no kind \"Pot\" is registered for version \"v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-        );
     }
 
     #[test]

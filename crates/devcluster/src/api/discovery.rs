@@ -1,4 +1,4 @@
-//! The API discovery documents: groups, versions and resources, one by one and aggregated.
+//! The API discovery documents: groups, versions and resources.
 
 use serde_json::{Value, json};
 
@@ -60,12 +60,10 @@ const SCALE: Kind = ("autoscaling", "v1", "Scale");
 /// The subresources other than `status`, with their kinds and verbs.
 fn subresources(resource: Resource) -> Vec<(&'static str, Kind, Vec<&'static str>)> {
     match resource {
-        Resource::Namespaces => vec![("finalize", ("", "v1", "Namespace"), vec!["update"])],
         Resource::Pods => vec![
             ("binding", ("", "v1", "Binding"), vec!["create"]),
             ("eviction", ("policy", "v1", "Eviction"), vec!["create"]),
             ("log", ("", "v1", "Pod"), vec!["get"]),
-            ("resize", ("", "v1", "Pod"), vec!["get", "patch", "update"]),
         ],
         Resource::ServiceAccounts => {
             let kind = (AUTHENTICATION, "v1", "TokenRequest");
@@ -76,14 +74,11 @@ fn subresources(resource: Resource) -> Vec<(&'static str, Kind, Vec<&'static str
     }
 }
 
-/// Review resources, which are answered and not stored: group, kind, and whether they are namespaced.
-const REVIEWS: [(&str, &str, bool); 6] = [
-    (AUTHENTICATION, "SelfSubjectReview", false),
-    (AUTHENTICATION, "TokenReview", false),
-    (AUTHORIZATION, "LocalSubjectAccessReview", true),
-    (AUTHORIZATION, "SelfSubjectAccessReview", false),
-    (AUTHORIZATION, "SelfSubjectRulesReview", false),
-    (AUTHORIZATION, "SubjectAccessReview", false),
+/// Review resources, which are answered and not stored: group and kind.
+const REVIEWS: [(&str, &str); 3] = [
+    (AUTHENTICATION, "TokenReview"),
+    (AUTHORIZATION, "SelfSubjectAccessReview"),
+    (AUTHORIZATION, "SelfSubjectRulesReview"),
 ];
 
 /// The plural name of a review, as in paths.
@@ -124,20 +119,10 @@ fn served() -> Vec<Served> {
             all.push(sub("status", kind, vec!["get", "patch", "update"]));
         }
     }
-    let events = Resource::Events.traits();
-    all.push(Served {
-        group: "events.k8s.io",
-        path: events.plural.to_owned(),
-        namespaced: true,
-        kind: ("events.k8s.io", "v1", events.kind),
-        verbs: STORED.to_vec(),
-        short_names: events.short_names,
-        categories: events.categories,
-    });
-    all.extend(REVIEWS.map(|(group, kind, namespaced)| Served {
+    all.extend(REVIEWS.map(|(group, kind)| Served {
         group,
         path: plural(kind),
-        namespaced,
+        namespaced: false,
         kind: (group, "v1", kind),
         verbs: vec!["create"],
         short_names: &[],
@@ -148,13 +133,11 @@ fn served() -> Vec<Served> {
 }
 
 /// The named API groups. Each has one version only.
-pub(crate) const GROUPS: [&str; 10] = [
+pub(crate) const GROUPS: [&str; 8] = [
     "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
-    "batch",
     "coordination.k8s.io",
-    "events.k8s.io",
     KUEUE,
     "policy",
     "rbac.authorization.k8s.io",
@@ -175,11 +158,11 @@ pub fn version_of(group: &str) -> &'static str {
     }
 }
 
-/// The kind of the review at a path of a group, and whether it is namespaced.
-pub fn review(group: &str, path: &str) -> Option<(&'static str, bool)> {
+/// The kind of the review at a path of a group.
+pub fn review(group: &str, path: &str) -> Option<&'static str> {
     let mut reviews = REVIEWS.into_iter();
-    let (_, kind, namespaced) = reviews.find(|(g, kind, _)| *g == group && plural(kind) == path)?;
-    Some((kind, namespaced))
+    let (_, kind) = reviews.find(|(g, kind)| *g == group && plural(kind) == path)?;
+    Some(kind)
 }
 
 pub fn core_versions(address: &str) -> Value {
@@ -199,15 +182,6 @@ fn group_value(name: &str) -> Value {
 pub fn groups() -> Value {
     let groups: Vec<Value> = GROUPS.iter().map(|name| group_value(name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-}
-
-pub fn group(name: &str) -> Option<Value> {
-    GROUPS.contains(&name).then(|| {
-        let mut group = group_value(name);
-        group["kind"] = "APIGroup".into();
-        group["apiVersion"] = "v1".into();
-        group
-    })
 }
 
 pub fn resources(group: &str) -> Value {
@@ -235,83 +209,6 @@ pub fn resources(group: &str) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 }
 
-/// The aggregated discovery document: the core group, or all named groups.
-pub fn aggregated(core: bool, version: &str) -> Value {
-    let all = served();
-    let groups: &[&str] = if core { &[""] } else { &GROUPS };
-    let items: Vec<Value> = groups
-        .iter()
-        .map(|group| {
-            let of_group = |s: &&Served| s.group == *group;
-            let resources: Vec<Value> = all
-                .iter()
-                .filter(of_group)
-                .filter(|s| !s.path.contains('/'))
-                .map(|s| aggregated_resource(s, &all))
-                .collect();
-            let version = version_of(group);
-            let version =
-                json!({"version": version, "resources": resources, "freshness": "Current"});
-            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})
-        })
-        .collect();
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
-        "metadata": {},
-        "items": items,
-    })
-}
-
-fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
-    let kind = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
-    let mut value = json!({
-        "resource": served.path,
-        "responseKind": kind(served.kind),
-        "scope": if served.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": served.singular(),
-        "verbs": served.verbs,
-    });
-    served.add_names(&mut value);
-    let below: Vec<Value> = all
-        .iter()
-        .filter(|s| s.group == served.group)
-        .filter_map(|s| {
-            let name = s.path.strip_prefix(&served.path)?.strip_prefix('/')?;
-            Some(json!({"subresource": name, "responseKind": kind(s.kind), "verbs": s.verbs}))
-        })
-        .collect();
-    if !below.is_empty() {
-        value["subresources"] = below.into();
-    }
-    value
-}
-
-pub fn root() -> Value {
-    let mut paths: Vec<String> = [
-        "/.well-known/openid-configuration",
-        "/api",
-        "/api/v1",
-        "/apis",
-        "/apis/",
-        "/healthz",
-        "/livez",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/readyz",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for group in GROUPS {
-        paths.push(format!("/apis/{group}"));
-        paths.push(format!("/apis/{group}/{}", version_of(group)));
-    }
-    paths.sort_unstable();
-    json!({"paths": paths})
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,34 +226,18 @@ mod tests {
             };
             let listed = names(&resources(t.group)["resources"], "name");
             assert!(listed.contains(&t.plural.to_owned()), "{listed:?}");
-            let all = aggregated(t.group.is_empty(), "v2");
-            let group = all["items"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .find(|g| g["metadata"]["name"] == t.group);
-            let resources = &group.expect("the group")["versions"][0]["resources"];
-            assert!(names(resources, "resource").contains(&t.plural.to_owned()));
         }
     }
 
     #[test]
     fn discovery_lists_the_subresources_of_pods() {
-        let core = aggregated(true, "v2");
-        let resources = core["items"][0]["versions"][0]["resources"]
-            .as_array()
-            .expect("resources");
-        let pods = resources
-            .iter()
-            .find(|r| r["resource"] == "pods")
-            .expect("pods");
-        let below: Vec<&Value> = pods["subresources"]
+        let core = resources("");
+        let names: Vec<&str> = core["resources"]
             .as_array()
             .into_iter()
             .flatten()
-            .map(|s| &s["subresource"])
+            .filter_map(|s| s["name"].as_str()?.strip_prefix("pods/"))
             .collect();
-        assert_eq!(below, ["binding", "eviction", "log", "resize", "status"]);
-        assert_eq!(pods["subresources"][1]["responseKind"]["group"], "policy");
+        assert_eq!(names, ["binding", "eviction", "log", "status"]);
     }
 }

@@ -128,13 +128,13 @@ impl List {
             };
             position.encode(self.namespace.as_deref())
         });
-        view.list(&Listing {
+        Ok(view.list(&Listing {
             resource: self.resource,
             version,
             objects: &page,
             token,
             remaining: (remaining > 0 && self.selector.is_empty()).then_some(remaining),
-        })
+        }))
     }
 
     /// The error for an expired resource version. It carries a token that continues a paged list at the newest version.

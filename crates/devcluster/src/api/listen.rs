@@ -1,37 +1,27 @@
 //! Accepts connections to the API, with TLS or without: the client's first byte tells which.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::Listener;
 use rustix::net::sockopt::set_tcp_user_timeout;
-use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-use super::connection::{self, Authentication, Connection, Deadline};
+/// A connection that is ready for requests.
+pub type Connection = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// The first byte of a TLS connection: the content type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// At most this many connections wait for their client to authenticate.
-const MAX_PENDING: usize = 1024;
-
-/// At most one of this many file descriptors is used for such connections.
-const PENDING_SHARE: usize = 4;
-
-/// If there are too many such connections, the oldest is closed to accept the next one, but not before this age.
-const MIN_AGE: Duration = Duration::from_secs(1);
-
-/// The interval in which a full listener looks for room.
-const ROOM_INTERVAL: Duration = Duration::from_millis(20);
+/// A client must complete its handshake, or send its first byte, within this time.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The queue of accepted connections; the server takes them at once.
 const QUEUE: usize = 16;
@@ -57,8 +47,7 @@ impl ApiListener {
         let address = listener.local_addr()?;
         let (ready, accepted) = mpsc::channel(QUEUE);
         let mut acceptor = JoinSet::new();
-        let pending = Pending::new(pending_limit());
-        acceptor.spawn(accept_all(listener, tls, ready, pending));
+        acceptor.spawn(accept_all(listener, tls, ready));
         Ok(Self {
             address,
             accepted,
@@ -88,81 +77,22 @@ impl Listener for ApiListener {
     }
 }
 
-impl Connected<IncomingStream<'_, ApiListener>> for Authentication {
-    fn connect_info(stream: IncomingStream<'_, ApiListener>) -> Self {
-        stream.io().authentication().clone()
-    }
-}
-
-/// The most connections without authentication, by how many files this process may have open.
-fn pending_limit() -> usize {
-    let files = getrlimit(Resource::Nofile).current;
-    let files = files.and_then(|files| usize::try_from(files).ok());
-    files.map_or(MAX_PENDING, |files| {
-        (files / PENDING_SHARE).clamp(1, MAX_PENDING)
-    })
-}
-
-/// The connections whose clients have not authenticated, oldest first.
-struct Pending {
-    limit: usize,
-    connections: VecDeque<(Instant, Authentication)>,
-}
-
-impl Pending {
-    fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            connections: VecDeque::new(),
-        }
-    }
-
-    /// Whether one more connection can be accepted at this time. Closes the oldest one for it, if that is old enough.
-    fn has_room(&mut self, now: Instant) -> bool {
-        self.connections
-            .retain(|(_, connection)| connection.is_pending());
-        if self.connections.len() < self.limit {
-            return true;
-        }
-        let oldest = self.connections.front();
-        if oldest.is_some_and(|(since, _)| now.duration_since(*since) < MIN_AGE) {
-            return false;
-        }
-        self.close_oldest();
-        true
-    }
-
-    fn close_oldest(&mut self) {
-        if let Some((_, oldest)) = self.connections.pop_front() {
-            oldest.close();
-        }
-    }
-}
-
 async fn accept_all(
     listener: TcpListener,
     tls: TlsAcceptor,
     ready: mpsc::Sender<(Connection, SocketAddr)>,
-    mut pending: Pending,
 ) {
     let mut handshakes = JoinSet::new();
     loop {
-        let has_room = pending.has_room(Instant::now());
         tokio::select! {
             biased;
             Some(_) = handshakes.join_next() => {}
-            () = sleep(ROOM_INTERVAL), if !has_room => {}
-            taken = listener.accept(), if has_room => match taken {
+            taken = listener.accept() => match taken {
                 Ok((client, from)) => {
-                    let (authentication, deadline) = connection::pending();
-                    pending.connections.push_back((Instant::now(), authentication.clone()));
-                    let ready = ready.clone();
-                    handshakes.spawn(prepare(client, from, tls.clone(), authentication, deadline, ready));
+                    handshakes.spawn(prepare(client, from, tls.clone(), ready.clone()));
                 }
                 Err(error) => {
                     tracing::debug!(target: "apiserver.serve", %error, "cannot accept a connection");
-                    // It may have been for lack of descriptors.
-                    pending.close_oldest();
                     sleep(RETRY_DELAY).await;
                 }
             }
@@ -175,8 +105,6 @@ async fn prepare(
     client: TcpStream,
     from: SocketAddr,
     tls: TlsAcceptor,
-    authentication: Authentication,
-    mut deadline: Deadline,
     ready: mpsc::Sender<(Connection, SocketAddr)>,
 ) {
     set_options(&client);
@@ -188,19 +116,11 @@ async fn prepare(
             _ => Some(Either::Left(client)),
         })
     };
-    let client = tokio::select! {
-        biased;
-        _ = &mut deadline => return,
-        client = handshake => client,
-    };
-    match client {
+    match timeout(HANDSHAKE_TIMEOUT, handshake).await {
         // If nothing serves any more, the connection is dropped.
-        Ok(Some(client)) => {
-            let client = Connection::new(client, authentication, deadline);
-            drop(ready.send((client, from)).await);
-        }
-        Ok(None) => {}
-        Err(error) => {
+        Ok(Ok(Some(client))) => drop(ready.send((client, from)).await),
+        Ok(Ok(None)) | Err(_) => {}
+        Ok(Err(error)) => {
             tracing::debug!(target: "apiserver.serve", %error, "a connection failed before its first request");
         }
     }
@@ -216,64 +136,5 @@ fn set_options(connection: &TcpStream) {
     let unread = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = set_tcp_user_timeout(connection, unread) {
         tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_USER_TIMEOUT");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt as _;
-    use tokio::time::{advance, timeout};
-
-    use super::*;
-    use crate::api::tls::Tls;
-    use crate::tests::hold_clock;
-
-    #[tokio::test(start_paused = true)]
-    async fn clients_that_do_not_authenticate_do_not_block_others() {
-        const LIMIT: usize = 8;
-        const CLIENTS: usize = 40;
-        let _held = hold_clock();
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
-        let address = listener.local_addr().expect("an address");
-        let (ready, mut accepted) = mpsc::channel(CLIENTS);
-        let tls = Tls::of("token").expect("a certificate").acceptor;
-        let mut acceptor = JoinSet::new();
-        acceptor.spawn(accept_all(listener, tls, ready, Pending::new(LIMIT)));
-        let mut clients = Vec::new();
-        for _ in 0..CLIENTS {
-            let mut client = TcpStream::connect(address).await.expect("connected");
-            client.write_all(b"G").await.expect("sent");
-            clients.push(client);
-        }
-        let mut connections = Vec::new();
-        for n in 0..CLIENTS {
-            if n >= LIMIT {
-                advance(MIN_AGE).await;
-            }
-            let next = timeout(MIN_AGE, accepted.recv()).await;
-            connections.push(next.expect("room").expect("open").0);
-            let pending = connections
-                .iter()
-                .filter(|c| c.authentication().is_pending());
-            assert!(pending.count() <= LIMIT);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn authenticated_clients_are_not_counted_and_not_closed() {
-        let mut pending = Pending::new(1);
-        let (first, _first) = connection::pending();
-        pending
-            .connections
-            .push_back((Instant::now(), first.clone()));
-        assert!(!pending.has_room(Instant::now()), "it has just connected");
-        first.succeeded();
-        assert!(pending.has_room(Instant::now()));
-        let (second, deadline) = connection::pending();
-        pending
-            .connections
-            .push_back((Instant::now(), second.clone()));
-        assert!(pending.has_room(Instant::now() + MIN_AGE));
-        assert!(!deadline.await, "the second is closed");
     }
 }

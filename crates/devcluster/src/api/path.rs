@@ -8,17 +8,14 @@ use crate::objects::resource::Resource;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    Root,
     CoreVersions,
     Groups,
-    Group(String),
     /// The resources of version 1 of a group; the core group's name is empty.
     Resources(String),
     /// The index of the OpenAPI v3 documents.
     OpenApiPaths,
     /// The OpenAPI v3 document of a group.
     OpenApi(String),
-    Swagger,
     /// The keys that verify service account tokens.
     Keys,
     /// The OpenID configuration, which tells where the keys are.
@@ -39,18 +36,8 @@ pub enum Target {
         key: Key,
         sub: Option<String>,
     },
-    OldWatch {
-        resource: Resource,
-        /// `None`: all namespaces.
-        namespace: Option<String>,
-        /// `None`: any name.
-        name: Option<String>,
-    },
     /// A review, which is answered and not stored.
-    Review {
-        kind: &'static str,
-        namespace: Option<String>,
-    },
+    Review(&'static str),
     Document(Document),
     Version,
     Health,
@@ -72,15 +59,12 @@ impl Target {
                 return Self::Health;
             }
             ["version"] => return Self::Version,
-            [""] => Document::Root,
             ["api"] => Document::CoreVersions,
             ["apis"] => Document::Groups,
-            ["apis", group] => Document::Group((*group).to_owned()),
             ["api", "v1"] => Document::Resources(String::new()),
             ["apis", group, version] if discovery::is_served(group, version) => {
                 Document::Resources((*group).to_owned())
             }
-            ["openapi", "v2"] => Document::Swagger,
             ["openapi", "v3"] => Document::OpenApiPaths,
             ["openapi", "v3", "api", "v1"] => Document::OpenApi(String::new()),
             ["openapi", "v3", "apis", group, version] if discovery::is_served(group, version) => {
@@ -109,27 +93,14 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     if !discovery::is_served(group, version) {
         return Target::Nothing;
     }
-    let (namespace, review) = match rest {
-        [plural] => (None, discovery::review(group, plural)),
-        ["namespaces", namespace, plural] => (Some(*namespace), discovery::review(group, plural)),
-        _ => (None, None),
-    };
-    if let Some((kind, namespaced)) = review
-        && namespaced == namespace.is_some()
+    if let [plural] = rest
+        && let Some(kind) = discovery::review(group, plural)
     {
-        return Target::Review {
-            kind,
-            namespace: namespace.map(str::to_owned),
-        };
+        return Target::Review(kind);
     }
-    let (old_watch, rest) = match rest {
-        ["watch", rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
     let find = |plural: &str| Resource::find(group, version, plural);
-    let is_subresource_of_namespace = |name: &str| matches!(name, "status" | "finalize");
     let (resource, namespace, name, sub) = match rest {
-        ["namespaces", namespace, plural, tail @ ..] if !is_subresource_of_namespace(plural) => {
+        ["namespaces", namespace, plural, tail @ ..] if *plural != "status" => {
             if tail.len() > 2 {
                 return Target::UnknownResource;
             }
@@ -149,12 +120,6 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     };
     let namespace = namespace.map(str::to_owned);
     match (name, sub) {
-        (name, None) if old_watch => Target::OldWatch {
-            resource,
-            namespace,
-            name: name.map(str::to_owned),
-        },
-        (_, Some(_)) if old_watch => Target::UnknownResource,
         (None, _) => Target::Collection {
             resource,
             namespace,
@@ -218,12 +183,6 @@ mod tests {
                 sub: None
             }
         );
-        let old = Target::OldWatch {
-            resource: Resource::Pods,
-            namespace: Some("ns".into()),
-            name: None,
-        };
-        assert_eq!(Target::of("/api/v1/watch/namespaces/ns/pods"), old);
     }
 
     #[test]
@@ -241,18 +200,10 @@ mod tests {
 
     #[test]
     fn reviews_have_their_own_paths() {
-        let review = |namespace: Option<&str>, kind| Target::Review {
-            kind,
-            namespace: namespace.map(str::to_owned),
-        };
         let root = "/apis/authorization.k8s.io/v1";
         assert_eq!(
             Target::of(&format!("{root}/selfsubjectaccessreviews")),
-            review(None, "SelfSubjectAccessReview")
-        );
-        assert_eq!(
-            Target::of(&format!("{root}/namespaces/ns/localsubjectaccessreviews")),
-            review(Some("ns"), "LocalSubjectAccessReview")
+            Target::Review("SelfSubjectAccessReview")
         );
         assert_eq!(
             Target::of(&format!("{root}/localsubjectaccessreviews")),

@@ -15,13 +15,12 @@ use super::accept;
 use super::call::Call;
 use super::list::List;
 use super::logs::Log;
-use super::router::{Api, plain, response, typed};
+use super::router::{Api, plain, response};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
 use super::websocket;
 use crate::changes::scale;
-use crate::objects::new_events;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
@@ -31,14 +30,9 @@ const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
 
 impl Api {
     /// The form in which the client wants objects.
-    pub(crate) fn view(&self, call: &Call<'_>, streams: bool) -> Result<View, ApiError> {
-        let form = accept::objects(call.headers(), &call.query, streams)?;
-        let view = View::new(form, self.store.clock());
-        Ok(if new_events::is_at(call.path()) {
-            view.of_new_events()
-        } else {
-            view
-        })
+    pub(crate) fn view(&self, call: &Call<'_>) -> Result<View, ApiError> {
+        let form = accept::form(call.headers(), &call.query)?;
+        Ok(View::new(form, self.store.clock()))
     }
 
     /// Waits until the state has reached a version; an error after `WAIT_FOR_VERSION`.
@@ -64,11 +58,11 @@ impl Api {
         resource: Resource,
         namespace: Option<&str>,
     ) -> Result<Response, ApiError> {
-        let view = self.view(call, false)?;
+        let view = self.view(call)?;
         let list = List::parse(resource, namespace, &call.query)?;
         let state = self.state_at_least(list.needs()).await?;
         let body = list.answer(&state, &view)?;
-        Ok(typed(200, view.media_type(), body))
+        Ok(response(200, body))
     }
 
     pub(crate) async fn get(
@@ -84,9 +78,8 @@ impl Api {
             let set = self.store.state().existing(key)?;
             return Ok(response(200, scale::of(&set).to_string()));
         }
-        let view = self.view(call, false)?;
-        let is_resize = sub == Some("resize") && key.resource == Resource::Pods;
-        if !(is_resize || matches!(sub, None | Some("status")))
+        let view = self.view(call)?;
+        if !matches!(sub, None | Some("status"))
             || (sub.is_some() && !key.resource.traits().has_status)
         {
             return Err(match call.is_known_subresource(key, sub) {
@@ -105,7 +98,7 @@ impl Api {
             })?,
         };
         let object = self.state_at_least(needed).await?.existing(key)?;
-        Ok(typed(200, view.media_type(), view.object(&object)?))
+        Ok(response(200, view.object(&object)))
     }
 
     async fn log(&self, call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
@@ -131,13 +124,9 @@ impl Api {
         call: &Call<'_>,
         resource: Resource,
         namespace: Option<&str>,
-        name: Option<&str>,
     ) -> Result<Response, ApiError> {
-        let view = self.view(call, true)?;
-        let mut watch = Watch::parse(resource, namespace, &call.query, view)?;
-        if let Some(name) = name {
-            watch = watch.named(name);
-        }
+        let view = self.view(call)?;
+        let watch = Watch::parse(resource, namespace, &call.query, view)?;
         self.state_at_least(watch.needs()).await?;
         let watcher = watch.start(self.store.published());
         if websocket::is_wanted(call.headers()) {

@@ -20,7 +20,6 @@ use super::call::Call;
 use super::discovery;
 use super::openapi;
 use super::path::{Document, Target};
-use super::port_forward;
 use super::query::Query;
 use super::status::ApiError;
 use super::view::Listing;
@@ -31,7 +30,6 @@ use crate::access::review::Reviewer;
 use crate::access::rights::{Rights, User};
 use crate::access::signing;
 use crate::changes::write::{Answer, Write};
-use crate::objects::messages::clipped;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::storage::server::{Origin, Store};
@@ -41,11 +39,6 @@ pub(crate) const VERSION: &str = concat!("v1.36.0+devcluster-", env!("CARGO_PKG_
 
 /// The most warnings about dropped fields in one response.
 const MAX_WARNINGS: usize = 10;
-
-/// The longest method, path and user agent of a recorded write, in bytes. Clients without credentials choose them, too.
-const MAX_VERB: usize = 16;
-const MAX_PATH: usize = 512;
-const MAX_USER_AGENT: usize = 256;
 
 /// The state behind the request handlers.
 #[derive(Clone, Debug)]
@@ -109,9 +102,9 @@ async fn drain(body: Body) {
 fn origin(parts: &Parts) -> Origin {
     let path = parts.uri.path_and_query().map_or("", |p| p.as_str());
     Origin {
-        verb: clipped(&parts.method, MAX_VERB),
-        path: clipped(path, MAX_PATH),
-        user_agent: clipped(accept::header(&parts.headers, USER_AGENT), MAX_USER_AGENT),
+        verb: parts.method.to_string(),
+        path: path.to_owned(),
+        user_agent: accept::header(&parts.headers, USER_AGENT).to_owned(),
     }
 }
 
@@ -174,41 +167,27 @@ impl Api {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
             Target::UnknownResource => Err(ApiError::unknown_resource()),
             Target::Malformed => Err(ApiError::bad_request("the path cannot be read")),
-            Target::Health | Target::Version | Target::Document(_) | Target::OldWatch { .. }
-                if !reads =>
-            {
+            Target::Health | Target::Version | Target::Document(_) if !reads => {
                 Err(ApiError::method_not_allowed())
             }
-            Target::Health => Ok(health(&call)),
+            Target::Health => Ok(plain(200, "ok")),
             Target::Version => {
                 accept::only(&parts.headers, accept::JSON)?;
                 Ok(response(200, version().to_string()))
             }
-            Target::Document(document) => self.document(parts, &document),
-            Target::OldWatch {
-                resource,
-                namespace,
-                name,
-            } => {
-                self.watch(&call, resource, namespace.as_deref(), name.as_deref())
-                    .await
-            }
+            Target::Document(document) => self.document(parts, &call.query, &document),
             Target::Collection {
                 resource,
                 namespace,
             } if reads => {
                 if call.query.flag("watch") == Some(true) {
-                    self.watch(&call, resource, namespace.as_deref(), None)
-                        .await
+                    self.watch(&call, resource, namespace.as_deref()).await
                 } else {
                     self.list(&call, resource, namespace.as_deref()).await
                 }
             }
             Target::Object { key, sub } if is_stream(&key, sub.as_deref()) => {
                 let sub = sub.unwrap_or_default();
-                if sub == "portforward" && self.logs.is_some() && port_forward::is_wanted(parts) {
-                    return self.forward_ports(parts, &call, user, &key).await;
-                }
                 Err(ApiError::not_implemented(format!(
                     "the embedded cluster does not serve pods/{sub}: its containers are processes on this machine, \
                      or nothing at all"
@@ -222,12 +201,10 @@ impl Api {
                 let write = call.write_collection(resource, namespace)?;
                 self.write(&call, write, origin, reached_store).await
             }
-            Target::Review { .. } if parts.method != Method::POST => {
+            Target::Review(_) if parts.method != Method::POST => {
                 Err(ApiError::method_not_allowed())
             }
-            Target::Review { kind, namespace } => {
-                self.review(&call, user, kind, namespace.as_deref())
-            }
+            Target::Review(kind) => self.review(&call, user, kind),
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
             {
@@ -240,28 +217,7 @@ impl Api {
         }
     }
 
-    async fn forward_ports(
-        &self,
-        parts: &Parts,
-        call: &Call<'_>,
-        user: &User,
-        pod: &Key,
-    ) -> Result<Response, ApiError> {
-        let state = self.store.state();
-        // The handshake is a GET, but reading a pod gives no right to speak to it.
-        let wanted = Attributes::of(&Method::POST, parts.uri.path(), &call.query);
-        self.rights.check(&state, user, &wanted)?;
-        let pod = state.existing(pod)?;
-        port_forward::serve(parts, &call.query, &pod).await
-    }
-
-    fn review(
-        &self,
-        call: &Call<'_>,
-        user: &User,
-        kind: &str,
-        namespace: Option<&str>,
-    ) -> Result<Response, ApiError> {
+    fn review(&self, call: &Call<'_>, user: &User, kind: &str) -> Result<Response, ApiError> {
         let reviewer = Reviewer {
             state: &self.store.state(),
             rights: self.rights,
@@ -269,7 +225,7 @@ impl Api {
             user,
             now: self.store.clock().now(),
         };
-        let answer = reviewer.answer(kind, namespace, call.object_of_kind(kind)?)?;
+        let answer = reviewer.answer(kind, call.object_of_kind(kind)?)?;
         Ok(response(201, answer.to_string()))
     }
 
@@ -289,28 +245,18 @@ impl Api {
         Ok(response(201, answer.to_string()))
     }
 
-    fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
+    fn document(
+        &self,
+        parts: &Parts,
+        query: &Query,
+        document: &Document,
+    ) -> Result<Response, ApiError> {
         let headers = &parts.headers;
         let host = match accept::header(headers, HOST) {
             "" => "localhost",
             host => host,
         };
         let missing = || plain(404, "404 page not found\n");
-        let core = *document == Document::CoreVersions;
-        if (core || *document == Document::Groups)
-            && let Some(version) = accept::discovery(headers, "APIGroupDiscoveryList")
-        {
-            let media_type = format!(
-                "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-            );
-            let all = discovery::aggregated(core, version).to_string();
-            return Ok(typed(200, &media_type, all));
-        }
-        let binary = openapi::BINARY_SWAGGER;
-        if *document == Document::Swagger && binary.iter().any(|t| accept::names(headers, t)) {
-            // The older name is not a valid header value.
-            return Ok(typed(200, binary[0], openapi::binary_swagger()));
-        }
         let value = match document {
             Document::Keys => {
                 accept::only(headers, accept::JWK_SET)?;
@@ -321,23 +267,17 @@ impl Api {
                 accept::only(headers, accept::JSON)?;
                 return Ok(response(200, signing::configuration(host).to_string()));
             }
-            Document::Root => discovery::root(),
             Document::CoreVersions => discovery::core_versions(host),
             Document::Groups => discovery::groups(),
-            Document::Group(name) => match discovery::group(name) {
-                Some(group) => group,
-                None => return Ok(missing()),
-            },
             Document::Resources(group) => discovery::resources(group),
             Document::OpenApiPaths => openapi::paths(),
             Document::OpenApi(group) => match openapi::document(group) {
                 Some(document) => document,
                 None => return Ok(missing()),
             },
-            Document::Swagger => openapi::swagger(),
         };
-        let media_type = accept::document(headers)?;
-        Ok(typed(200, media_type, value.to_string()))
+        accept::form(headers, query)?;
+        Ok(response(200, value.to_string()))
     }
 
     async fn write(
@@ -347,7 +287,7 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        let view = self.view(call, false)?;
+        let view = self.view(call)?;
         *reached_store = true;
         let mut caller = call.caller.clone();
         if let Write::Delete { key, .. } = &write {
@@ -364,7 +304,7 @@ impl Api {
             )
             .await?;
         let (code, body) = match answer {
-            Answer::Object(object, new) => (if new { 201 } else { 200 }, view.object(&object)?),
+            Answer::Object(object, new) => (if new { 201 } else { 200 }, view.object(&object)),
             Answer::Status(code, status) => (code, status.to_string().into()),
             Answer::Deleted {
                 resource,
@@ -378,10 +318,10 @@ impl Api {
                     token: None,
                     remaining: None,
                 };
-                (200, view.list(&listing)?)
+                (200, view.list(&listing))
             }
         };
-        let mut response = typed(code, view.media_type(), body);
+        let mut response = response(code, body);
         for warning in call.warnings.iter().chain(&warnings).take(MAX_WARNINGS) {
             if let Ok(warning) = HeaderValue::try_from(warning_header(warning)) {
                 response.headers_mut().append(WARNING, warning);
@@ -408,15 +348,6 @@ fn warning_header(warning: &str) -> String {
 fn is_stream(key: &Key, sub: Option<&str>) -> bool {
     key.resource == Resource::Pods
         && matches!(sub, Some("attach" | "exec" | "portforward" | "proxy"))
-}
-
-/// The health check, as one word or check by check.
-fn health(call: &Call<'_>) -> Response {
-    if call.query.flag("verbose").is_none() {
-        return plain(200, "ok");
-    }
-    let path = call.path().trim_matches('/');
-    plain(200, format!("[+]ping ok\n{path} check passed\n"))
 }
 
 fn version() -> Value {

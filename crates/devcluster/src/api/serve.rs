@@ -6,18 +6,16 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::request::Parts;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::connection::Authentication;
 use super::listen::ApiListener;
 use super::tls::{Tls, TlsError};
 use crate::DevCluster;
-use crate::access::rights::User;
 use crate::control::faults::inject_faults;
 use crate::control::socket::{ControlReceiver, Downtime};
 
@@ -118,12 +116,10 @@ impl Server {
             router = router.layer(from_fn_with_state(controlled.faults, inject_faults));
             downtimes = Some(controlled.downtimes);
         }
-        // Before fault injection: a client whose request is delayed has authenticated.
-        router = router.layer(from_fn_with_state(cluster.clone(), authenticate));
         if let Some(page) = page {
             router = router.layer(from_fn_with_state(page, serve_page));
         }
-        let service = router.into_make_service_with_connect_info::<Authentication>();
+        let service = router.into_make_service();
         loop {
             let (report, mut ended_by) = oneshot::channel();
             let serving = axum::serve(listener, service.clone())
@@ -161,24 +157,6 @@ async fn serve_page(State(page): State<Page>, request: Request, next: Next) -> R
         Some(file) => file,
         None => next.run(Request::from_parts(parts, body)).await,
     }
-}
-
-/// Keeps the connection open if the request has valid credentials; the router decides about the request itself.
-async fn authenticate(
-    State(cluster): State<DevCluster>,
-    ConnectInfo(connection): ConnectInfo<Authentication>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let (parts, body) = request.into_parts();
-    if connection.is_pending() {
-        let (state, now) = (cluster.store.state(), cluster.store.clock().now());
-        let user = cluster.credentials.user(&parts, &state, now);
-        if user.is_ok_and(|user| user != User::anonymous()) {
-            connection.succeeded();
-        }
-    }
-    next.run(Request::from_parts(parts, body)).await
 }
 
 /// Waits until the cluster stops or a fault makes the server go away for a while.

@@ -181,37 +181,6 @@ impl ApiError {
         Self::conflict(resource, group, name, why)
     }
 
-    /// 409: applied fields belong to other field managers. Each manager comes with the fields it owns.
-    pub fn apply_conflict(conflicts: &[(String, Vec<String>)]) -> Self {
-        let all = || {
-            conflicts
-                .iter()
-                .flat_map(|(owner, fields)| fields.iter().map(move |field| (owner, field)))
-        };
-        let causes: Vec<Value> = all()
-            .map(|(owner, field)| {
-                json!({"reason": "FieldManagerConflict", "message": format!("conflict with {owner}"), "field": field})
-            })
-            .collect();
-        let message = match causes.len() {
-            1 => all()
-                .map(|(owner, field)| {
-                    format!("Apply failed with 1 conflict: conflict with {owner}: {field}")
-                })
-                .collect(),
-            count => {
-                let each: Vec<String> = conflicts
-                    .iter()
-                    .map(|(owner, fields)| {
-                        format!("conflicts with {owner}:\n- {}", fields.join("\n- "))
-                    })
-                    .collect();
-                format!("Apply failed with {count} conflicts: {}", each.join("\n"))
-            }
-        };
-        Self::about(409, "Conflict", message, json!({"causes": causes}))
-    }
-
     /// 410: the requested resource version has expired.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::plain(410, "Expired", message)

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::accept::{Form, Include, Shape};
-use super::status::ApiError;
+use super::accept::Form;
 use crate::api::table;
-use crate::objects::new_events;
 use crate::objects::object::{Object, text};
 use crate::objects::resource::Resource;
 use crate::storage::server::Clock;
@@ -19,8 +17,6 @@ use crate::storage::store::{EventKind, watch_line};
 pub struct View {
     form: Form,
     clock: Clock,
-    /// Whether events are shown in the `events.k8s.io` schema.
-    new_events: bool,
 }
 
 #[derive(Debug)]
@@ -50,99 +46,48 @@ impl Listing<'_> {
 
 impl View {
     pub fn new(form: Form, clock: Clock) -> Self {
-        Self {
-            form,
-            clock,
-            new_events: false,
-        }
-    }
-
-    /// The same form, with events in the `events.k8s.io` schema.
-    pub fn of_new_events(self) -> Self {
-        Self {
-            new_events: true,
-            ..self
-        }
-    }
-
-    pub fn media_type(&self) -> &'static str {
-        self.form.media_type
+        Self { form, clock }
     }
 
     /// Whether objects are sent as they are stored.
     pub fn is_whole(&self) -> bool {
-        self.form.shape == Shape::Whole && !self.new_events
+        self.form == Form::Json
     }
 
-    pub fn object(&self, object: &Object) -> Result<Bytes, ApiError> {
-        let resource = object.key().resource;
-        match self.form.shape {
-            Shape::Whole if self.new_events => Ok(self.whole(&object.whole()).to_string().into()),
-            Shape::Whole => Ok(object.encoded().clone()),
-            Shape::Partial => Ok(self.partial(&object.whole()).to_string().into()),
-            Shape::PartialList => Err(ApiError::not_acceptable(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
-                resource.traits().kind
-            ))),
-            Shape::Table(include) => {
+    pub fn object(&self, object: &Object) -> Bytes {
+        match self.form {
+            Form::Json => object.encoded().clone(),
+            Form::Table { whole } => {
                 let metadata = json!({"resourceVersion": object.resource_version().to_string()});
-                let row = self.row(resource, &object.whole(), include);
-                Ok(self
-                    .table(resource, metadata, vec![row], true)
+                let resource = object.key().resource;
+                let row = self.row(resource, object.value(), whole);
+                table(resource, metadata, vec![row], true)
                     .to_string()
-                    .into())
+                    .into()
             }
         }
     }
 
-    pub fn list(&self, listing: &Listing<'_>) -> Result<Bytes, ApiError> {
-        let Listing {
-            resource, objects, ..
-        } = listing;
-        match self.form.shape {
-            Shape::Whole if self.new_events => {
-                let items: Vec<Value> = objects.iter().map(|o| self.whole(&o.whole())).collect();
-                let list = json!({
-                    "kind": "EventList",
-                    "apiVersion": "events.k8s.io/v1",
-                    "metadata": listing.metadata(),
-                    "items": items,
-                });
-                Ok(list.to_string().into())
-            }
-            Shape::Whole => Ok(encode(listing)),
-            Shape::Partial => Err(ApiError::not_acceptable(format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
-                resource.traits().kind
-            ))),
-            Shape::PartialList => {
-                let items: Vec<Value> = objects.iter().map(|o| self.partial(&o.whole())).collect();
-                let list = json!({
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": self.form.version,
-                    "metadata": listing.metadata(),
-                    "items": items,
-                });
-                Ok(list.to_string().into())
-            }
-            Shape::Table(include) => {
-                let rows = objects
-                    .iter()
-                    .map(|o| self.row(*resource, &o.whole(), include))
-                    .collect();
-                let table = self.table(*resource, listing.metadata(), rows, true);
-                Ok(table.to_string().into())
+    pub fn list(&self, listing: &Listing<'_>) -> Bytes {
+        match self.form {
+            Form::Json => encode(listing),
+            Form::Table { whole } => {
+                let resource = listing.resource;
+                let row = |o: &Arc<Object>| self.row(resource, o.value(), whole);
+                let rows = listing.objects.iter().map(row).collect();
+                table(resource, listing.metadata(), rows, true)
+                    .to_string()
+                    .into()
             }
         }
     }
 
     /// Encodes a watch event. Only the first table of a watch has column definitions.
     pub fn event(&self, kind: EventKind, object: &Object, first: bool) -> Bytes {
-        match self.form.shape {
-            Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
-            _ => {
-                let resource = object.key().resource;
-                self.line(kind.as_str(), resource, &object.whole(), first)
+        match self.form {
+            Form::Json => watch_line(kind, object),
+            Form::Table { .. } => {
+                self.line(kind.as_str(), object.key().resource, object.value(), first)
             }
         }
     }
@@ -156,59 +101,41 @@ impl View {
     }
 
     fn line(&self, kind: &str, resource: Resource, object: &Value, first: bool) -> Bytes {
-        let shown = match self.form.shape {
-            Shape::Whole | Shape::PartialList => self.whole(object),
-            Shape::Partial => self.partial(object),
-            Shape::Table(include) => {
+        let shown = match self.form {
+            Form::Json => object.clone(),
+            Form::Table { whole } => {
                 let version = text(object, &["metadata", "resourceVersion"]);
                 let metadata = json!({"resourceVersion": version});
-                let row = self.row(resource, object, include);
-                self.table(resource, metadata, vec![row], first)
+                let row = self.row(resource, object, whole);
+                table(resource, metadata, vec![row], first)
             }
         };
         format!("{}\n", json!({"type": kind, "object": shown})).into()
     }
 
-    fn whole(&self, object: &Value) -> Value {
-        if self.new_events {
-            new_events::to_shown(object.clone())
-        } else {
-            object.clone()
-        }
-    }
-
-    fn partial(&self, object: &Value) -> Value {
-        json!({
-            "kind": "PartialObjectMetadata",
-            "apiVersion": self.form.version,
-            "metadata": object.get("metadata"),
-        })
-    }
-
-    fn row(&self, resource: Resource, object: &Value, include: Include) -> Value {
-        let shown = match include {
-            Include::None => Value::Null,
-            Include::Metadata => self.partial(object),
-            Include::Object => self.whole(object),
+    fn row(&self, resource: Resource, object: &Value, whole: bool) -> Value {
+        let shown = match whole {
+            true => object.clone(),
+            false => json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": META,
+                "metadata": object.get("metadata"),
+            }),
         };
-        let cells = table::cells(resource, object, self.clock.now());
-        let mut row = json!({"cells": cells, "object": shown});
-        if let Some(conditions) = table::conditions(resource, object) {
-            row["conditions"] = conditions;
-        }
-        row
+        json!({"cells": table::cells(resource, object, self.clock.now()), "object": shown})
     }
+}
 
-    fn table(&self, resource: Resource, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
-        let columns = headers.then(|| table::columns(resource));
-        json!({
-            "kind": "Table",
-            "apiVersion": self.form.version,
-            "metadata": metadata,
-            "columnDefinitions": columns,
-            "rows": rows,
-        })
-    }
+const META: &str = "meta.k8s.io/v1";
+
+fn table(resource: Resource, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+    json!({
+        "kind": "Table",
+        "apiVersion": META,
+        "metadata": metadata,
+        "columnDefinitions": headers.then(|| table::columns(resource)),
+        "rows": rows,
+    })
 }
 
 /// Encodes a list from its objects' stored encodings.

@@ -96,12 +96,6 @@ impl Watch {
         })
     }
 
-    /// Restricts the watch to one name, for the deprecated watch paths.
-    pub fn named(mut self, name: &str) -> Self {
-        self.selector = self.selector.named(name);
-        self
-    }
-
     /// The version that the state must have reached before the watch can start.
     pub fn needs(&self) -> u64 {
         match self.from {

@@ -6,8 +6,6 @@
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::response::{IntoResponse as _, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64_URL;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, HeaderName, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
@@ -24,9 +22,6 @@ use crate::control::faults::{FaultsReader, until_unfrozen};
 /// The largest message that a client may send, in bytes. Its content is ignored.
 const MAX_RECEIVED: usize = 64 * 1024;
 
-/// The prefix of the subprotocol in which a client that cannot set headers sends its bearer token, in base64url.
-const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
-
 /// Whether a request asks for an upgrade of its connection to a WebSocket.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let upgrades = |part: &str| part.trim().eq_ignore_ascii_case("upgrade");
@@ -35,7 +30,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// The offered subprotocols, in order.
-pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
         .iter()
@@ -43,32 +38,6 @@ pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .filter(|protocol| !protocol.is_empty())
-}
-
-/// The bearer token among the subprotocols of a WebSocket request, if there is one.
-///
-/// # Errors
-///
-/// If there are several tokens, one cannot be decoded, or no other subprotocol is offered.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<Vec<u8>>, &'static str> {
-    if !is_wanted(headers) {
-        return Ok(None);
-    }
-    let mut tokens = offered(headers).filter_map(|protocol| protocol.strip_prefix(BEARER));
-    let Some(token) = tokens.next() else {
-        return Ok(None);
-    };
-    if tokens.next().is_some() {
-        return Err("multiple base64.bearer.authorization tokens specified");
-    }
-    // The server answers with one of the offered subprotocols, and that must not be the token.
-    if offered(headers).all(|protocol| protocol.starts_with(BEARER)) {
-        return Err("missing additional subprotocol");
-    }
-    let token = BASE64_URL.decode(token);
-    token
-        .map(Some)
-        .map_err(|_| "invalid base64.bearer.authorization token encoding")
 }
 
 /// Whether Go's `url.ParseRequestURI` takes this for a URL: it is an absolute path or has a scheme.
@@ -99,7 +68,7 @@ fn check(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
         origin if is_request_uri(origin) => {}
         _ => return Err((403, "invalid origin")),
     }
-    let mut protocols = offered(headers).filter(|protocol| !protocol.starts_with(BEARER));
+    let mut protocols = offered(headers);
     let first = protocols.next();
     match protocols.next() {
         Some(_) => Err((400, "bad WebSocket protocol")),

@@ -1,14 +1,13 @@
-//! Creates objects: POST requests, and applies and updates of objects that do not exist.
+//! Creates objects: POST requests, and updates of objects that do not exist.
 
 use serde_json::{Value, json};
 
-use super::update::Owners;
-use super::write::{Answer, Part, WriteContext};
-use super::{admission, field_owners, quota};
+use super::write::{Answer, WriteContext};
+use super::{admission, quota};
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, set, text, unset};
+use crate::objects::pod;
 use crate::objects::resource::Resource;
-use crate::objects::{jobs, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
@@ -22,7 +21,6 @@ impl State {
         resource: Resource,
         namespace: &str,
         mut object: Value,
-        owners: Owners,
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = resource.traits();
@@ -38,9 +36,6 @@ impl State {
         unset(&mut object, &["metadata", "resourceVersion"]);
         let generated = self.generate_name(resource, namespace, &mut object, context);
         defaults::fill(resource, &mut object);
-        if owners == Owners::New {
-            field_owners::track(resource, Part::Main, None, &mut object, context);
-        }
         for field in [
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -68,9 +63,6 @@ impl State {
                 set(&mut object, &["status"], status);
             }
             pod::say_gated(&mut object, &context.text());
-        }
-        if resource == Resource::Jobs {
-            jobs::generate_selector(&mut object);
         }
         if resource == Resource::Services {
             self.assign_cluster_ip(&mut object);

@@ -74,9 +74,6 @@ impl DeleteOptions {
         if let Some(policy) = given.propagation_policy {
             read.set_propagation(&policy)?;
         }
-        if let Some(orphan) = given.orphan_dependents {
-            read.set_orphan(orphan)?;
-        }
         let stages = given.dry_run.unwrap_or_default();
         if stages.iter().any(|stage| stage != "All") {
             return Err(invalid(|c| c.not_supported("dryRun", stages, &["All"])));
@@ -96,22 +93,6 @@ impl DeleteOptions {
                     c.not_supported("propagationPolicy", other, &known)
                 }));
             }
-        });
-        Ok(())
-    }
-
-    /// Sets the propagation policy from the deprecated `orphanDependents`.
-    pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
-        if self.propagation.is_some() {
-            let detail = "orphanDependents and deletionPropagation cannot be both set";
-            return Err(invalid(|c| {
-                c.invalid("propagationPolicy", Value::Null, detail)
-            }));
-        }
-        self.propagation = Some(if orphan {
-            Propagation::Orphan
-        } else {
-            Propagation::Background
         });
         Ok(())
     }
@@ -206,7 +187,7 @@ pub(crate) fn one(
         return Ok(Answer::Object(old, false));
     }
     let mut new = old.value().clone();
-    set_propagation_finalizers(&mut new, key.resource, options);
+    set_propagation_finalizers(&mut new, options);
     let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
     match step {
         Step::Mark { grace } => mark(&mut new, grace, context),
@@ -248,7 +229,7 @@ fn lost_race(options: &DeleteOptions, context: &WriteContext<'_>) -> Option<Answ
     let Step::Mark { grace: 0 } = step(seen, options) else {
         return None;
     };
-    let mut last = seen.whole();
+    let mut last = seen.value().clone();
     mark(&mut last, 0, context);
     unset(&mut last, &["metadata", "resourceVersion"]);
     let traits = seen.key().resource.traits();
@@ -319,15 +300,9 @@ fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
     );
 }
 
-/// Sets the finalizers that the propagation policy requires. Without one, the finalizers of the object decide, and
-/// then the default of its kind: the pods of a Job stay.
-fn set_propagation_finalizers(object: &mut Value, resource: Resource, options: &DeleteOptions) {
-    let decides = |f: &Value| f == ORPHAN || f == FOREGROUND;
-    let is_decided = list(object, &["metadata", "finalizers"])
-        .iter()
-        .any(decides);
-    let by_default = || (resource == Resource::Jobs && !is_decided).then_some(Propagation::Orphan);
-    let Some(propagation) = options.propagation.or_else(by_default) else {
+/// Sets the finalizers that the propagation policy requires. Without one, the finalizers of the object decide.
+fn set_propagation_finalizers(object: &mut Value, options: &DeleteOptions) {
+    let Some(propagation) = options.propagation else {
         return;
     };
     let mut finalizers = list(object, &["metadata", "finalizers"]).to_vec();

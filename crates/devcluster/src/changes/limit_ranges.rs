@@ -2,20 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::api::status::{ApiError, Causes};
+use crate::api::status::ApiError;
 use crate::objects::object::{Key, at, entries, list, set, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 use crate::validation::defaults::default;
-
-const BOUNDS: [&str; 5] = [
-    "min",
-    "max",
-    "default",
-    "defaultRequest",
-    "maxLimitRequestRatio",
-];
 
 fn nano(amount: &Value) -> i128 {
     amount.as_str().and_then(quantity::parse).unwrap_or(0)
@@ -208,81 +200,6 @@ fn out_of_range(limit: &Value, resources: &Value, wrong: &mut Vec<String>) {
                 wrong.push(format!(
                     "{rule}, but provided ratio is {whole}.{rest:03}000"
                 ));
-            }
-        }
-    }
-}
-
-pub(crate) fn validate(range: &Value, causes: &mut Causes) {
-    for (i, limit) in list(range, &["spec", "limits"]).iter().enumerate() {
-        let path = format!("spec.limits[{i}]");
-        let kind = text(limit, &["type"]);
-        let is_bound = |field: &str, name: &str| at(limit, &[field, name]).map(nano);
-        if let Err(why) = crate::validation::names::qualified(kind) {
-            causes.invalid(format!("{path}.type"), kind, why);
-        }
-        if kind == "Pod" {
-            for field in ["default", "defaultRequest"] {
-                if limit.get(field).is_some() {
-                    let detail = "may not be specified when `type` is 'Pod'";
-                    causes.forbidden(format!("{path}.{field}"), detail);
-                }
-            }
-        }
-        if kind == "PersistentVolumeClaim"
-            && limit.get("min").is_none()
-            && limit.get("max").is_none()
-        {
-            let detail =
-                "either minimum or maximum storage value is required, but neither was provided";
-            causes.required(format!("{path}.limits"), detail);
-        }
-        let mut names: Vec<&String> = BOUNDS
-            .iter()
-            .flat_map(|f| entries(limit, &[f]))
-            .map(|(n, _)| n)
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            // Each bound with those that it must not be above.
-            for (field, others) in [
-                ("min", &["max"][..]),
-                ("defaultRequest", &["max", "default"]),
-                ("default", &["max"]),
-            ] {
-                let Some(amount) =
-                    is_bound(field, name).filter(|_| kind != "Pod" || field == "min")
-                else {
-                    continue;
-                };
-                let least = is_bound("min", name).filter(|least| field != "min" && amount < *least);
-                if least.is_some() {
-                    let detail = format!("min value is greater than {field} value");
-                    causes.invalid(
-                        format!("{path}.{field}[{name}]"),
-                        &limit[field][name],
-                        &detail,
-                    );
-                }
-                let above =
-                    |other: &&&str| is_bound(other, name).is_some_and(|bound| amount > bound);
-                if let Some(other) = others.iter().find(above) {
-                    let detail = format!("{field} value is greater than {other} value");
-                    causes.invalid(
-                        format!("{path}.{field}[{name}]"),
-                        &limit[field][name],
-                        &detail,
-                    );
-                }
-            }
-            if is_bound("maxLimitRequestRatio", name).is_some_and(|ratio| ratio < 1_000_000_000) {
-                let field = format!("{path}.maxLimitRequestRatio[{name}]");
-                causes.invalid(
-                    field,
-                    &limit["maxLimitRequestRatio"][name],
-                    "ratio is less than 1",
-                );
             }
         }
     }

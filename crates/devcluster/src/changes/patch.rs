@@ -18,15 +18,11 @@ pub enum PatchKind {
     Json,
 }
 
-/// The media type of server-side apply.
-pub const APPLY: &str = "application/apply-patch+yaml";
-
 /// The accepted media types of a PATCH.
-pub const PATCH_TYPES: [&str; 4] = [
+pub const PATCH_TYPES: [&str; 3] = [
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
-    APPLY,
 ];
 
 impl PatchKind {

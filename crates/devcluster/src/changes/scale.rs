@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::patch::PatchKind;
-use super::update::Owners;
-use super::write::{Answer, Part, WriteContext};
+use super::write::{Answer, Part};
 use crate::api::status::{ApiError, Causes};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
@@ -49,7 +48,6 @@ impl State {
         &mut self,
         key: &Key,
         scale_write: &ScaleWrite,
-        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
         let mut scale = of(&old);
@@ -72,11 +70,11 @@ impl State {
             let causes = Causes::of(|causes| causes.invalid("spec.replicas", &replicas, detail));
             return Err(ApiError::invalid("Scale", "autoscaling", &key.name, causes));
         }
-        let mut new = old.whole();
+        let mut new = old.value().clone();
         set(&mut new, &["spec", "replicas"], replicas);
         let version = text(&scale, &["metadata", "resourceVersion"]);
         set(&mut new, &["metadata", "resourceVersion"], version.into());
-        let object = self.update(&old, Part::Main, new, Owners::New, context)?;
+        let object = self.update(&old, Part::Main, new)?;
         Ok(Answer::Status(200, of(&object)))
     }
 }

@@ -4,26 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::field_owners;
 use super::patch::PatchKind;
 use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::{ApiError, Causes};
+use crate::objects::kinds;
 use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
-use crate::objects::{kinds, pod};
 use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
-
-/// Where the managed fields of the written object come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owners {
-    /// The write is tracked: its manager becomes the owner of what changes.
-    New,
-    /// The object already contains them.
-    Known,
-}
 
 impl State {
     pub(crate) fn replace(
@@ -43,7 +33,7 @@ impl State {
                 return Err(key.not_found());
             }
             unset(&mut object, &["metadata", "resourceVersion"]);
-            return self.create(key.resource, &key.namespace, object, Owners::New, context);
+            return self.create(key.resource, &key.namespace, object, context);
         };
         let uid = text(&object, &["metadata", "uid"]);
         if !uid.is_empty() && uid != old.uid() {
@@ -62,7 +52,7 @@ impl State {
             let causes = Causes::of(|c| c.invalid("metadata.resourceVersion", 0, why));
             causes.check(traits.plural, traits.group, &key.name)?;
         }
-        let object = self.update(&old, part, object, Owners::New, context)?;
+        let object = self.update(&old, part, object)?;
         Ok(Answer::Object(object, false))
     }
 
@@ -76,7 +66,7 @@ impl State {
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
-        let mut patched = old.whole();
+        let mut patched = old.value().clone();
         kind.apply(key.resource, &mut patched, patch)?;
         // An invalid result is reported as invalid fields (422), unlike a malformed body (400).
         let refused = |patched: &Value, why: &str| {
@@ -89,9 +79,7 @@ impl State {
         };
         let decoded = decode::object(key.resource, patched.clone())
             .map_err(|error| refused(&patched, &error.why))?;
-        let duplicates = context.caller.map_or(&[][..], |caller| &caller.duplicates);
-        let mut odd = duplicates.to_vec();
-        odd.extend(decoded.unknown);
+        let mut odd = decoded.unknown;
         if strict && !odd.is_empty() {
             let why = format!("strict decoding error: {}", odd.join(", "));
             return Err(refused(&patched, &why));
@@ -101,7 +89,7 @@ impl State {
         }
         let mut new = decoded.object;
         check_place(key, &mut new)?;
-        let object = self.update(&old, part, new, Owners::New, context)?;
+        let object = self.update(&old, part, new)?;
         Ok(Answer::Object(object, false))
     }
 
@@ -111,8 +99,6 @@ impl State {
         old: &Arc<Object>,
         part: Part,
         mut new: Value,
-        owners: Owners,
-        context: &mut WriteContext<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let key = old.key();
         let traits = key.resource.traits();
@@ -131,13 +117,6 @@ impl State {
             kinds::keep_assigned(key.resource, old.value(), &mut new);
             defaults::fill(key.resource, &mut new);
         }
-        if part == Part::Status && is_pod {
-            pod::keep_addresses(&mut new);
-        }
-        if owners == Owners::New {
-            field_owners::track(key.resource, part, Some(old), &mut new, context);
-        }
-        let managed = unset(&mut new, &["metadata", "managedFields"]);
         keep_server_fields(old.value(), &mut new);
         let is_namespace = key.resource == Resource::Namespaces;
         match part {
@@ -145,8 +124,6 @@ impl State {
                 keep(old.value(), &mut new, &["status"], traits.has_status);
                 keep(old.value(), &mut new, &["spec", "finalizers"], is_namespace);
             }
-            Part::Resources => new = pod::resized(old.value(), &new),
-            Part::Finalizers => keep(old.value(), &mut new, &["status"], true),
             Part::Status => {
                 keep(old.value(), &mut new, &["spec"], true);
                 if at(&new, &["status", "qosClass"]).is_none() {
@@ -173,11 +150,8 @@ impl State {
                 (generation + 1).into(),
             );
         }
-        if field_owners::is_same(old, &new, managed.as_ref()) {
+        if new == *old.value() {
             return Ok(old.clone());
-        }
-        if let Some(managed) = managed {
-            set(&mut new, &["metadata", "managedFields"], managed);
         }
         self.settle(key, new)
     }

@@ -9,7 +9,6 @@ use super::delete::{self, DeleteOptions};
 use super::patch::PatchKind;
 use super::quota;
 use super::scale::ScaleWrite;
-use super::update::Owners;
 use crate::api::status::ApiError;
 use crate::objects::ids::Ids;
 use crate::objects::object::{Key, Object, set, unset};
@@ -37,14 +36,6 @@ pub enum Write {
         patch: Value,
         /// Whether unknown fields are refused.
         strict: bool,
-    },
-    Apply {
-        key: Key,
-        part: Part,
-        /// The applied configuration.
-        config: Value,
-        /// Whether fields of other managers are taken over.
-        force: bool,
     },
     Delete {
         key: Key,
@@ -133,10 +124,6 @@ pub enum Part {
     Main,
     /// The status, labels and annotations.
     Status,
-    /// The resources of a pod's containers.
-    Resources,
-    /// The finalizers of a namespace: `spec.finalizers`.
-    Finalizers,
 }
 
 #[derive(Clone, Debug)]
@@ -156,9 +143,6 @@ pub enum Answer {
 
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    pub manager: String,
-    /// The duplicate fields of the request, if the client wants warnings.
-    pub duplicates: Vec<String>,
     /// Whether the client wants warnings about dropped fields.
     pub is_warned: bool,
     /// The object that a delete names, as it was when the request arrived.
@@ -229,7 +213,7 @@ impl State {
     /// The answer to a dry run: what is not stored has no version of its own.
     fn without_version(&self, object: &Object, is_new: bool) -> Answer {
         let traits = object.key().resource.traits();
-        let mut shown = object.whole();
+        let mut shown = object.value().clone();
         shown["kind"] = traits.kind.into();
         shown["apiVersion"] = traits.api_version.into();
         match self.get(object.key()) {
@@ -254,7 +238,7 @@ impl State {
                 resource,
                 namespace,
                 object,
-            } => self.create(resource, &namespace, object, Owners::New, context),
+            } => self.create(resource, &namespace, object, context),
             Write::Update { key, part, object } => self.replace(key, part, object, context),
             Write::Patch {
                 key,
@@ -263,12 +247,6 @@ impl State {
                 patch,
                 strict,
             } => self.patch(&key, part, kind, &patch, strict, context),
-            Write::Apply {
-                key,
-                part,
-                config,
-                force,
-            } => self.apply(&key, part, &config, force, context),
             Write::Delete { key, options } => delete::one(self, &key, &options, context),
             Write::DeleteCollection {
                 resource,
@@ -289,7 +267,7 @@ impl State {
             Write::Bind { key, binding } => self.bind(&key, &binding, context),
             Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),
-            Write::Scale { key, scale } => self.scale(&key, &scale, context),
+            Write::Scale { key, scale } => self.scale(&key, &scale),
             Write::Evict { key, options } => self.evict(&key, &options, context),
         }
     }

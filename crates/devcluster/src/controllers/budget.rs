@@ -217,7 +217,7 @@ async fn reconcile(store: &Store, known: &BTreeMap<Key, Known>, key: &Key) -> Op
         Err(why) => budgets::set_failed(&mut status, &why, &time),
     }
     if before.as_ref() != Some(&status) {
-        let mut object = budget.whole();
+        let mut object = budget.value().clone();
         set(&mut object, &["status"], status);
         let (key, part) = (key.clone(), Part::Status);
         // It is refused if the budget has changed; the event of that brings it back here.

@@ -1,12 +1,11 @@
-//! The controllers of StatefulSets, Deployments, ReplicaSets and Jobs: they create, replace and delete pods.
+//! The controllers of StatefulSets, Deployments and ReplicaSets: they create, replace and delete pods.
 //!
-//! A set or a Job is reconciled when it or a dependent has changed, from the state alone. Sets adopt the orphans that they
-//! select, and release what they do not select any more. Unlike the real controllers, these adopt no orphans for Jobs,
-//! keep no revisions to roll back to, and count a pod as available as soon as it is ready.
+//! A set is reconciled when it or a dependent has changed, from the state alone. Sets adopt the orphans that they select,
+//! and release what they do not select any more. Unlike the real controllers, these keep no revisions to roll back to, and
+//! count a pod as available as soon as it is ready.
 
 pub(crate) mod budget;
 mod deployment;
-mod job;
 mod pods;
 mod replica_set;
 mod stateful_set;
@@ -24,59 +23,41 @@ use crate::changes::write::{Part, Write};
 use crate::objects::object::{Key, Object, at, entries};
 use crate::objects::resource::Resource;
 use crate::storage::server::Store;
-use crate::storage::store::{Event, EventKind, State};
+use crate::storage::store::{Event, State};
 use crate::storage::work_queue::WorkQueue;
 
 /// The delay before a refused write is retried, for example one that a quota refuses.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Reconciles all sets and Jobs until the cluster stops. It holds `_alive` until it ends.
+/// Reconciles all sets until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut queue = WorkQueue::new(&store);
-    let mut backoffs = job::Backoffs::new();
-    while let Some(mut keys) = queue.next(|key| has_pods(key.resource), affected).await {
+    while let Some(mut keys) = queue.next(|key| key.resource.is_workload(), affected).await {
         while let Some(key) = queue.due() {
             keys.insert(key);
         }
         for key in keys {
-            if key.resource == Resource::Jobs {
-                let outcome = job::reconcile(&store, &mut backoffs, &key).await;
-                let retry = outcome.is_refused.then_some(RETRY_DELAY);
-                if let Some(wait) = outcome.wait.into_iter().chain(retry).min() {
-                    queue.later(key, wait);
-                }
-            } else if !reconcile(&store, &key).await {
+            if !reconcile(&store, &key).await {
                 queue.later(key, RETRY_DELAY);
             }
         }
     }
 }
 
-/// Whether this is a kind whose pods the controllers create.
-fn has_pods(resource: Resource) -> bool {
-    resource.is_workload() || resource == Resource::Jobs
-}
-
-/// Adds what an event may affect: sets, Jobs, and pods that a Job has left.
+/// Adds the sets that an event may affect.
 fn affected(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
     let resource = object.key().resource;
-    if has_pods(resource) {
+    if resource.is_workload() {
         due.insert(object.key().clone());
-    }
-    if resource == Resource::Jobs && event.kind() == EventKind::Deleted {
-        due.extend(job::left_by(state, object));
     }
     if resource == Resource::Pods || resource.is_workload() {
         let owners = object.owners().filter_map(|owner| state.by_uid(owner.uid));
-        let sets = owners.filter(|owner| has_pods(owner.key().resource));
+        let sets = owners.filter(|owner| owner.key().resource.is_workload());
         due.extend(sets.map(|owner| owner.key().clone()));
         if object.controller().is_none() {
             due.extend(may_adopt(state, object));
         }
-    }
-    if resource == Resource::Pods && job::is_stray(state, object) {
-        due.insert(object.key().clone());
     }
 }
 
@@ -93,7 +74,7 @@ fn may_adopt<'a>(state: &'a State, orphan: &'a Object) -> impl Iterator<Item = K
         .map(|set| set.key().clone())
 }
 
-/// Reconciles one set, or a pod that a Job has left. Returns whether all its writes were accepted.
+/// Reconciles one set. Returns whether all its writes were accepted.
 async fn reconcile(store: &Store, key: &Key) -> bool {
     let state = store.state();
     let Some(set) = state.get(key) else {
@@ -104,7 +85,6 @@ async fn reconcile(store: &Store, key: &Key) -> bool {
         Resource::Deployments => deployment::reconcile(&state, set, &mut writes),
         Resource::ReplicaSets => replica_set::reconcile(&state, set, &mut writes),
         Resource::StatefulSets => stateful_set::reconcile(&state, set, &mut writes),
-        Resource::Pods => writes = job::settle_stray(&state, set),
         _ => {}
     }
     let mut accepted = true;

@@ -11,17 +11,6 @@ use crate::objects::pod;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-pub(super) fn owned<'a>(
-    state: &'a State,
-    owner: &Object,
-    resource: Resource,
-) -> Vec<&'a Arc<Object>> {
-    let owned = state.dependents(owner.uid());
-    owned
-        .filter(|object| object.key().resource == resource)
-        .collect()
-}
-
 /// The objects of a set: those that it controls and selects, and those that it selects and no controller
 /// has, which it adopts. It releases those that it controls and does not select any more. Objects that `fits` rejects are
 /// neither adopted nor released.

@@ -1,12 +1,10 @@
 //! Fuzz targets: properties that hold for any input the embedded cluster receives.
 
-mod bodies;
 mod patches;
 mod requests;
 mod selectors;
 mod tokens;
 
-pub use bodies::body;
 pub use patches::patch;
 pub use requests::requests;
 pub use selectors::selectors;
@@ -77,10 +75,7 @@ impl Fixture {
     }
 
     fn write(&mut self, write: Write) -> Result<Answer, ApiError> {
-        let caller = Caller {
-            manager: "fuzz".to_owned(),
-            ..Caller::default()
-        };
+        let caller = Caller::default();
         let now = NOW.parse().unwrap_or_default();
         let mut context = WriteContext::new(now, &mut self.ids);
         context.caller = Some(&caller);

@@ -11,7 +11,7 @@ use crate::objects::object::{Key, at};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The input has three parts: the type of patch and the kind of object, as `strategic pods` or `apply configmaps
+/// The input has three parts: the type of patch and the kind of object, as `strategic pods` or `merge configmaps
 /// status`; the object, empty for a pod; the patch. A refused patch changes nothing. An accepted one leaves the same
 /// object, valid for its type. A declarative patch changes nothing the second time.
 pub fn patch(data: &[u8]) {
@@ -21,7 +21,7 @@ pub fn patch(data: &[u8]) {
     };
     let what = String::from_utf8_lossy(what);
     let mut words = what.split_whitespace();
-    let Some(kind) = Kind::of(words.next().unwrap_or_default()) else {
+    let Some(kind) = kind(words.next().unwrap_or_default()) else {
         return;
     };
     let plural = words.next().unwrap_or_default();
@@ -33,19 +33,22 @@ pub fn patch(data: &[u8]) {
         Some("status") if resource.traits().has_status => Part::Status,
         _ => Part::Main,
     };
-    let read = if kind == Kind::Apply {
-        body::yaml(patch)
-    } else {
-        body::json(patch)
+    let Ok(patch) = body::json(patch) else {
+        return;
     };
-    let Ok(patch) = read else { return };
     let mut fixture = Fixture::new();
     let object = serde_json::from_slice(object).unwrap_or_else(|_| default(resource));
     let created = fixture.create(resource, object);
     let missing = || Key::new(resource, resource.namespace(NAMESPACE), "a");
     let key = created.unwrap_or_else(missing);
     let before = fixture.state.clone();
-    let write = kind.write(key.clone(), part, patch.value.clone());
+    let write = Write::Patch {
+        key: key.clone(),
+        part,
+        kind,
+        patch: patch.clone(),
+        strict: false,
+    };
     if fixture.write(write.clone()).is_err() {
         assert_eq!(
             contents(&fixture.state),
@@ -55,7 +58,7 @@ pub fn patch(data: &[u8]) {
         return;
     }
     check_patched(&before, &fixture.state, &key);
-    if kind != Kind::Patch(PatchKind::Json) && is_without_conditions(&patch.value) {
+    if kind != PatchKind::Json && is_without_conditions(&patch) {
         let once = fixture.state.clone();
         let again = fixture.write(write);
         // Real servers store a new list as it is, and require its items' keys only when they merge it.
@@ -70,40 +73,13 @@ pub fn patch(data: &[u8]) {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Patch(PatchKind),
-    Apply,
-}
-
-impl Kind {
-    fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "merge" => Self::Patch(PatchKind::Merge),
-            "strategic" => Self::Patch(PatchKind::Strategic),
-            "json" => Self::Patch(PatchKind::Json),
-            "apply" => Self::Apply,
-            _ => return None,
-        })
-    }
-
-    fn write(self, key: Key, part: Part, patch: Value) -> Write {
-        match self {
-            Self::Patch(kind) => Write::Patch {
-                key,
-                part,
-                kind,
-                patch,
-                strict: false,
-            },
-            Self::Apply => Write::Apply {
-                key,
-                part,
-                config: patch,
-                force: true,
-            },
-        }
-    }
+fn kind(name: &str) -> Option<PatchKind> {
+    Some(match name {
+        "merge" => PatchKind::Merge,
+        "strategic" => PatchKind::Strategic,
+        "json" => PatchKind::Json,
+        _ => return None,
+    })
 }
 
 /// The object to patch if the input has none.
@@ -125,12 +101,12 @@ fn check_patched(before: &State, after: &State, key: &Key) {
         // The patch removed the last finalizer of a terminating object.
         return;
     };
-    let typed = key.resource.typed(&new.whole());
+    let typed = key.resource.typed(new.value());
     assert!(typed.is_ok(), "no object of its type any more: {typed:?}");
     let read: Result<Value, _> = serde_json::from_slice(new.encoded());
     assert_eq!(
         read.ok(),
-        Some(new.whole()),
+        Some(new.value().clone()),
         "its encoding differs from its content"
     );
     assert_eq!(
@@ -148,6 +124,6 @@ fn check_patched(before: &State, after: &State, key: &Key) {
 fn contents(state: &State) -> Vec<(u64, String)> {
     let objects = state.objects().values();
     objects
-        .map(|object| (object.resource_version(), object.whole().to_string()))
+        .map(|object| (object.resource_version(), object.value().to_string()))
         .collect()
 }

@@ -12,10 +12,10 @@ use super::register::{self, TAINTED};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, condition, list, number, set, text};
+use crate::objects::object::{Key, Object, condition, list, set, text};
 use crate::objects::pod::{self, set_condition, set_explained};
 use crate::objects::resource::Resource;
-use crate::objects::taints::UNREACHABLE;
+use crate::objects::taints::{self, UNREACHABLE};
 use crate::storage::follow::Follower;
 use crate::storage::server::Store;
 use crate::storage::store::State;
@@ -138,7 +138,7 @@ impl Down<'_> {
             NodeState::Gone => register::mark_unschedulable(pod, NO_NODES, now)
                 .into_iter()
                 .collect(),
-            _ if tolerations(pod, "NoSchedule").next().is_some() => vec![bind(pod, self.name)],
+            _ if tolerated(pod, "NoSchedule") != Some(Duration::ZERO) => vec![bind(pod, self.name)],
             _ => register::mark_unschedulable(pod, TAINTED, now)
                 .into_iter()
                 .collect(),
@@ -151,7 +151,7 @@ impl Down<'_> {
             .since
             .entry(pod.uid().to_owned())
             .or_insert_with(Instant::now);
-        let toleration_time = toleration_time(pod)?;
+        let toleration_time = tolerated(pod, "NoExecute")?;
         let wait = at_the_latest.map_or(toleration_time, |latest| toleration_time.min(latest));
         since.checked_add(wait)
     }
@@ -203,29 +203,7 @@ fn report(pod: &Object, phase: Option<&str>, change: impl FnOnce(&mut Value)) ->
     Write::report(pod, status)
 }
 
-/// A pod's tolerations of the unreachable taint with one effect.
-fn tolerations<'a>(pod: &'a Object, effect: &'a str) -> impl Iterator<Item = &'a Value> {
-    list(pod.value(), &["spec", "tolerations"])
-        .iter()
-        .filter(move |t| {
-            let of = |field: &str| text(t, &[field]);
-            let any_value = of("operator") == "Exists";
-            let key = of("key") == UNREACHABLE || (of("key").is_empty() && any_value);
-            // The taint has no value.
-            key && (any_value || of("value").is_empty())
-                && (of("effect").is_empty() || of("effect") == effect)
-        })
-}
-
-/// How long a pod stays on an unreachable node; `None` without limit.
-fn toleration_time(pod: &Object) -> Option<Duration> {
-    let mut tolerated = tolerations(pod, "NoExecute").peekable();
-    if tolerated.peek().is_none() {
-        return Some(Duration::ZERO);
-    }
-    // The shortest toleration counts; a negative one counts as zero.
-    tolerated
-        .filter_map(|t| number(t, &["tolerationSeconds"]))
-        .min()
-        .map(|s| Duration::from_secs(s.try_into().unwrap_or(0)))
+/// Whether, and for how long, a pod tolerates the unreachable taint with this effect; `None` without limit.
+fn tolerated(pod: &Object, effect: &str) -> Option<Duration> {
+    taints::tolerated_for(pod, &[&json!({"key": UNREACHABLE, "effect": effect})])
 }

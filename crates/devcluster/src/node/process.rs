@@ -18,13 +18,12 @@ use super::cleanup::{self, remove_directory};
 use super::down::{self, DownEnd};
 use super::fault_injection::{FaultMessage, FaultReceiver, NodeFaults, NodeState};
 use super::reaper::Reaper;
-use super::report::{Container, Report, Termination};
+use super::report::Container;
 use super::runner::{PodCommands, Runner};
-use super::spawn::{POD_IP, pod_directory, pods_directory};
+use super::spawn::{pod_directory, pods_directory};
 use super::{Need, bind, carry_out, need, pod_of, register, remove, volumes};
 use crate::access::signing::Keys;
-use crate::changes::write::Write;
-use crate::objects::object::{Object, list, text};
+use crate::objects::object::{Object, list};
 use crate::objects::resource::Resource;
 use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
@@ -236,9 +235,6 @@ impl Node {
             }
             Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),
             Some(Need::Stop) => self.stop(pod).await,
-            Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => {
-                self.report_lost(pod).await
-            }
             Some(Need::Start | Need::Nothing) | None => {}
         }
     }
@@ -281,29 +277,5 @@ impl Node {
             // The pod was never started here, or by an earlier node, whose processes ended with it.
             None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
         }
-    }
-
-    /// Reports the failure of a pod that the API calls running although its processes ended with an earlier node.
-    async fn report_lost(&self, pod: &Object) {
-        if text(pod.value(), &["status", "phase"]) != "Running" {
-            return;
-        }
-        cleanup::remove_secrets(pod.value(), &self.directory(pod));
-        let now = self.store.clock().now();
-        let ending = Termination {
-            reason: "ContainerStatusUnknown",
-            ..Termination::exit(137, now, now)
-        };
-        let count = list(pod.value(), &["spec", "containers"]).len();
-        let init = list(pod.value(), &["spec", "initContainers"]).len();
-        let report = Report {
-            pod: pod.value(),
-            containers: &vec![Container::Ended(ending); count],
-            init: &vec![Container::Ended(Termination::exit(0, now, now)); init],
-            started: now,
-            now,
-            pod_ip: POD_IP,
-        };
-        carry_out(&self.store, Write::report(pod, report.status())).await;
     }
 }

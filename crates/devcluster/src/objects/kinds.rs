@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 use super::bindings;
 use super::budgets;
 use super::events;
-use super::jobs;
-use super::object::{at, entries, number, set, text, unset};
-use super::quantity;
+use super::object::{at, number, set, text, unset};
 use super::resource::Resource;
 use super::workloads;
 use crate::api::status::Causes;
@@ -49,7 +47,6 @@ pub fn fill(resource: Resource, object: &mut Value) {
             }
         }
         Resource::LimitRanges => limit_ranges::complete(object),
-        Resource::Jobs => jobs::fill(object),
         resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
     }
@@ -72,8 +69,6 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
         Resource::Events => events::validate(object, causes),
-        Resource::LimitRanges => limit_ranges::validate(object, causes),
-        Resource::ResourceQuotas => validate_quota(object, causes),
         Resource::Leases => validate_lease(object, causes),
         Resource::RoleBindings | Resource::ClusterRoleBindings => {
             bindings::validate(resource, object, causes);
@@ -81,7 +76,6 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Causes) {
         Resource::Roles | Resource::ClusterRoles => {
             bindings::validate_role(resource, object, causes)
         }
-        Resource::Jobs => jobs::validate(object, causes),
         Resource::PodDisruptionBudgets => budgets::validate(object, causes),
         resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
@@ -136,55 +130,6 @@ fn validate_secret(secret: &Value, causes: &mut Causes) {
     }
 }
 
-fn validate_quota(quota: &Value, causes: &mut Causes) {
-    for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
-        for (name, amount) in entries(quota, &[part, field]) {
-            let path = format!("{part}.{field}[{name}]");
-            let nano = amount.as_str().and_then(quantity::parse).unwrap_or(0);
-            if let Err(why) = names::qualified(name) {
-                causes.invalid(path, name.as_str(), why);
-            } else if !is_quota_name(name) {
-                for detail in [
-                    "must be a standard resource type or fully qualified",
-                    "must be a standard resource for quota",
-                ] {
-                    causes.invalid(path.as_str(), name.as_str(), detail);
-                }
-            } else if nano < 0 {
-                let detail = "must be greater than or equal to 0";
-                causes.invalid(path, amount, detail);
-            } else if nano % 1_000_000_000 != 0 && !is_amount(name) {
-                causes.invalid(path, amount, "must be an integer");
-            }
-        }
-    }
-}
-
-/// The resources that are counted in fractions.
-fn is_amount(name: &str) -> bool {
-    let name = name
-        .trim_start_matches("requests.")
-        .trim_start_matches("limits.");
-    matches!(name, "cpu" | "memory" | "storage" | "ephemeral-storage")
-        || name.contains("/requests.")
-}
-
-fn is_quota_name(name: &str) -> bool {
-    const COUNTED: [&str; 10] = [
-        "pods",
-        "services",
-        "secrets",
-        "configmaps",
-        "replicationcontrollers",
-        "resourcequotas",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-        "hugepages",
-    ];
-    name.contains('/') || is_amount(name) || COUNTED.contains(&name) || name.contains("hugepages-")
-}
-
 fn validate_lease(lease: &Value, causes: &mut Causes) {
     let number = |field: &str| number(lease, &["spec", field]);
     if let Some(seconds) = number("leaseDurationSeconds").filter(|s| *s <= 0) {
@@ -220,7 +165,6 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Causes)
             let role = new.get("roleRef").cloned().unwrap_or_default();
             causes.invalid("roleRef", &role, "cannot change roleRef");
         }
-        Resource::Jobs => jobs::change(old, new, causes),
         resource if resource.is_workload() => workloads::change(resource, old, new, causes),
         _ => {}
     }

@@ -18,8 +18,6 @@ enum LabelTest {
     Absent,
     In(Vec<String>),
     NotIn(Vec<String>),
-    Greater(i64),
-    Less(i64),
 }
 
 impl LabelRequirement {
@@ -32,8 +30,6 @@ impl LabelRequirement {
             LabelTest::Absent => value.is_none(),
             LabelTest::In(values) => value.is_some_and(|v| values.iter().any(|x| x == v)),
             LabelTest::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x != v)),
-            LabelTest::Greater(than) => number(value).is_some_and(|n| n > *than),
-            LabelTest::Less(than) => number(value).is_some_and(|n| n < *than),
         }
     }
 }
@@ -94,10 +90,6 @@ pub(crate) fn validate(selector: &Value, path: &str, causes: &mut Causes) {
     }
 }
 
-fn number(value: Option<&str>) -> Option<i64> {
-    value?.parse().ok()
-}
-
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Word(String),
@@ -105,7 +97,7 @@ enum Token {
 }
 
 fn tokens(selector: &str) -> Vec<Token> {
-    const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+    const SIGNS: [&str; 7] = ["==", "!=", "=", "!", "(", ")", ","];
     let mut found = Vec::new();
     let mut rest = selector.trim_start();
     while !rest.is_empty() {
@@ -114,9 +106,7 @@ fn tokens(selector: &str) -> Vec<Token> {
             rest = &rest[sign.len()..];
         } else {
             let end = rest
-                .find(|c: char| {
-                    c.is_whitespace() || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
-                })
+                .find(|c: char| c.is_whitespace() || matches!(c, '=' | '!' | '(' | ')' | ','))
                 .unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
             found.push(Token::Word(word.to_owned()));
@@ -178,14 +168,6 @@ impl Parser<'_> {
                 self.tokens.next();
                 LabelTest::NotIn(vec![self.value()?])
             }
-            Some(Token::Sign(">")) => {
-                self.tokens.next();
-                LabelTest::Greater(self.number()?)
-            }
-            Some(Token::Sign("<")) => {
-                self.tokens.next();
-                LabelTest::Less(self.number()?)
-            }
             Some(Token::Word(word)) if word == "in" => {
                 self.tokens.next();
                 LabelTest::In(self.values()?)
@@ -195,7 +177,7 @@ impl Parser<'_> {
                 LabelTest::NotIn(self.values()?)
             }
             other => {
-                return Err(unexpected(other.copied(), "in, notin, =, ==, !=, gt, lt"));
+                return Err(unexpected(other.copied(), "in, notin, =, ==, !="));
             }
         };
         Ok(LabelRequirement { key, test })
@@ -227,13 +209,6 @@ impl Parser<'_> {
                 "unable to parse requirement: values[0]: Invalid value: \"{word}\": {why}"
             )),
         }
-    }
-
-    fn number(&mut self) -> Result<i64, String> {
-        let value = self.value()?;
-        value.parse().map_err(|_| {
-            format!("unable to parse requirement: values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
-        })
     }
 
     fn values(&mut self) -> Result<Vec<String>, String> {

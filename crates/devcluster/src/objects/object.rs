@@ -34,9 +34,6 @@ pub struct Object {
     key: Key,
     resource_version: u64,
     value: Value,
-    /// `metadata.managedFields` as JSON; empty if there are none. It is kept apart from `value`, because it is as large
-    /// as the rest of a pod and rarely changes: the versions of an object share it.
-    managed: Arc<str>,
     /// The watch event of the write that created this version.
     line: Bytes,
     /// The object as JSON: a slice of `line`, not a copy.
@@ -58,49 +55,33 @@ pub struct OwnerReference<'a> {
 impl Object {
     /// The first version of an object. `resource_version` is written into `value`.
     pub fn new(key: Key, value: Value, resource_version: u64) -> Self {
-        let managed = "".into();
-        Self::with_managed(key, value, resource_version, managed, EventKind::Added)
+        Self::of_event(key, value, resource_version, EventKind::Added)
     }
 
-    /// The next version of the object. Unless `value` has managed fields, they stay as they were.
+    /// The next version of the object.
     pub fn next(&self, value: Value, resource_version: u64) -> Self {
-        let (key, managed) = (self.key.clone(), self.managed.clone());
-        Self::with_managed(key, value, resource_version, managed, EventKind::Modified)
+        let key = self.key.clone();
+        Self::of_event(key, value, resource_version, EventKind::Modified)
     }
 
     /// The final version of the object, after its removal.
     pub fn last(&self, resource_version: u64) -> Self {
-        let (key, managed) = (self.key.clone(), self.managed.clone());
-        let value = self.value.clone();
-        Self::with_managed(key, value, resource_version, managed, EventKind::Deleted)
+        let (key, value) = (self.key.clone(), self.value.clone());
+        Self::of_event(key, value, resource_version, EventKind::Deleted)
     }
 
-    fn with_managed(
-        key: Key,
-        mut value: Value,
-        resource_version: u64,
-        mut managed: Arc<str>,
-        kind: EventKind,
-    ) -> Self {
+    fn of_event(key: Key, mut value: Value, resource_version: u64, kind: EventKind) -> Self {
         set(
             &mut value,
             &["metadata", "resourceVersion"],
             resource_version.to_string().into(),
         );
-        match unset(&mut value, &["metadata", "managedFields"]) {
-            Some(Value::Array(owners)) if !owners.is_empty() => {
-                managed = Value::Array(owners).to_string().into();
-            }
-            Some(_) => managed = "".into(),
-            None => {}
-        }
-        let (line, before, head) = encode(kind, key.resource, &value, &managed);
+        let (line, before, head) = encode(kind, key.resource, &value);
         let encoded = line.slice(before..line.len() - LINE_END.len());
         Self {
             key,
             resource_version,
             value,
-            managed,
             line,
             encoded,
             head,
@@ -116,23 +97,8 @@ impl Object {
         self.resource_version
     }
 
-    /// The object without `metadata.managedFields`.
     pub fn value(&self) -> &Value {
         &self.value
-    }
-
-    /// `metadata.managedFields`, if there are any.
-    pub fn managed_fields(&self) -> Option<Value> {
-        serde_json::from_str(&self.managed).ok()
-    }
-
-    /// The object with `metadata.managedFields`.
-    pub fn whole(&self) -> Value {
-        let mut whole = self.value.clone();
-        if let Some(managed) = self.managed_fields() {
-            set(&mut whole, &["metadata", "managedFields"], managed);
-        }
-        whole
     }
 
     /// The watch event of this version, serialized once for all watchers.
@@ -140,7 +106,7 @@ impl Object {
         &self.line
     }
 
-    /// The object with `metadata.managedFields`, as JSON.
+    /// The object as JSON.
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
     }
@@ -202,12 +168,7 @@ pub const LINE_END: &[u8] = b"}\n";
 
 /// Serializes a watch event. Returns it, the offset of the object in it, and the length of the object's kind and API
 /// version. These come first, as in the output of real servers, so that a list item is a slice of the object.
-fn encode(
-    kind: EventKind,
-    resource: Resource,
-    value: &Value,
-    managed: &str,
-) -> (Bytes, usize, usize) {
+fn encode(kind: EventKind, resource: Resource, value: &Value) -> (Bytes, usize, usize) {
     let traits = resource.traits();
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(line_start(kind).as_bytes());
@@ -226,12 +187,6 @@ fn encode(
         write_json(&mut out, name);
         out.push(b':');
         write_json(&mut out, field);
-        if name == "metadata" && !managed.is_empty() && out.pop() == Some(b'}') {
-            // Metadata is never empty: it has a resource version.
-            out.extend_from_slice(b",\"managedFields\":");
-            out.extend_from_slice(managed.as_bytes());
-            out.push(b'}');
-        }
     }
     out.push(b'}');
     out.extend_from_slice(LINE_END);

@@ -89,36 +89,6 @@ impl State {
     }
 }
 
-/// The pod with the other's resources, and nothing else of it.
-pub(crate) fn resized(pod: &Value, other: &Value) -> Value {
-    let mut resized = pod.clone();
-    for kind in ["containers", "initContainers"] {
-        let others = list(other, &["spec", kind]);
-        let path = format!("/spec/{kind}");
-        let containers = resized.pointer_mut(&path).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let mut same = others
-                .iter()
-                .filter(|o| o.get("name") == container.get("name"));
-            if let Some(resources) = same.next().and_then(|other| other.get("resources")) {
-                set(container, &["resources"], resources.clone());
-            }
-        }
-    }
-    resized
-}
-
-/// A pod's address is the first of its addresses.
-pub(crate) fn keep_addresses(pod: &mut Value) {
-    let address = text(pod, &["status", "podIP"]).to_owned();
-    let first = list(pod, &["status", "podIPs"]).first();
-    if !address.is_empty() && first.is_none_or(|first| text(first, &["ip"]) != address) {
-        set(pod, &["status", "podIPs"], json!([{"ip": address}]));
-    } else if let Some(first) = first.map(|first| text(first, &["ip"]).to_owned()) {
-        set(pod, &["status", "podIP"], first.into());
-    }
-}
-
 /// Sets the condition of a pod that nobody may bind yet.
 pub(crate) fn say_gated(pod: &mut Value, now: &Value) {
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {

@@ -1,7 +1,6 @@
 //! The kinds of objects that this server stores, and their properties.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota,
@@ -12,8 +11,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use super::mistyped::Mistyped;
 
 /// A stored kind. `TRAITS` has the properties in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +34,6 @@ pub enum Resource {
     Deployments,
     ReplicaSets,
     StatefulSets,
-    Jobs,
     PodDisruptionBudgets,
     Workloads,
     ResourceFlavors,
@@ -63,7 +59,7 @@ pub struct Traits {
     pub returns_deleted: bool,
     /// Whether a PUT creates an object that does not exist.
     pub creates_on_update: bool,
-    typed: fn(&Value) -> Result<Value, Mistyped>,
+    typed: fn(&Value) -> Result<Value, String>,
 }
 
 const fn of<T: k8s_openapi::Resource + DeserializeOwned + Serialize>() -> Traits {
@@ -141,7 +137,7 @@ const fn of_kueue(kind: &'static str, plural: &'static str) -> Traits {
     untyped(KUEUE, KUEUE_VERSION, "kueue.x-k8s.io/v1beta2", kind, plural)
 }
 
-static TRAITS: [Traits; 24] = [
+static TRAITS: [Traits; 23] = [
     Traits {
         short_names: &["ns"],
         namespaced: false,
@@ -206,7 +202,6 @@ static TRAITS: [Traits; 24] = [
     workload::<Deployment>(&["deploy"]),
     workload::<ReplicaSet>(&["rs"]),
     workload::<StatefulSet>(&["sts"]),
-    workload::<Job>(&[]),
     Traits {
         short_names: &["pdb"],
         has_status: true,
@@ -235,7 +230,7 @@ static TRAITS: [Traits; 24] = [
 ];
 
 impl Resource {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 23] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -255,7 +250,6 @@ impl Resource {
         Self::Deployments,
         Self::ReplicaSets,
         Self::StatefulSets,
-        Self::Jobs,
         Self::PodDisruptionBudgets,
         Self::Workloads,
         Self::ResourceFlavors,
@@ -266,7 +260,7 @@ impl Resource {
     pub fn has_generation(self) -> bool {
         self.is_workload()
             || self.traits().group == KUEUE
-            || matches!(self, Self::Pods | Self::Jobs | Self::PodDisruptionBudgets)
+            || matches!(self, Self::Pods | Self::PodDisruptionBudgets)
     }
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.
@@ -291,11 +285,6 @@ impl Resource {
     }
 
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
-        // Events are served in two groups, with the same objects.
-        let group = match (group, plural) {
-            ("events.k8s.io", "events") => "",
-            (group, _) => group,
-        };
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
             t.group == group && t.version == version && t.plural == plural
@@ -310,17 +299,21 @@ impl Resource {
     }
 
     /// Decodes an object as its type: drops unknown fields, refuses wrong types.
-    pub fn typed(self, object: &Value) -> Result<Value, Mistyped> {
+    pub fn typed(self, object: &Value) -> Result<Value, String> {
         (self.traits().typed)(object)
     }
 }
 
-fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Mistyped> {
-    match T::deserialize(object).and_then(serde_json::to_value) {
-        Ok(typed) => Ok(typed),
+fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, String> {
+    T::deserialize(object)
+        .and_then(serde_json::to_value)
         // The path of the error is only determined now, because few objects are mistyped.
-        Err(error) => Err(Mistyped::of::<T>(object, error)),
-    }
+        .map_err(
+            |error| match serde_path_to_error::deserialize::<_, T>(object) {
+                Err(found) => format!("json: cannot unmarshal field {found}"),
+                Ok(_) => error.to_string(),
+            },
+        )
 }
 
 #[cfg(test)]

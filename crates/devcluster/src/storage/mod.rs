@@ -1,8 +1,6 @@
 //! The state, the task that owns it, and the file that persists it.
 
-pub(crate) mod data_file;
 pub(crate) mod follow;
-pub(crate) mod format;
 pub(crate) mod publish;
 pub(crate) mod seeds;
 pub(crate) mod server;

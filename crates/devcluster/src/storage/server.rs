@@ -4,13 +4,10 @@
 //! state without involving the task. A write is answered after its state was published, so a client can read its own
 //! writes.
 
-use std::collections::VecDeque;
-
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::data_file::DataFile;
 use super::publish::{self, Publisher, Reader};
 use super::seeds::{self, Seed};
 use super::store::State;
@@ -25,9 +22,6 @@ const QUEUE: usize = 1_024;
 /// The most commands between two published states; batches wake watchers less often under load.
 const BATCH: usize = 64;
 
-/// How many writes are recorded for tests.
-const MAX_RECORDS: usize = 10_000;
-
 /// The newest state, and what its followers must know.
 #[derive(Clone, Debug)]
 pub struct Published {
@@ -37,20 +31,6 @@ pub struct Published {
     /// How often the state was replaced; its followers must then start over.
     pub resets: u64,
     pub stopping: bool,
-}
-
-/// A write request and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteRecord {
-    pub verb: String,
-    /// The path and query, of which the first 512 bytes are kept.
-    pub path: String,
-    /// The first 256 bytes of the header.
-    pub user_agent: String,
-    /// The HTTP status of the answer.
-    pub code: u16,
-    /// The resource version of the cluster afterwards.
-    pub resource_version: u64,
 }
 
 /// The HTTP request that a write came from.
@@ -85,7 +65,7 @@ pub(crate) enum Command {
     },
     Admin(Admin, Reply<()>),
     Writes {
-        reply: Reply<(u64, Vec<WriteRecord>)>,
+        reply: Reply<u64>,
     },
 }
 
@@ -190,16 +170,11 @@ pub(crate) fn start(
     clock: Clock,
     has_controllers: bool,
     roles: Option<Vec<Seed>>,
-    data_file: Option<DataFile>,
-    restored: Option<State>,
 ) -> Store {
-    // A resumed cluster must not generate the uids that it generated before, so the seed depends on the resource
-    // version.
-    let last_version = restored.as_ref().map_or(0, State::resource_version);
-    let mut ids = Ids::new(seed.wrapping_add(last_version));
+    let mut ids = Ids::new(seed);
     let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
     let first = Published {
-        state: restored.unwrap_or_else(|| fresh.clone()),
+        state: fresh.clone(),
         cuts: 0,
         resets: 0,
         stopping: false,
@@ -212,10 +187,8 @@ pub(crate) fn start(
         ids,
         clock,
         publish,
-        data_file,
         has_controllers,
         writes: 0,
-        records: VecDeque::new(),
     };
     tokio::spawn(task.run(inbox));
     Store {
@@ -231,12 +204,9 @@ struct Task {
     ids: Ids,
     clock: Clock,
     publish: Publisher,
-    /// The data file; `None` if the state is not persisted.
-    data_file: Option<DataFile>,
     /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
-    records: VecDeque<WriteRecord>,
 }
 
 /// An answer that is sent once its state is published.
@@ -251,11 +221,9 @@ impl Task {
         while inbox.recv_many(&mut commands, BATCH).await > 0 {
             let mut answers: Vec<Answered> = Vec::new();
             let mut done: Vec<Reply<()>> = Vec::new();
-            let before = self.now.state.clone();
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.save(before, &mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -263,26 +231,6 @@ impl Task {
             }
             for reply in done {
                 let _ = reply.send(());
-            }
-        }
-    }
-
-    /// Persists the writes of a batch before they are answered. If that fails, they are undone and answered with an
-    /// error, and the cluster stops.
-    async fn save(&mut self, before: State, answers: &mut [Answered]) {
-        let Some(data_file) = self.data_file.take() else {
-            return;
-        };
-        match data_file.save(&self.now).await {
-            Ok(data_file) => self.data_file = Some(data_file),
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(tracing::field::display);
-                tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
-                self.now.stopping = true;
-                self.now.state = before;
-                for (_, answer) in answers {
-                    *answer = Err(ApiError::stopping());
-                }
             }
         }
     }
@@ -317,7 +265,7 @@ impl Task {
                 done.push(reply);
             }
             Command::Writes { reply } => {
-                let _ = reply.send((self.writes, self.records.iter().cloned().collect()));
+                let _ = reply.send(self.writes);
             }
         }
     }
@@ -347,16 +295,6 @@ impl Task {
         let resource_version = self.now.state.resource_version();
         tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version, "write");
         self.writes += 1;
-        if self.records.len() == MAX_RECORDS {
-            self.records.pop_front();
-        }
-        self.records.push_back(WriteRecord {
-            verb,
-            path,
-            user_agent,
-            code,
-            resource_version,
-        });
     }
 }
 

@@ -101,17 +101,12 @@ pub struct State {
 impl State {
     /// An empty state whose log holds at most `log_limit` writes.
     pub fn new(log_limit: usize) -> Self {
-        Self::compacted_at(log_limit, FIRST_VERSION)
-    }
-
-    /// An empty state whose history is compacted up to a version.
-    pub fn compacted_at(log_limit: usize, compacted: u64) -> Self {
         Self {
             objects: OrdMap::new(),
             by_uid: OrdMap::new(),
             dependents: OrdMap::new(),
-            resource_version: compacted,
-            compacted,
+            resource_version: FIRST_VERSION,
+            compacted: FIRST_VERSION,
             log: Vector::new(),
             log_limit: log_limit.max(1),
         }

@@ -136,10 +136,6 @@ async fn a_user_can_review_its_own_access() {
     let yes = may(&cluster, "of-ann", "list", "ns").await;
     assert_eq!(yes["allowed"], true);
     assert_eq!(
-        yes["reason"],
-        "RBAC: allowed by RoleBinding \"readers/ns\" of Role \"reader\" to User \"ann\""
-    );
-    assert_eq!(
         may(&cluster, "of-ann", "delete", "ns").await,
         json!({"allowed": false})
     );
@@ -161,9 +157,6 @@ async fn a_user_can_review_its_own_access() {
         resources.iter().any(|r| r["resources"] == json!(["pods"])),
         "{resources:?}"
     );
-    let who = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let (_, answer) = call(&cluster, "of-ann", Method::POST, who, json!({})).await;
-    assert_eq!(answer["status"]["userInfo"]["username"], "ann");
     let neither = call(
         &cluster,
         "own",

@@ -195,40 +195,6 @@ async fn a_generated_name_is_validated_with_its_prefix() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn duplicate_fields_cause_warnings_or_errors() {
-    let cluster = cluster();
-    let body = r#"{"metadata": {"name": "m", "name": "m"}, "data": {}}"#;
-    let path = "/api/v1/namespaces/default/configmaps";
-    let send = async |query: &str| {
-        let request = Request::post(format!("{path}?dryRun=All&{query}")).body(Body::from(body));
-        let router = cluster.router();
-        router
-            .oneshot(request.expect("a request"))
-            .await
-            .expect("an answer")
-    };
-    let warned = send("").await;
-    assert_eq!(warned.status(), 201);
-    assert_eq!(
-        warned.headers()["warning"],
-        "299 - \"duplicate field \\\"metadata.name\\\"\""
-    );
-    let refused = send("fieldValidation=Strict").await;
-    assert_eq!(refused.status(), 400);
-    let bytes = refused
-        .into_body()
-        .collect()
-        .await
-        .expect("a body")
-        .to_bytes();
-    let status: Value = serde_json::from_slice(&bytes).expect("JSON");
-    assert_eq!(
-        status["message"],
-        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"metadata.name\""
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lease_update_requires_a_resource_version() {
     let cluster = cluster();
     let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
@@ -261,22 +227,6 @@ async fn ask_strategic(cluster: &DevCluster, path: &str, patch: &Value) -> (u16,
         .expect("a body")
         .to_bytes();
     (code, serde_json::from_slice(&bytes).expect("JSON"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_terminated_container_cannot_be_reported_as_running() {
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    let ended = json!({"status": {"phase": "Failed", "containerStatuses": [
-        {"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 1}}},
-    ]}});
-    assert_eq!(patch(&cluster, &pods("/a/status"), &ended).await.0, 200);
-    let mut running = ended.clone();
-    running["status"]["containerStatuses"][0]["state"] = json!({"running": {}});
-    assert_eq!(
-        refusal(patch(&cluster, &pods("/a/status"), &running).await),
-        refused(422, "Invalid")
-    );
 }
 
 // spec: O-72

@@ -137,8 +137,6 @@ fn json_values() -> impl Strategy<Value = Value> {
         "terminationGracePeriodSeconds",
         "volumes",
         "ports",
-        "managedFields",
-        "fieldsV1",
         "tolerations",
         "$patch",
         "$retainKeys",

@@ -54,20 +54,6 @@ async fn client_writes_are_counted_and_reads_and_reviews_are_not() {
     post(&cluster, &pods(""), &json!([])).await;
     get(&cluster, &pods("")).await;
     assert_eq!(cluster.writes().await, 3);
-    let log = cluster.write_log().await;
-    let told: Vec<_> = log
-        .iter()
-        .map(|w| (w.verb.as_str(), w.code, w.resource_version))
-        .collect();
-    assert_eq!(
-        told,
-        [
-            ("POST", 201, 1_001),
-            ("POST", 409, 1_001),
-            ("POST", 400, 1_001)
-        ]
-    );
-    assert_eq!(log[0].path, pods(""));
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,32 +169,6 @@ async fn a_restarted_cluster_removes_the_directories_of_pods_that_are_gone() {
 }
 
 #[tokio::test]
-async fn a_resumed_cluster_keeps_the_directories_of_its_pods() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let data = dir.path().join("data");
-    let resume = || super::super::resume(process_options(dir.path()), &data).expect("resumed");
-    let cluster = resume();
-    with_secrets(&cluster, "a", "sleep 60").await;
-    until(&cluster, "a", is_running).await;
-    let directory = directory_of(&cluster, dir.path(), "a").await;
-    cluster.shutdown().await;
-    drop(cluster);
-    tokio::task::yield_now().await;
-    // A killed cluster leaves its Secrets behind.
-    let secret = directory.join("c/secret/k");
-    std::fs::create_dir_all(directory.join("c/secret")).expect("made");
-    std::fs::write(&secret, "v").expect("written");
-    let cluster = resume();
-    until(&cluster, "a", |pod| {
-        pod.is_some_and(|p| p["status"]["phase"] == "Failed")
-    })
-    .await;
-    assert!(directory.join("c.log").exists());
-    assert!(!secret.exists());
-    cluster.shutdown().await;
-}
-
-#[tokio::test]
 async fn a_cluster_removes_nothing_of_another_one_in_the_same_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = node(dir.path());

@@ -3,71 +3,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::advance;
 
 use super::*;
-use crate::api::connection::AUTHENTICATION_TIMEOUT;
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_stored_that_is_nested_too_deeply() {
-    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"f:a": inner}));
-    let manager = |levels: usize| {
-        json!([{
-            "manager": "m",
-            "operation": "Update",
-            "apiVersion": "v1",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": nested(levels),
-        }])
-    };
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    for levels in [60, 110, 400] {
-        let fields = json!({"metadata": {"managedFields": manager(levels)}});
-        let (merged, status) = patch(&cluster, &pods("/a"), &fields).await;
-        let mut other = pod("b");
-        other["metadata"]["managedFields"] = manager(levels);
-        let (created, _) = post(&cluster, &pods(""), &other).await;
-        match levels {
-            60 => assert_eq!((merged, created), (200, 201), "{status}"),
-            _ => assert_eq!((merged, created), (400, 400), "{status}"),
-        }
-    }
-    let (code, stored) = get(&cluster, &pods("/a")).await;
-    assert_eq!(code, 200);
-    let stored = serde_json::from_str::<Value>(&stored.to_string());
-    assert!(stored.is_ok(), "a client can read it");
-}
-
-/// The bytes of the recorded writes.
-async fn recorded(cluster: &DevCluster) -> usize {
-    let log = cluster.write_log().await;
-    let sizes = log
-        .iter()
-        .map(|w| w.verb.len() + w.path.len() + w.user_agent.len());
-    sizes.sum()
-}
-
-#[tokio::test(start_paused = true)]
-async fn refused_writes_are_recorded_in_little_memory() {
-    let cluster = super::super::start(Options {
-        token: Some("secret".to_owned()),
-        ..options()
-    });
-    for n in 0..100 {
-        let request = Request::builder()
-            .method("POST")
-            .uri(format!("/{n}?{}", "x".repeat(60_000)))
-            .header("user-agent", "y".repeat(60_000))
-            .body(Body::empty());
-        let request = request.expect("a request");
-        let response = cluster.router().oneshot(request).await.expect("an answer");
-        assert_eq!(response.status(), 403);
-    }
-    assert_eq!(cluster.writes().await, 100);
-    let bytes = recorded(&cluster).await;
-    assert!(bytes < 100 * 1_000, "{bytes} bytes");
-}
 
 /// A served cluster, and its address.
 async fn served(tasks: &mut JoinSet<()>) -> SocketAddr {
@@ -89,27 +26,6 @@ async fn talk(client: &mut TcpStream, text: &str) -> String {
     let read = timeout(Duration::from_secs(1), client.read(&mut answer)).await;
     let length = read.expect("an answer or the end").unwrap_or(0);
     String::from_utf8_lossy(&answer[..length]).into_owned()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_is_closed_unless_its_client_authenticates() {
-    const REQUEST: &str =
-        "GET /healthz HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\r\n";
-    let _held = hold_clock();
-    let mut tasks = JoinSet::new();
-    let address = served(&mut tasks).await;
-    for slow in ["G", "\u{16}", "GET /healthz HTTP/1.1\r\nhost: a\r\n"] {
-        let mut silent = TcpStream::connect(address).await.expect("connected");
-        silent.write_all(slow.as_bytes()).await.expect("sent");
-        let mut client = TcpStream::connect(address).await.expect("connected");
-        let answer = talk(&mut client, REQUEST).await;
-        // The server accepts in order, so the silent client's time has begun.
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        advance(AUTHENTICATION_TIMEOUT + Duration::from_secs(1)).await;
-        assert_eq!(talk(&mut silent, "").await, "", "{slow:?}");
-        let answer = talk(&mut client, REQUEST).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
 }
 
 #[tokio::test]

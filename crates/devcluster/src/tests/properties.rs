@@ -8,7 +8,6 @@ use crate::objects::ids::Ids;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
-use crate::storage::format;
 use crate::storage::store::{EventKind, State};
 use proptest::prelude::*;
 
@@ -123,47 +122,6 @@ proptest! {
             prop_assert_eq!(cursor, state.resource_version());
             let done: Vec<_> = done.values().map(|o| o.value().to_string()).collect();
             prop_assert_eq!(done, contents(&state));
-        }
-    }
-
-    // spec: O-71
-    #[test]
-    fn a_data_file_contains_the_state_and_its_history(
-        all in prop::collection::vec(writes(), 1..40),
-        whole_after in 0_usize..40,
-        log in 1_usize..60,
-    ) {
-        let (mut state, mut ids) = store(log);
-        let now = EPOCH.parse().expect("a time");
-        let mut file = format::whole(&state, None).expect("history");
-        for (index, write) in all.into_iter().enumerate() {
-            let version = state.resource_version();
-            let _ = state.write(write, false, &mut WriteContext::new(now, &mut ids));
-            // As the keeper does: if the history is gone, or the file is due, the whole state is written.
-            let appended = format::append_since(&mut file, &state, version);
-            if appended.is_err() || index == whole_after {
-                file = format::whole(&state, None).expect("history");
-            }
-        }
-        let torn = [&file[..], b"{\"put\":{\"apiV"].concat();
-        for bytes in [&file, &torn] {
-            let loaded = format::load(bytes, log).expect("readable");
-            prop_assert_eq!(loaded.length, file.len());
-            let loaded = loaded.state;
-            prop_assert_eq!(contents(&loaded), contents(&state));
-            prop_assert_eq!(loaded.resource_version(), state.resource_version());
-            prop_assert!(loaded.compacted() <= state.compacted());
-            for version in state.compacted()..=state.resource_version() {
-                let told = |state: &State| {
-                    let event = state.event_after(version).expect("remembered");
-                    event.map(|event| event.line().clone())
-                };
-                prop_assert_eq!(told(&loaded), told(&state));
-            }
-            for owner in ["a", "b", "c"] {
-                let owned = |state: &State| state.dependents(owner).count();
-                prop_assert_eq!(owned(&loaded), owned(&state));
-            }
         }
     }
 

@@ -214,18 +214,3 @@ async fn contradictory_watch_parameters_are_refused() {
         );
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_leaves_the_selector_keeps_its_managed_fields() {
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    let mut events = watch(&cluster, &pods("?watch=1&labelSelector=app=demo")).await;
-    let there = events.next().await.expect("it is there");
-    let label = json!({"metadata": {"labels": {"app": "other"}}});
-    assert_eq!(patch(&cluster, &pods("/a"), &label).await.0, 200);
-    let gone = events.next().await.expect("it has left");
-    assert_eq!(gone["type"], "DELETED");
-    let owners = |event: &Value| event["object"]["metadata"]["managedFields"].clone();
-    assert!(owners(&gone).is_array());
-    assert_eq!(owners(&gone), owners(&there));
-}

@@ -1,7 +1,5 @@
 //! Watches over a WebSocket: clients in Java request them so.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::SinkExt as _;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -94,7 +92,7 @@ async fn a_watch_by_websocket_sends_each_event_as_a_text_frame() {
     let cluster = cluster();
     create(&cluster, "a").await;
     create(&cluster, "b").await;
-    for path in [pods("?watch=1"), "/api/v1/watch/pods".to_owned()] {
+    for path in [pods("?watch=1"), "/api/v1/pods?watch=1".to_owned()] {
         let mut socket = open(&cluster, &path).await;
         assert_eq!(socket.next_named().await, named("ADDED", "a"));
         assert_eq!(socket.next_named().await, named("ADDED", "b"));
@@ -258,41 +256,4 @@ async fn an_upgrade_that_the_connection_header_does_not_name_is_no_websocket() {
     let request = Request::from_parts(request.into_parts().0, Body::empty());
     let answer = cluster.router().oneshot(request).await.expect("an answer");
     assert_eq!(answer.status(), 200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_subprotocol_can_carry_the_bearer_token() {
-    let cluster = super::super::start(Options {
-        token: Some("own".to_owned()),
-        ..options()
-    });
-    let with = |protocols: &str| {
-        let mut request = handshake(&pods("?watch=1"));
-        let protocols = protocols.parse().expect("a value");
-        request
-            .headers_mut()
-            .insert("sec-websocket-protocol", protocols);
-        request
-    };
-    let token = |token: &str| {
-        let encoded = URL_SAFE_NO_PAD.encode(token);
-        format!("base64url.bearer.authorization.k8s.io.{encoded}")
-    };
-    let request = with(&format!("{}, binary.k8s.io", token("own")));
-    let (_, answer) = client_async(request, connect(cluster.router()))
-        .await
-        .expect("an upgrade");
-    assert_eq!(answer.headers()["sec-websocket-protocol"], "binary.k8s.io");
-    for wrong in [
-        token("own"),
-        format!("{}, x", token("other")),
-        format!("{}, {}, x", token("own"), token("own")),
-        "base64url.bearer.authorization.k8s.io.=, x".to_owned(),
-    ] {
-        assert_eq!(
-            refused_handshake(&cluster, with(&wrong)).await.status(),
-            401,
-            "{wrong}"
-        );
-    }
 }

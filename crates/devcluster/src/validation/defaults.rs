@@ -45,7 +45,7 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
         Resource::Services => Some(json!({"loadBalancer": {}})),
         Resource::PersistentVolumeClaims => Some(json!({"phase": "Pending"})),
         Resource::ResourceQuotas => Some(json!({})),
-        Resource::Deployments | Resource::Jobs => Some(json!({})),
+        Resource::Deployments => Some(json!({})),
         Resource::ReplicaSets | Resource::StatefulSets => Some(json!({"replicas": 0})),
         Resource::PodDisruptionBudgets => Some(json!({
             "currentHealthy": 0,

@@ -4,7 +4,6 @@ pub(crate) mod defaults;
 pub(crate) mod names;
 mod rules;
 pub(crate) mod validate;
-pub(crate) mod validate_failure_policy;
 pub(crate) mod validate_meta;
 mod validate_placement;
 pub(crate) mod validate_pod;

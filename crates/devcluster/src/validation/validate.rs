@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::names;
 use super::validate_meta;
-use super::{defaults, names};
 use crate::api::status::Causes;
 use crate::changes::write::Part;
 use crate::objects::object::{at, entries, is_true, list, number, text};
@@ -34,17 +34,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
     causes.extend(validate_meta::change(old, new));
     validate_meta::finalizers_of_core(new, &mut causes);
     match (resource, part) {
-        (Resource::Pods, Part::Status) => {
-            super::validate_pod_change::status(old, new, &mut causes);
-        }
-        (_, Part::Status | Part::Finalizers) => {}
-        (Resource::Pods, Part::Resources) => {
-            causes.extend(object(resource, new));
-            if defaults::quality_of_service(old) != defaults::quality_of_service(new) {
-                let detail = "Pod QOS Class may not change as a result of resizing";
-                causes.invalid("spec", &new["spec"], detail);
-            }
-        }
+        (_, Part::Status) => {}
         (Resource::Pods, Part::Main) => {
             causes.extend(object(resource, new));
             super::validate_pod_change::spec(old, new, &mut causes);
@@ -53,7 +43,6 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
             immutable(old, new, &["immutable", "data", "binaryData"], &mut causes);
             causes.extend(object(resource, new));
         }
-        (_, Part::Resources) => {}
         (other, Part::Main) => {
             causes.extend(object(resource, new));
             kinds::change(other, old, new, &mut causes);

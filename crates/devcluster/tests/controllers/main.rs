@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod evictions;
-mod jobs;
 mod taints;
 
 use std::time::Duration;
@@ -118,12 +117,6 @@ impl World {
         });
         let status = json!({"phase": phase, "containerStatuses": [container]});
         self.report(pod, status).await;
-    }
-
-    async fn delete(&self, pod: &Pod) {
-        let params = Default::default();
-        let deleted = self.pods().delete(&pod.name_any(), &params).await;
-        deleted.unwrap();
     }
 }
 
