@@ -17,7 +17,6 @@ mod quotas;
 mod reading;
 mod simulated;
 mod watching;
-mod watching_by_websocket;
 
 use std::time::Duration;
 

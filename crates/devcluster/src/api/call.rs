@@ -133,10 +133,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
-        self.parts
-    }
-
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
