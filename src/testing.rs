@@ -13,13 +13,13 @@ use crate::model::news::{ListKind, Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{ContainerState, Deletion, Phase, PodIdentity, Scheduling, Sighting};
 use crate::model::reasoning::reason_of;
-use crate::model::snapshot::Counts;
+use crate::model::snapshot::{Counts, Hold};
 use crate::model::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
 };
 
 pub(crate) use plain::{calls_spec, calls_to, config, finish_deletion};
-pub(crate) use speaking::{Backend, TIMING, backend, store};
+pub(crate) use speaking::{Backend, Habits, TIMING, backend, backend_with, profiles, store};
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ impl Scenario {
 
     /// The same with executors held since before the start.
     pub(crate) fn with_executors_held(self) -> Self {
-        let ledger = self.ledger.with_executors_held();
+        let ledger = self.ledger.with_executors_held(Hold { by: None });
         Self { ledger, ..self }
     }
 

@@ -1,8 +1,6 @@
 //! The actors, one folder each; the decision of each is a pure function beside it. They share no state and speak in
 //! messages.
 
-pub mod autoscaler;
-pub mod commands;
 pub mod credentials;
 pub mod driver_backend;
 pub mod event_history;
@@ -13,11 +11,10 @@ pub mod lifecycle_manager;
 pub mod metrics;
 pub mod pod_allocator;
 pub mod poll_source;
+pub mod profile_messages;
 pub mod profile_objects;
-pub mod profiles;
 pub mod reachability;
 pub mod record_keeper;
-pub mod roller;
 pub mod set_scaler;
 pub mod snapshot_store;
 pub mod watch_source;

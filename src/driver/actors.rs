@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::{Actor as _, Addr};
 use tokio::sync::watch;
 
-use crate::actors::commands::messages::SetTargets;
+use crate::actors::driver_backend::messages::Command as OfBackend;
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
@@ -16,6 +16,7 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{LookNow, MeasureNow};
 use crate::actors::watch_source::WatchSource;
 use crate::kubernetes::Calls;
+use crate::model::snapshot::asked;
 use crate::server::api;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
@@ -60,8 +61,9 @@ impl Actors {
         // Sending fails if the caller no longer waits for the answer.
         match command {
             Command::SetTargets(targets, answer) => {
-                if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {
-                    let _ = answer.send(set);
+                let set = self.api.backend.send(OfBackend::SetTargets(targets));
+                if let Ok(set) = set.await {
+                    let _ = answer.send(set.map(|outcome| asked(&outcome.ledger.targets)));
                 }
             }
             Command::Reconfigure(changes, answer) => {

@@ -3,7 +3,7 @@
 use actix::{Actor, Addr, Context, Handler};
 use tokio::sync::mpsc;
 
-use crate::actors::commands::messages::Stop;
+use crate::actors::driver_backend::messages::Stop;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::record_keeper::messages::DriverIsOver;
 

@@ -19,7 +19,10 @@ use super::refusal::clean;
 use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
+use crate::model::snapshot::asked;
+use crate::model::{
+    AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion, Snapshot,
+};
 pub use errors::{NoSuccession, RecordError};
 use keys::Keys;
 
@@ -108,6 +111,16 @@ pub struct Held {
     pub targets: BTreeMap<ProfileName, u32>,
     /// Who requested the hold; `None` if the application was silent for too long (spec B-35).
     pub by: Option<Arc<str>>,
+}
+
+impl Held {
+    /// What the ledger says of a hold.
+    pub fn of(snapshot: &Snapshot) -> Option<Self> {
+        snapshot.held.as_ref().map(|hold| Self {
+            targets: asked(&snapshot.targets),
+            by: hold.by.clone(),
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

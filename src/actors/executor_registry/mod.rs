@@ -22,7 +22,7 @@ use actix::{
 
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
 use crate::actors::metrics::messages::{AskDepths, Depths, MeasureSessions, SessionMeasures};
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{

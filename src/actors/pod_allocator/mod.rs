@@ -35,7 +35,7 @@ use actix::{
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::event_recorder::events::Note;
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::kubernetes::calls::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, ServerIsBack};

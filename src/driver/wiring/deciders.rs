@@ -101,7 +101,7 @@ fn pod_allocator(
         keep_backoffs: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         cannot_start: links.reporter.clone().recipient(),
-        stop: links.commands.clone().recipient(),
+        stop: links.backend.clone().recipient(),
         paused: links.backend.clone().recipient(),
         event_recorder: links.event_recorder.clone().map(|one| one.recipient()),
     }))
@@ -144,7 +144,7 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         store: links.store.clone(),
         reserve: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
-        stop: links.commands.clone().recipient(),
+        stop: links.backend.clone().recipient(),
     }))
 }
 

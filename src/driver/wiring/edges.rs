@@ -18,6 +18,7 @@ use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
 use crate::kubernetes::calls::{PodGroups, ProfileObject};
+use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
 use crate::server::api::evidence::EvidenceReader;
@@ -33,6 +34,7 @@ use super::links::Links;
 pub(super) fn record_keeper(
     basis: &Basis<'_>,
     links: &Links,
+    held: Option<Held>,
 ) -> (RecordKeeper, watch::Receiver<bool>) {
     let application = basis.application;
     RecordKeeper::new(record_keeper::Wiring {
@@ -42,6 +44,7 @@ pub(super) fn record_keeper(
             application.uid.clone(),
             application.version.clone(),
         ),
+        held,
         owned_resources: OwnedResources::new(application.owned_resources.clone(), basis.has_claims),
         calls: links.calls.clone(),
         prefix: application.prefix.clone(),
@@ -148,9 +151,6 @@ pub(super) fn api_actors(
     api::Actors {
         backend: links.backend.clone(),
         history: links.history.clone(),
-        commands: links.commands.clone(),
-        autoscaler: links.autoscaler.clone(),
-        profiles: links.profiles.clone(),
         meter: links.meter.clone(),
         adoption,
         callers: callers(basis, keys),

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context};
 
-use crate::actors::autoscaler::Autoscaler;
-use crate::actors::commands::Commands;
 use crate::actors::credentials::Credentials;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
@@ -16,7 +14,6 @@ use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::metrics::Meter;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::profile_objects::ProfileObjects;
-use crate::actors::profiles::Profiles;
 use crate::actors::reachability::Reachability;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
@@ -40,9 +37,6 @@ pub(super) struct Contexts {
     pub(super) backend: Context<DriverBackend>,
     pub(super) registry: Context<ExecutorRegistry>,
     pub(super) history: Context<EventHistory>,
-    pub(super) commands: Context<Commands>,
-    pub(super) autoscaler: Context<Autoscaler>,
-    pub(super) profiles: Context<Profiles>,
     /// `None` unless Volcano schedules the executors.
     pub(super) pod_groups: Option<Context<ProfileObjects>>,
     pub(super) disruption_budgets: Context<ProfileObjects>,
@@ -66,9 +60,6 @@ pub(super) struct Links {
     pub(super) backend: Addr<DriverBackend>,
     pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) history: Addr<EventHistory>,
-    pub(super) commands: Addr<Commands>,
-    pub(super) autoscaler: Addr<Autoscaler>,
-    pub(super) profiles: Addr<Profiles>,
     pub(super) pod_groups: Option<Addr<ProfileObjects>>,
     pub(super) disruption_budgets: Addr<ProfileObjects>,
     pub(super) lifecycle: Addr<LifecycleManager>,
@@ -91,9 +82,6 @@ impl Contexts {
             backend: Context::new(),
             registry: Context::new(),
             history: Context::new(),
-            commands: Context::new(),
-            autoscaler: Context::new(),
-            profiles: Context::new(),
             disruption_budgets: Context::new(),
             pod_groups: settings::pod_groups(&basis.config.scheduling).map(|_| Context::new()),
             lifecycle: Context::new(),
@@ -126,9 +114,6 @@ impl Contexts {
             backend: self.backend.address(),
             registry,
             history: self.history.address(),
-            commands: self.commands.address(),
-            autoscaler: self.autoscaler.address(),
-            profiles: self.profiles.address(),
             pod_groups: self.pod_groups.as_ref().map(Context::address),
             disruption_budgets: self.disruption_budgets.address(),
             lifecycle: self.lifecycle.address(),

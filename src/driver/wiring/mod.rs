@@ -21,6 +21,7 @@ use rand::rngs::StdRng;
 use crate::actors::credentials::Credentials;
 use crate::config::{Config, Queue};
 use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::record::Held;
 use crate::server::api;
 
 use super::Environment;
@@ -64,7 +65,10 @@ pub(super) fn wire(
     let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
     let reachability_rng = rng();
 
-    contexts.store.run(store::snapshot_store(&basis, &links));
+    let ledger = store::ledger(&basis);
+    let held = Held::of(ledger.current());
+    let store = store::snapshot_store(&basis, &links, ledger);
+    contexts.store.run(store);
     contexts.meter.run(store::meter(&basis, &links));
     let credentials = Credentials::new(application.calls.clone(), environment.clock, rng());
     contexts.credentials.run(credentials);
@@ -78,20 +82,14 @@ pub(super) fn wire(
         &poll,
         reachability_rng,
     ));
-    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
+    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links, held);
     contexts.record.run(record_keeper);
     (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
     let history = backend::event_history(&basis, &links);
-    contexts.commands.run(backend::commands(&basis, &links));
-    let status = backend::driver_backend(&basis, &links, readiness);
-    let adoption = api::Adoption::told_by([history.adopted(), status.adopted()]);
+    let backend = backend::driver_backend(&basis, &links, readiness);
+    let adoption = api::Adoption::told_by([history.adopted(), backend.adopted()]);
     contexts.history.run(history);
-    contexts.backend.run(status);
-    contexts.autoscaler.run(backend::autoscaler(&basis, &links));
-    if let Some(roller) = backend::roller(&basis, &links) {
-        roller.start();
-    }
-    contexts.profiles.run(backend::profiles(&basis, &links));
+    contexts.backend.run(backend);
     contexts.lifecycle.run(lifecycle);
     if let (Some(context), Some(owner_chain)) = (contexts.event_recorder, &application.owner_chain)
     {
