@@ -14,12 +14,6 @@ pub struct Plan {
     pub stop: Option<Stop>,
 }
 
-impl Plan {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 impl From<News> for Plan {
     fn from(news: News) -> Self {
         Self {
