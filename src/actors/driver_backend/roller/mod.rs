@@ -10,7 +10,6 @@ use std::time::Duration;
 use super::plan::Plan;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
-use crate::model::snapshot::asked;
 use crate::model::{ExecutorId, Snapshot, Tick};
 
 use rolling::{Rolling, Settings, Step};
@@ -36,13 +35,12 @@ impl Roller {
 
     /// Whether the next decision needs the executors' metrics.
     pub fn needs_figures(&self, latest: &Snapshot, now: Tick) -> bool {
-        (self.rolling).needs_metrics(latest, &asked(&latest.targets), now)
+        self.rolling.needs_metrics(latest, now)
     }
 
     pub fn decide(&mut self, latest: &Snapshot, figures: &Figures, now: Tick) -> Plan {
         let figure = |id, metric: &str| figures.get(&id)?.get(metric).copied();
-        let asked = asked(&latest.targets);
-        let Some(step) = self.rolling.decide(latest, &asked, figure, now) else {
+        let Some(step) = self.rolling.decide(latest, figure, now) else {
             return Plan::default();
         };
         match step {
