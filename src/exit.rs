@@ -86,7 +86,10 @@ mod tests {
             .collect();
         let ends = codes.iter().filter(|(exit, _)| is_drivers(*exit));
         let mut ends: Vec<u8> = ends.map(|(_, code)| *code).collect();
-        ends.extend([OVER_BUDGET, crate::actors::commands::ABANDONED]);
+        ends.extend([
+            OVER_BUDGET,
+            crate::actors::driver_backend::commands::ABANDONED,
+        ]);
         ends.sort_unstable();
         assert_eq!(documented, ends);
     }

@@ -2,8 +2,6 @@
 //! messages.
 
 pub mod api_health;
-pub mod autoscaler;
-pub mod commands;
 pub mod driver_backend;
 pub mod event_history;
 pub mod executor_registry;
@@ -11,9 +9,8 @@ pub mod lease_keeper;
 pub mod lifecycle_manager;
 pub mod pod_allocator;
 pub mod poll_source;
-pub mod profiles;
+pub mod profile_messages;
 pub mod record_keeper;
-pub mod roller;
 pub mod set_scaler;
 pub mod snapshot_store;
 pub mod watch_source;

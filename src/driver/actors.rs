@@ -6,7 +6,7 @@ use actix::Addr;
 use tokio::sync::watch;
 
 use crate::actors::api_health::ApiHealth;
-use crate::actors::commands::messages::SetTargets;
+use crate::actors::driver_backend::messages::Command as OfBackend;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::poll_source::PollSource;
@@ -16,6 +16,7 @@ use crate::actors::snapshot_store::messages::{LookNow, MeasureNow, Subscribe};
 use crate::actors::watch_source::WatchSource;
 use crate::event_recorder::EventRecorder;
 use crate::kubernetes::Calls;
+use crate::model::snapshot::asked;
 use crate::server::api;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
@@ -59,8 +60,9 @@ impl Actors {
         // Sending fails if the caller no longer waits for the answer.
         match command {
             Command::SetTargets(targets, answer) => {
-                if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {
-                    let _ = answer.send(set);
+                let set = self.api.backend.send(OfBackend::SetTargets(targets));
+                if let Ok(set) = set.await {
+                    let _ = answer.send(set.map(|outcome| asked(&outcome.ledger.targets)));
                 }
             }
             Command::Reconfigure(changes, answer) => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::actors::commands::messages::Stop;
+use crate::actors::driver_backend::messages::Stop;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::pod_allocator::refusal::Kind;
 use crate::actors::record_keeper::keeping::Over;

@@ -6,15 +6,14 @@ use actix::Recipient;
 use axum::Router;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::actors::commands::messages::RefusedTargets;
-use crate::actors::profiles::messages::RefusedProfile;
+use crate::actors::driver_backend::messages::{Refused, RefusedProfile};
 use crate::actors::snapshot_store::messages::{Measures, Round};
 use crate::config::{Changes, OnSignal};
 use crate::model::{ProfileName, Snapshot};
 use crate::server::api::tokens::Tokens;
 
 /// The targets of all profiles, or why the requested ones are refused.
-type Targets = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
+type Targets = Result<BTreeMap<ProfileName, u32>, Refused>;
 
 /// The changes that took effect, or why none did.
 type Reconfigured = Result<Box<Changes>, RefusedProfile>;

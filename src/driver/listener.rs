@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::actors::driver_backend::readiness;
+use crate::actors::driver_backend::status::readiness;
 use crate::actors::executor_registry::registry;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Inject, Profile, Registration};
 use crate::kubernetes::owned_resources::service_name;

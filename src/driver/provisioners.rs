@@ -7,7 +7,7 @@ use actix::{Addr, Recipient};
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;

@@ -3,16 +3,11 @@
 //! Only profiles can be refused, so they come first. Each other actor gets the settings that it has,
 //! changed or not.
 
-use std::collections::BTreeMap;
-
-use crate::actors::autoscaler::messages::NewSettings;
-use crate::actors::commands::messages::Reconfigure;
+use crate::actors::driver_backend::messages::{Reconfigure, RefusedProfile};
 use crate::actors::executor_registry::messages::Timeouts;
 use crate::actors::lifecycle_manager::messages::NewPolicy;
 use crate::actors::poll_source::messages::NewInterval;
-use crate::actors::profiles::messages::{AddConfigured, RefusedProfile};
 use crate::config::{Changes, Config};
-use crate::model::ProfileName;
 
 use super::actors::Actors;
 use super::settings;
@@ -23,20 +18,33 @@ impl Actors {
         &self,
         mut changes: Box<Changes>,
     ) -> Result<Box<Changes>, RefusedProfile> {
-        let profiles = &changes.reading.config.profiles;
+        let config = &changes.reading.config;
         let added = (changes.added.iter())
-            .filter_map(|name| Some((name.clone(), settings::added(profiles.get(name)?.clone()))))
+            .filter_map(|name| {
+                Some(settings::added(
+                    name.clone(),
+                    config.profiles.get(name)?.clone(),
+                ))
+            })
             .collect();
-        let known = self.api.profiles.send(AddConfigured(added)).await;
-        for profile in known.map_err(|_| RefusedProfile::NotNow)?? {
+        let most = (config.profiles.iter())
+            .map(|(name, profile)| (name.clone(), profile.max_executors))
+            .collect();
+        let known = self.api.backend.send(Reconfigure {
+            added,
+            kill_grace: config.backend.kill_grace,
+            scaling: settings::scaling(&config.autoscaling),
+            most,
+            targets: changes.targets.clone(),
+        });
+        for profile in known.await.map_err(|_| RefusedProfile::NotNow)?? {
             changes.leave(&profile);
         }
-        let targets = changes.targets.clone();
-        self.send_settings(&changes.reading.config, targets).await;
+        self.send_settings(&changes.reading.config);
         Ok(changes)
     }
 
-    async fn send_settings(&self, config: &Config, targets: BTreeMap<ProfileName, u32>) {
+    fn send_settings(&self, config: &Config) {
         // Otherwise the lists have an interval of their own.
         if config.poll.enabled {
             self.poll.do_send(NewInterval(config.poll.interval));
@@ -53,19 +61,5 @@ impl Actors {
             mass_loss: sessions.mass_loss,
             registration: config.allocation.registration_timeout,
         });
-        let most: BTreeMap<ProfileName, u32> = (config.profiles.iter())
-            .map(|(name, profile)| (name.clone(), profile.max_executors))
-            .collect();
-        self.api.autoscaler.do_send(NewSettings {
-            settings: settings::scaling(&config.autoscaling),
-            most: most.clone(),
-        });
-        let reconfigure = Reconfigure {
-            kill_grace: config.backend.kill_grace,
-            most,
-            targets,
-        };
-        // Commands has stopped only if the driver is ending.
-        let _ = self.api.commands.send(reconfigure).await;
     }
 }

@@ -4,7 +4,7 @@ use std::future::pending;
 
 use tokio::sync::mpsc;
 
-use crate::actors::commands::messages::Stop;
+use crate::actors::driver_backend::messages::Stop;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::record_keeper::keeping::Over;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::autoscaler::scaler;
+use crate::actors::driver_backend::autoscaler::scaler;
+use crate::actors::driver_backend::roller::rolling::{self, Policy};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
@@ -13,9 +14,7 @@ use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::actors::poll_source;
-use crate::actors::profiles::Understood;
-use crate::actors::profiles::messages::Bounds;
-use crate::actors::roller::rolling::{self, Policy};
+use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::kubernetes::calls::PodGroups;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
@@ -84,13 +83,16 @@ pub(super) fn understood(
     place: &Where,
     name: &ProfileName,
     described: &serde_json::Value,
-) -> Result<Understood, Vec<config::Mistake>> {
-    place.profile(name.as_str(), described).map(added)
+) -> Result<AddedProfile, Vec<config::Mistake>> {
+    let profile = place.profile(name.as_str(), described)?;
+    Ok(added(name.clone(), profile))
 }
 
 /// A profile that is added at run time.
-pub(super) fn added(profile: config::Profile) -> Understood {
-    Understood {
+pub(super) fn added(name: ProfileName, profile: config::Profile) -> AddedProfile {
+    AddedProfile {
+        name,
+        kept: None,
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,

@@ -7,14 +7,17 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use tokio::sync::{mpsc, watch};
 
 use crate::actors::api_health::Health;
-use crate::actors::autoscaler::{self, Autoscaler, scaler};
-use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
-use crate::actors::commands::{self, Commands};
-use crate::actors::driver_backend::{self, DriverBackend, readiness};
+use crate::actors::driver_backend::autoscaler::{Autoscaler, scaler};
+use crate::actors::driver_backend::commands::{self, Commands};
+use crate::actors::driver_backend::profiles::{Known, Profiles};
+use crate::actors::driver_backend::roller::{Roller, rolling};
+use crate::actors::driver_backend::status::{Status, readiness};
+use crate::actors::driver_backend::{self, DriverBackend, Receivers};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
-use crate::actors::profiles::messages::Bounds;
+use crate::actors::profile_messages::Bounds;
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
@@ -46,10 +49,10 @@ impl Actor for Keeper {
     type Context = Context<Self>;
 }
 
-impl Handler<KeepHeld> for Keeper {
+impl Handler<ProfileRemoved> for Keeper {
     type Result = ();
 
-    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+    fn handle(&mut self, _: ProfileRemoved, _: &mut Self::Context) {}
 }
 
 impl Handler<ForgetTargets> for Keeper {
@@ -65,6 +68,8 @@ impl Handler<ReadRecord> for Keeper {
         true
     }
 }
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// When batches are delivered to the subscribers of a test's store.
 pub(crate) const TIMING: Timing = Timing {
@@ -93,44 +98,36 @@ pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
 /// The actors of a driver's backend.
 #[derive(Clone)]
 pub(crate) struct Backend {
-    pub(crate) status: Addr<DriverBackend>,
+    pub(crate) backend: Addr<DriverBackend>,
     pub(crate) history: Addr<EventHistory>,
     pub(crate) registry: Addr<ExecutorRegistry>,
-    pub(crate) commands: Addr<Commands>,
-    pub(crate) autoscaler: Addr<Autoscaler>,
     pub(crate) metrics: Metrics,
     /// Whether history and status have seen the adoption.
     pub(crate) adopted: [watch::Receiver<bool>; 2],
 }
 
-/// Commands over a store, with the usual times.
-fn commands(
-    store: &Addr<SnapshotStore>,
-    events: &Addr<EventHistory>,
-    clock: Clock,
-    targets: &[(&str, u32)],
-) -> commands::Wiring {
+/// What a test's backend does by itself.
+#[derive(Default)]
+pub(crate) struct Habits {
+    pub(crate) scaling: Option<scaler::Settings>,
+    pub(crate) rolling: Option<rolling::Settings>,
+}
+
+/// A profile of each of these targets, to which none can be added.
+pub(crate) fn profiles(targets: &[(&str, u32)]) -> Profiles {
     let bounds = Bounds {
         slots: 2,
         least: 0,
         most: 1_000,
     };
-    commands::Wiring {
-        settings: commands::Settings {
-            kill_grace: Duration::from_secs(5),
-            decommission_timeout: Duration::from_secs(60),
-            ttl: None,
+    Profiles::new(
+        Box::new(|_, _| panic!("no profile is added here")),
+        Box::new(|_, _| None),
+        Known {
+            bounds: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
+            ..Known::default()
         },
-        profiles: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
-        held: None,
-        keep_held: Keeper.start().recipient(),
-        forget: Keeper.start().recipient(),
-        stop: mpsc::unbounded_channel().0,
-        events: events.clone().recipient(),
-        store: store.clone(),
-        clock,
-        timing: TIMING,
-    }
+    )
 }
 
 /// A driver's backend over a store, with the usual times; nothing is kept over a restart.
@@ -138,21 +135,33 @@ pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
     clock: Clock,
     targets: &[(&str, u32)],
-    scaling: Option<scaler::Settings>,
+    habits: Habits,
 ) -> Backend {
-    let (store, timing, counted) = (store.clone(), TIMING, metrics());
-    let (status_context, history_context) = (
+    backend_with(store, clock, targets, habits, |_| ())
+}
+
+/// The same with this change.
+pub(crate) fn backend_with(
+    store: &Addr<SnapshotStore>,
+    clock: Clock,
+    targets: &[(&str, u32)],
+    habits: Habits,
+    change: impl FnOnce(&mut driver_backend::Wiring),
+) -> Backend {
+    let (store, timing, now) = (store.clone(), TIMING, clock.now().tick);
+    let counted = metrics();
+    let (backend_context, history_context) = (
         Context::<DriverBackend>::new(),
         Context::<EventHistory>::new(),
     );
-    let (status, history) = (status_context.address(), history_context.address());
+    let (backend, history) = (backend_context.address(), history_context.address());
     let registry = ExecutorRegistry::new(executor_registry::Wiring {
         registry: accounts(),
-        decommission_timeout: Duration::from_secs(60),
+        decommission_timeout: MINUTE,
         store: store.clone(),
         record: Keeper.start().recipient(),
         events: history.clone().recipient(),
-        changes: status.clone().recipient(),
+        changes: backend.clone().recipient(),
         clock,
         timing,
         metrics: counted.clone(),
@@ -167,44 +176,47 @@ pub(crate) fn backend(
         clock,
         timing,
     });
-    let wiring = commands(&store, &history, clock, targets);
-    let bounds = wiring.profiles.clone();
-    let commands = Commands::new(wiring).start();
-    let backend = DriverBackend::new(driver_backend::Wiring {
-        app: AppId::from("app"),
-        incarnation: Incarnation(1),
-        readiness: readiness::Settings {
-            ratio: 80,
-            max_wait: Duration::from_secs(30),
-            gangs: BTreeMap::new(),
-            registered: true,
+    let commands = commands::Settings {
+        kill_grace: Duration::from_secs(5),
+        decommission_timeout: MINUTE,
+        ttl: None,
+    };
+    let readiness = readiness::Settings {
+        ratio: 80,
+        max_wait: Duration::from_secs(30),
+        gangs: BTreeMap::new(),
+        registered: true,
+    };
+    let wanted = targets.iter().map(|(_, n)| *n).sum();
+    let mut wiring = driver_backend::Wiring {
+        profiles: profiles(targets),
+        commands: Commands::new(commands, now),
+        autoscaler: Autoscaler::new(habits.scaling, MINUTE),
+        roller: (habits.rolling).map(|rolling| Roller::new(rolling, MINUTE, now)),
+        status: Status::new(AppId::from("app"), Incarnation(1), readiness, wanted),
+        to: Receivers {
+            added: Vec::new(),
+            removed: Keeper.start().recipient(),
+            forget: Vec::new(),
+            forget_targets: Keeper.start().recipient(),
+            prefer: None,
+            sessions: registry.clone().recipient(),
+            stop: mpsc::unbounded_channel().0,
+            events: history.clone().recipient(),
+            store,
         },
-        wanted: targets.iter().map(|(_, n)| *n).sum(),
-        held: commands.clone().recipient(),
-        events: history.clone().recipient(),
-        store: store.clone(),
         clock,
         timing,
-    });
-    let adopted = [events.adopted(), backend.adopted()];
+    };
+    change(&mut wiring);
+    let driver_backend = DriverBackend::new(wiring);
+    let adopted = [events.adopted(), driver_backend.adopted()];
     history_context.run(events);
-    status_context.run(backend);
-    let autoscaler = Autoscaler::new(autoscaler::Wiring {
-        prefer: None,
-        settings: scaling,
-        profiles: bounds,
-        decommission_timeout: Duration::from_secs(60),
-        store,
-        clock,
-        timing,
-    })
-    .start();
+    backend_context.run(driver_backend);
     Backend {
-        status,
+        backend,
         history,
         registry,
-        commands,
-        autoscaler,
         metrics: counted,
         adopted,
     }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::autoscaler::scaler::{Demand, Scaler, Settings};
-use boatswain::actors::profiles::messages::Bounds;
+use boatswain::actors::driver_backend::autoscaler::scaler::{Demand, Scaler, Settings};
+use boatswain::actors::profile_messages::Bounds;
 use boatswain::model::{ExecutorId, Tick};
 
 use crate::curves::Curve;
@@ -44,7 +44,7 @@ pub struct Played {
 
 /// Plays a curve second by second.
 pub fn play(curve: &Curve) -> Vec<Played> {
-    let mut scaler = Scaler::new(SETTINGS, BOUNDS);
+    let mut scaler = Scaler::default();
     let mut target = BOUNDS.least;
     let mut last = 0;
     // The executors, and the second from which each runs.
@@ -88,7 +88,7 @@ pub fn play(curve: &Curve) -> Vec<Played> {
             running: running.len() as u32,
             idle: (running.len() - busy.len()) as u32,
         });
-        if let Some(step) = scaler.decide(target, now) {
+        if let Some(step) = scaler.decide(target, &SETTINGS, BOUNDS, now) {
             target = step.target;
             for gone in step.retire {
                 executors.retain(|n, _| id(*n) != gone);

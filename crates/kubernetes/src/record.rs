@@ -19,8 +19,9 @@ use super::refusal::clean;
 use boatswain_model::failures::KeptFailures;
 use boatswain_model::made::Made;
 use boatswain_model::recorded_end::RecordedEnd;
+use boatswain_model::snapshot::asked;
 use boatswain_model::{
-    AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion,
+    AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion, Snapshot,
 };
 pub use errors::{NoSuccession, RecordError};
 use keys::Keys;
@@ -110,6 +111,16 @@ pub struct Held {
     pub targets: BTreeMap<ProfileName, u32>,
     /// Who requested the hold; `None` if the application was silent for too long (spec B-35).
     pub by: Option<Arc<str>>,
+}
+
+impl Held {
+    /// What the ledger says of a hold.
+    pub fn of(snapshot: &Snapshot) -> Option<Self> {
+        snapshot.held.as_ref().map(|hold| Self {
+            targets: asked(&snapshot.targets),
+            by: hold.by.clone(),
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

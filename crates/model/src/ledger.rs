@@ -209,9 +209,6 @@ impl Ledger {
         self.count += 1;
         let mut draft = Draft::default();
         match news {
-            News::Listed(listed) => {
-                self.listed(listed, now, &mut draft);
-            }
             News::Seen { pod, epoch } => self.seen(&pod, epoch, now, &mut draft),
             News::Deleted { pod, epoch } => self.deleted(&pod, epoch, now, &mut draft),
             News::Bookmark { version, epoch } => {
@@ -258,6 +255,7 @@ impl Ledger {
             News::Surge { profile, under_way } => {
                 self.surge(profile, under_way, now, &mut draft);
             }
+            News::Hold { by, how } => self.hold(by, how, now, &mut draft),
             News::Resume => self.resume(now, &mut draft),
             News::Remove(profile) => self.remove_profile(profile, now, &mut draft),
             News::Forget(profile) => self.forget_profile(&profile, &mut draft),

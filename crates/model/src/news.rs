@@ -25,17 +25,13 @@ pub enum News {
         /// The epoch of the pod's resource version.
         epoch: Epoch,
     },
-    Listed(Listed),
     /// The watch has delivered everything up to this version.
     Bookmark {
         version: ResourceVersion,
         epoch: Epoch,
     },
     /// The progress of a create request.
-    Requested {
-        id: ExecutorId,
-        outcome: Outcome,
-    },
+    Requested { id: ExecutorId, outcome: Outcome },
     /// The answer to a look-up of an executor's pod by name (spec L-11).
     LookedUp {
         id: ExecutorId,
@@ -52,10 +48,7 @@ pub enum News {
         name: Arc<str>,
     },
     /// The API server has confirmed the inactive label of a kept pod (spec L-2).
-    Inactive {
-        id: ExecutorId,
-        uid: PodUid,
-    },
+    Inactive { id: ExecutorId, uid: PodUid },
     /// LifecycleManager has found out why an executor ended. The ledger reports it to every subscriber (spec E-9, L-1).
     Reported {
         id: ExecutorId,
@@ -78,7 +71,14 @@ pub enum News {
         /// Whether the replacement begins.
         under_way: bool,
     },
-    /// Ends the operator's hold: the requested targets apply again (spec B-31).
+    /// All executors are chosen to terminate, and the targets are 0 until `Resume`; the requested ones are remembered (spec
+    /// B-31). During a hold it changes nothing.
+    Hold {
+        /// Who requests it; `None` if the application was silent for too long (spec B-35).
+        by: Option<Arc<str>>,
+        how: How,
+    },
+    /// Ends the hold: the requested targets apply again (spec B-31).
     Resume,
     /// The profile's target is 0 from now on, whatever is requested (spec B-52).
     Remove(ProfileName),
@@ -93,9 +93,7 @@ pub enum News {
     /// The application record is gone or was replaced. Nothing is requested until it is seen again (spec K-13).
     RecordLost,
     /// Ids that were reserved for pods of sets and that no pod bears, because those pods were gone first (spec A-80).
-    Unused {
-        ids: Vec<ExecutorId>,
-    },
+    Unused { ids: Vec<ExecutorId> },
     /// The state of an executor's session.
     Session {
         id: ExecutorId,
@@ -119,8 +117,6 @@ pub enum Aim {
     Become(BTreeMap<ProfileName, u32>),
     /// The replacements of these executors run. Their profiles' targets are the requested ones again (spec B-65).
     EndSurge,
-    /// The targets are 0 until the operator resumes; the requested ones are remembered (spec B-31).
-    Hold,
 }
 
 /// The progress of a create request.

@@ -44,8 +44,8 @@ pub struct Snapshot {
     /// The first id that this incarnation may use: above all reserved and all found ids (spec O-31). Set by adoption.
     pub first_free: Option<ExecutorId>,
     pub targets: OrdMap<ProfileName, Target>,
-    /// Whether the operator's hold is in effect: all targets are 0, whatever is requested (spec B-31).
-    pub held: bool,
+    /// The hold in effect: all targets are 0, whatever is requested (spec B-31).
+    pub held: Option<Hold>,
     pub counts: OrdMap<ProfileName, Counts>,
     pub full_list: Option<FullList>,
     /// The uid of the application record, while it is known to exist in this epoch (spec K-13).
@@ -89,6 +89,13 @@ pub struct UnassignedPod {
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.
     pub seen_at: u64,
+}
+
+/// Executors are held: none is wanted until they are wanted again (spec B-31).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Who requested it; `None` if the application was silent for too long (spec B-35).
+    pub by: Option<Arc<str>>,
 }
 
 /// A profile's target.

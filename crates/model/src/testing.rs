@@ -10,7 +10,7 @@ use crate::ledger::{Identity, Inheritance, Ledger};
 use crate::news::{ListKind, Listed, News, Outcome};
 use crate::pod::{ContainerState, Deletion, Phase, PodIdentity, Scheduling, Sighting, Termination};
 use crate::reasoning::reason_of;
-use crate::snapshot::Counts;
+use crate::snapshot::{Counts, Hold};
 use crate::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
 };
@@ -107,7 +107,7 @@ impl Scenario {
 
     /// The same with executors held since before the start.
     pub fn with_executors_held(self) -> Self {
-        let ledger = self.ledger.with_executors_held();
+        let ledger = self.ledger.with_executors_held(Hold { by: None });
         Self { ledger, ..self }
     }
 

@@ -1,75 +1,93 @@
-//! DriverBackend: the application's status and readiness, and its numbers over the last hour (spec B-20, O-42, O-82).
+//! DriverBackend: what the application and its operators want, and how the application is (spec B-20 to B-52, O-42, O-82).
 //!
-//! DriverBackend gets batches. Other actors send what no batch shows: the number of registered
-//! executors (ExecutorRegistry) and the paused profiles (PodAllocator). From these it decides when
-//! the application is ready, and answers status requests. ExecutorRegistry, EventHistory, Commands,
-//! Autoscaler, Roller and Profiles are actors of their own. It uses the messages of the store, of
-//! ExecutorRegistry, EventHistory, Commands and PodAllocator (pauses).
+//! It alone sends targets, marks and holds to the store that come from outside. Its parts decide, each pure and with a state
+//! of its own: [`profiles`], [`commands`], [`autoscaler`], [`roller`], [`status`]. Each batch and each request goes to them
+//! in this order. What they decide is in the ledger before the actor handles its next message, and the actor then knows
+//! the ledger with it. So no decision ignores the one before it, whichever part made that.
 
-pub mod counts;
+pub mod autoscaler;
+pub mod commands;
+mod handlers;
 pub mod messages;
-mod pauses;
-pub mod readiness;
-pub mod views;
-
-use std::collections::VecDeque;
+pub mod plan;
+pub mod profiles;
+mod publishing;
+pub mod roller;
+pub mod status;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
     ResponseActFuture, WrapFuture,
 };
-
 use tokio::sync::watch;
 
-use crate::actors::commands::messages::GetHeld;
-use crate::actors::event_history::event::What;
-use crate::actors::event_history::messages::Happened;
-use crate::actors::executor_registry::messages::SessionsChanged;
-use crate::actors::executor_registry::registry::LOOK;
-use crate::actors::pod_allocator::pause::Paused;
-use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
-use crate::clock::Clock;
-use crate::kubernetes::record::Held;
-use crate::model::delivery::Timing;
-use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
+use tokio::sync::mpsc;
 
-use counts::CountsHistory;
-use messages::{GetCounts, GetStatus};
-use readiness::Readiness;
-use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
+use crate::actors::event_history::messages::Happened;
+use crate::actors::executor_registry::messages::GetSessions;
+use crate::actors::executor_registry::registry::LOOK;
+use crate::actors::pod_allocator::messages::PreferNodes;
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::messages::{
+    Decided, Look, LookNow, Round, Subscribe, Subscriber, Tell,
+};
+use crate::clock::Clock;
+use crate::model::delivery::Timing;
+use crate::model::{ExecutorId, Snapshot};
+
+use autoscaler::Autoscaler;
+use commands::Commands;
+use messages::{Refused, Stop};
+use plan::Plan;
+use profiles::Profiles;
+use roller::{Figures, Roller};
+use status::Status;
 
 pub struct DriverBackend {
-    app: AppId,
-    incarnation: Incarnation,
-    readiness: Readiness,
-    /// The last batch's snapshot; `None` before adoption.
-    snapshot: Option<Snapshot>,
-    /// Whether there is one.
-    adopted: watch::Sender<bool>,
-    sessions: SessionsChanged,
-    /// The profiles whose executors are not requested (spec A-31).
-    paused: Paused,
-    counts: CountsHistory,
-    /// The last losses, newest first.
-    losses: VecDeque<LossView>,
-    held: Recipient<GetHeld>,
-    events: Recipient<Happened>,
-    store: Addr<SnapshotStore>,
+    profiles: Profiles,
+    commands: Commands,
+    autoscaler: Autoscaler,
+    /// `None` if executors are not replaced.
+    roller: Option<Roller>,
+    status: Status,
+    to: Receivers,
     clock: Clock,
     timing: Timing,
+    /// The newest snapshot of which this actor knows. It includes all that this actor has told the store.
+    latest: Snapshot,
+    /// Whether a batch came after adoption.
+    adopted: watch::Sender<bool>,
+    /// Whether the other actors are being asked to forget a removed profile.
+    is_forgetting: bool,
+}
+
+/// The actors to which it sends.
+pub struct Receivers {
+    /// Those that must know a new profile, in this order: first the provisioner, which alone can refuse it.
+    pub added: Vec<Recipient<ProfileAdded>>,
+    /// The record, from which a successor learns that a profile is being removed.
+    pub removed: Recipient<ProfileRemoved>,
+    /// Those that forget a removed profile, in this order: last the record, which keeps it until then.
+    pub forget: Vec<Recipient<ForgetProfile>>,
+    pub forget_targets: Recipient<ForgetTargets>,
+    /// Has new executors prefer nodes; `None` where sets make the pods.
+    pub prefer: Option<Recipient<PreferNodes>>,
+    /// Answers with the executors' metrics.
+    pub sessions: Recipient<GetSessions>,
+    pub stop: mpsc::UnboundedSender<Stop>,
+    pub events: Recipient<Happened>,
+    pub store: Addr<SnapshotStore>,
 }
 
 pub struct Wiring {
-    pub app: AppId,
-    pub incarnation: Incarnation,
-    pub readiness: readiness::Settings,
-    /// The sum of the targets at the start.
-    pub wanted: u32,
-    /// Answers with the current hold.
-    pub held: Recipient<GetHeld>,
-    pub events: Recipient<Happened>,
-    pub store: Addr<SnapshotStore>,
+    pub profiles: Profiles,
+    pub commands: Commands,
+    pub autoscaler: Autoscaler,
+    pub roller: Option<Roller>,
+    pub status: Status,
+    pub to: Receivers,
     pub clock: Clock,
     pub timing: Timing,
 }
@@ -77,20 +95,17 @@ pub struct Wiring {
 impl DriverBackend {
     pub fn new(wiring: Wiring) -> Self {
         Self {
-            app: wiring.app,
-            incarnation: wiring.incarnation,
-            readiness: Readiness::new(wiring.readiness, wiring.wanted),
-            snapshot: None,
-            adopted: watch::Sender::new(false),
-            sessions: SessionsChanged::default(),
-            paused: Paused::default(),
-            counts: CountsHistory::default(),
-            losses: VecDeque::new(),
-            held: wiring.held,
-            events: wiring.events,
-            store: wiring.store,
+            profiles: wiring.profiles,
+            commands: wiring.commands,
+            autoscaler: wiring.autoscaler,
+            roller: wiring.roller,
+            status: wiring.status,
+            to: wiring.to,
             clock: wiring.clock,
             timing: wiring.timing,
+            latest: Snapshot::default(),
+            adopted: watch::Sender::new(false),
+            is_forgetting: false,
         }
     }
 
@@ -99,94 +114,91 @@ impl DriverBackend {
         self.adopted.subscribe()
     }
 
-    /// Records an event that no snapshot shows.
-    fn happened(&self, what: What) {
-        self.events.do_send(Happened(what));
+    /// A batch may be older than what a command has looked at since.
+    fn keep(&mut self, snapshot: Snapshot) {
+        if snapshot.seq >= self.latest.seq {
+            self.latest = snapshot;
+        }
     }
 
-    /// Checks readiness now and every second, because the wait for it can time out, and keeps the numbers.
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        self.look_whether_ready();
-        if let Some(snapshot) = &self.snapshot {
-            let now = self.clock.now();
-            (self.counts).look(snapshot, &self.sessions.registered, now);
+    /// Becomes the executors that the ledger marked as leaving, once it has the news and this actor knows of that.
+    fn carry_out(
+        &mut self,
+        plan: Plan,
+    ) -> ResponseActFuture<Self, Result<Vec<ExecutorId>, Refused>> {
+        let Plan { events, news, stop } = plan;
+        for what in events {
+            self.to.events.do_send(Happened(what));
         }
-        ctx.run_later(LOOK, Self::look);
+        if let Some(stop) = stop {
+            // The driver's task may have ended already.
+            let _ = self.to.stop.send(stop);
+        }
+        if news.is_empty() {
+            return Box::pin(actix::fut::ready(Ok(Vec::new())));
+        }
+        let store = self.to.store.clone();
+        let telling = async move {
+            let mut marked = Vec::new();
+            for news in news {
+                marked.extend(store.send(Tell(news)).await?);
+            }
+            Ok((marked, store.send(LookNow).await?))
+        };
+        Box::pin(telling.into_actor(self).map(
+            |told: Result<_, actix::MailboxError>, this: &mut Self, _| {
+                let (marked, Look(latest)) = told.map_err(|_| Refused::Ending)?;
+                this.keep(latest);
+                Ok(marked)
+            },
+        ))
+    }
+
+    /// The executors' latest metrics, if the roller needs them.
+    fn figures(&self) -> impl Future<Output = Figures> + use<> {
+        let now = self.clock.now().tick;
+        let needs = |roller: &Roller| roller.needs_figures(&self.latest, now);
+        let asked = (self.roller.as_ref().is_some_and(needs))
+            .then(|| self.to.sessions.send(GetSessions(None)));
+        async move {
+            let Some(asked) = asked else {
+                return Figures::new();
+            };
+            // The registry has stopped only if the driver is ending.
+            let sessions = asked.await.unwrap_or_default();
+            (sessions.into_iter())
+                .map(|(id, session)| (id, session.metrics))
+                .collect()
+        }
+    }
+
+    fn roll(&mut self, figures: &Figures) -> Plan {
+        let (latest, now) = (&self.latest, self.clock.now().tick);
+        let roller = self.roller.as_mut();
+        roller.map_or_else(Plan::default, |roller| roller.decide(latest, figures, now))
     }
 
     fn look_whether_ready(&mut self) {
-        let Some(snapshot) = self.snapshot.as_ref() else {
-            return;
-        };
-        if self.readiness.is_ready() {
-            return;
-        }
         let now = self.clock.now().tick;
-        let registered = &self.sessions.registered;
-        let (there, becomes) = if self.readiness.counts_registered() {
-            let there = registered.values().sum();
-            let of = |profile: &ProfileName| registered.get(profile).copied().unwrap_or(0);
-            (there, self.readiness.look(there, of, now))
-        } else {
-            let there = running(snapshot);
-            let of = |profile: &ProfileName| snapshot.counts(profile).running;
-            (there, self.readiness.look(there, of, now))
-        };
-        if becomes {
-            let (executors, wanted) = (there, self.readiness.wanted());
-            tracing::info!(executors, wanted, "ready");
-            self.happened(What::Ready { executors, wanted });
+        if let Some(ready) = self.status.becomes_ready(&self.latest, now) {
+            self.to.events.do_send(Happened(ready));
         }
     }
 
-    fn note_losses(&mut self, batch: &Batch) {
-        let time = self.clock.now().wall;
-        for Ending { entry, reason } in batch.ends() {
-            self.losses.truncate(LOSSES - 1);
-            self.losses.push_front(LossView {
-                executor: entry.id.get(),
-                profile: entry.profile.to_string(),
-                time,
-                reason: reason.class.to_string(),
-                why: reason.message.clone(),
-            });
-        }
+    /// The one timer: what passes with time and not only with batches, whose interval is a setting.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.look_whether_ready();
+        self.status.count(&self.latest, self.clock.now());
+        self.look_after_removals(ctx);
+        ctx.run_later(LOOK, Self::look);
     }
-
-    fn degraded(&self) -> Option<DegradedView> {
-        let (why, since) = self.sessions.doubt?;
-        Some(DegradedView {
-            why: why.to_string(),
-            for_seconds: self.clock.now().tick.since(since).as_secs(),
-        })
-    }
-
-    fn status(&self, held: Option<&Held>) -> StatusView {
-        let now = self.clock.now();
-        let app = self.app.to_string();
-        let mut status = StatusView::before_adoption(app, self.incarnation, now.wall);
-        if let Some(snapshot) = &self.snapshot {
-            let registered = &self.sessions.registered;
-            status.adopted = true;
-            status.ready = self.readiness.is_ready();
-            status.degraded = self.degraded();
-            status.profiles = views::profiles(snapshot, registered, &self.paused.0, now.tick);
-            status.held = held.map(HeldView::of);
-            status.losses = self.losses.iter().cloned().collect();
-        }
-        status
-    }
-}
-
-fn running(snapshot: &Snapshot) -> u32 {
-    snapshot.counts.values().map(|counts| counts.running).sum()
 }
 
 impl Actor for DriverBackend {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
+        self.to.store.do_send(Subscribe {
             subscriber: Subscriber::Backend,
             timing: self.timing,
             recipient: ctx.address().recipient(),
@@ -198,41 +210,36 @@ impl Actor for DriverBackend {
 impl Handler<Round> for DriverBackend {
     type Result = ();
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
-        if batch.latest().adopted {
-            self.snapshot = Some(batch.latest().clone());
-            self.adopted
-                .send_if_modified(|adopted| !std::mem::replace(adopted, true));
-            self.note_losses(&batch);
-            self.look_whether_ready();
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        if !batch.latest().adopted {
+            self.to.store.do_send(Decided(Subscriber::Backend));
+            return;
         }
-        self.store.do_send(Decided(Subscriber::Backend));
+        let now = self.clock.now();
+        self.keep(batch.latest().clone());
+        self.adopted
+            .send_if_modified(|adopted| !std::mem::replace(adopted, true));
+        self.autoscaler.see(&batch, &self.profiles, now.tick);
+        self.status.note_losses(&batch, now);
+        let plan = (self.commands).check_liveness(&self.latest, now.tick);
+        self.carry_out(plan)
+            .then(move |_, this, _| {
+                let (latest, profiles) = (&this.latest, &this.profiles);
+                let plan = this.autoscaler.decide(latest, profiles, now.tick);
+                this.carry_out(plan)
+            })
+            .then(|_, this, _| this.figures().into_actor(this))
+            .then(|figures, this, _| {
+                let plan = this.roll(&figures);
+                this.carry_out(plan)
+            })
+            .map(|_, this, _| {
+                this.look_whether_ready();
+                this.to.store.do_send(Decided(Subscriber::Backend));
+            })
+            .wait(ctx);
     }
 }
 
-impl Handler<SessionsChanged> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, sessions: SessionsChanged, _: &mut Self::Context) {
-        self.sessions = sessions;
-        self.look_whether_ready();
-    }
-}
-
-impl Handler<GetStatus> for DriverBackend {
-    type Result = ResponseActFuture<Self, StatusView>;
-
-    fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
-        let held = self.held.send(GetHeld).into_actor(self);
-        // Commands has stopped only if the driver is ending; then there is no hold.
-        Box::pin(held.map(|held, this, _| this.status(held.unwrap_or_default().as_ref())))
-    }
-}
-
-impl Handler<GetCounts> for DriverBackend {
-    type Result = MessageResult<GetCounts>;
-
-    fn handle(&mut self, _: GetCounts, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.counts.view())
-    }
-}
+#[cfg(test)]
+mod tests;

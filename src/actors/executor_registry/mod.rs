@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::actors::api_health::Health;
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     Decided, LookNow, Round, Subscribe, Subscriber, Tell,

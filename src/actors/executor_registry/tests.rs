@@ -5,7 +5,7 @@ use super::registry::{Proof, Via};
 use super::*;
 use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::news::Outcome;
-use crate::testing::{Backend, Scenario, backend, id, store};
+use crate::testing::{Backend, Habits, Scenario, backend, id, store};
 use boatswain_agent::protocol::Register;
 
 /// A driver's backend over a store with one running executor.
@@ -18,7 +18,7 @@ async fn world() -> Backend {
     scenario.runs(1);
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = store(scenario.ledger, clock);
-    let backend = backend(&store, clock, &[("default", 1)], None);
+    let backend = backend(&store, clock, &[("default", 1)], Habits::default());
     tokio::time::sleep(Duration::from_secs(2)).await;
     backend
 }
@@ -50,7 +50,7 @@ async fn a_registration_is_in_the_status_and_the_sessions_when_it_is_answered() 
         matches!(answer[..], [ToExecutor::Registered(_)]),
         "{answer:?}"
     );
-    let status = backend.status.send(GetStatus).await.unwrap();
+    let status = backend.backend.send(GetStatus).await.unwrap();
     assert_eq!(status.profiles["default"].registered, 1);
     assert!(status.ready);
     let shown = async || {

@@ -19,7 +19,7 @@ use crate::kubernetes::{Calls, Clients, PodBody};
 use crate::model::clock::Tick;
 use crate::model::ledger::{ListOutcome, ListVerdict};
 use crate::model::news::{ListTicket, Listed, News};
-use crate::model::{Epoch, ResourceVersion};
+use crate::model::{Epoch, ExecutorId, ResourceVersion};
 use crate::testing::calls_to;
 use devcluster::{self, DevCluster, Options};
 
@@ -60,10 +60,11 @@ impl Actor for Recorder {
 }
 
 impl Handler<Tell> for Recorder {
-    type Result = ();
+    type Result = Vec<ExecutorId>;
 
-    fn handle(&mut self, Tell(news): Tell, _: &mut Self::Context) {
+    fn handle(&mut self, Tell(news): Tell, _: &mut Self::Context) -> Self::Result {
         self.hear(Heard::News(news));
+        Vec::new()
     }
 }
 

@@ -11,14 +11,13 @@ use tokio::sync::oneshot;
 
 use super::RecordKeeper;
 use super::keeping::Effect;
-use super::messages::{DeleteRecord, FinishRecord, Flush};
+use super::messages::{DeleteRecord, FinishRecord, Flush, ForgetTargets, ProfileRemoved};
 use super::profile_objects::ProfileObjects;
-use crate::actors::commands::messages::{ForgetTargets, KeepHeld};
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded, ProfileRemoved};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
 };
@@ -57,6 +56,7 @@ impl Handler<Round> for RecordKeeper {
             self.keeping.meet_later(later);
         }
         self.keep_targets(batch.latest());
+        self.keep_hold(batch.latest());
         let changed = batch.changed_executors();
         if !changed.is_empty() {
             self.stale = true;
@@ -145,16 +145,6 @@ impl Handler<Report> for RecordKeeper {
         if self.reports.insert(entry.id, Arc::clone(reason), now.tick) {
             (self.keeping).add_end(RecordedEnd::new(&ending, now.wall), now.tick);
         }
-        self.pump(ctx);
-    }
-}
-
-impl Handler<KeepHeld> for RecordKeeper {
-    type Result = ();
-
-    /// Written at once: a successor that does not know of the hold would start executors again.
-    fn handle(&mut self, KeepHeld(held): KeepHeld, ctx: &mut Self::Context) {
-        self.keeping.change_now(|record| record.held = held);
         self.pump(ctx);
     }
 }
@@ -253,6 +243,7 @@ impl RecordKeeper {
             wait(this, done);
             if let Ok(Look(snapshot)) = look {
                 this.keep_targets(&snapshot);
+                this.keep_hold(&snapshot);
             }
             this.gather();
             this.keeping.change_now(|_| ());

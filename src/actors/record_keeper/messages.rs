@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use actix::Message;
 
+use crate::model::ProfileName;
+
 /// Writes pending changes. Answered when written (spec O-106), with `false` if the record may not be written.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "bool")]
@@ -21,3 +23,14 @@ pub struct FinishRecord {
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct DeleteRecord;
+
+/// Forgets the targets of these profiles that were set at run time: the configuration says them now (spec C-6).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ForgetTargets(pub Vec<ProfileName>);
+
+/// A profile is being removed (spec B-52). May be sent twice. Answered when the record says so: only then a successor
+/// goes on with the removal.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ProfileRemoved(pub ProfileName);

@@ -27,7 +27,7 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::owner_reference;
-use crate::kubernetes::record::{Record, record_name};
+use crate::kubernetes::record::{Held, Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
 use crate::model::delivery::Timing;
 use crate::model::made::Made;
@@ -62,6 +62,8 @@ pub struct RecordKeeper {
     latest: Snapshot,
     /// The targets in the last batch.
     targets: OrdMap<ProfileName, Target>,
+    /// The hold in the last batch, or at the start.
+    held: Option<Held>,
     /// The number of executors created so far (spec A-5).
     made: Made,
     /// Whether executors have changed since the record's intervals were computed.
@@ -89,6 +91,8 @@ pub struct RecordKeeper {
 pub struct Wiring {
     /// The record as the start has written it.
     pub keeping: Keeping,
+    /// The hold with which the ledger begins. The record has it, if only with the targets of before.
+    pub held: Option<Held>,
     pub owned_resources: OwnedResources,
     /// What else the record owns, one for each kind.
     pub objects: Vec<ProfileObjects>,
@@ -120,6 +124,7 @@ impl RecordKeeper {
             over: wiring.over,
             latest: Snapshot::default(),
             targets: OrdMap::new(),
+            held: wiring.held,
             stale: false,
             unconfirmed: None,
             reservations: Vec::new(),
@@ -206,6 +211,15 @@ impl RecordKeeper {
         if !set.is_empty() {
             let now = self.clock.now().tick;
             (self.keeping).change(|record| record.targets.extend(set), now);
+        }
+    }
+
+    /// Written at once: a successor that does not know of the hold would start executors again (spec B-31).
+    fn keep_hold(&mut self, snapshot: &Snapshot) {
+        let held = Held::of(snapshot);
+        if held != self.held {
+            self.held.clone_from(&held);
+            self.keeping.change_now(|record| record.held = held);
         }
     }
 

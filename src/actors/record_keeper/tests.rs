@@ -1,6 +1,6 @@
 use super::*;
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, Outcome};
+use crate::model::executor::How;
+use crate::model::news::Outcome;
 use crate::testing::{Scenario, id};
 
 // spec: L-1, O-30
@@ -63,10 +63,8 @@ fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them()
         under_way: true,
     });
     assert_eq!(set(&scenario), BTreeMap::new());
-    scenario.tell(News::Retire {
-        ids: Vec::new(),
-        aim: Aim::Hold,
-        why: Why::ScaledDown,
+    scenario.tell(News::Hold {
+        by: None,
         how: How::Delete,
     });
     assert_eq!(set(&scenario), BTreeMap::new());

@@ -19,7 +19,7 @@ use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
 use crate::actors::pod_allocator::notices::log_restart;
-use crate::actors::profiles::messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
     AskRound, Decided, Round, Subscribe, Subscriber, Tell,

@@ -1,44 +1,17 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{Message, Recipient};
 
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, ListTicket, Listed, News};
-use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot, Tick};
+use crate::model::news::{ListTicket, Listed, News};
+use crate::model::{Batch, Epoch, ExecutorId, Snapshot, Tick};
 
 use crate::model::delivery::Timing;
 use crate::model::ledger::ListVerdict;
 
+/// Answered with the executors that this marked as leaving (spec L-10).
 #[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Vec<ExecutorId>")]
 pub struct Tell(pub News);
-
-/// Marks executors as leaving and changes targets with them, in one snapshot (spec L-10, E-5).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "Retired")]
-pub struct Retire {
-    pub ids: Vec<ExecutorId>,
-    pub aim: Aim,
-    pub why: Why,
-    pub how: How,
-}
-
-/// The result of [`Retire`].
-#[derive(Debug, Clone, PartialEq, Eq, actix::MessageResponse)]
-pub struct Retired {
-    /// The executors that were not leaving before.
-    pub marked: Vec<ExecutorId>,
-    /// All targets after the change.
-    pub targets: BTreeMap<ProfileName, u32>,
-    /// The requested numbers. A hold sets the targets to 0, but not these.
-    pub asked: BTreeMap<ProfileName, u32>,
-}
-
-/// Sets requested numbers of executors. Returns those of all profiles (spec B-25).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "BTreeMap<ProfileName, u32>")]
-pub struct AskFor(pub BTreeMap<ProfileName, u32>);
 
 /// Must be sent before a list is requested.
 #[derive(Debug, Clone, Copy, Message)]
@@ -57,9 +30,6 @@ pub enum Subscriber {
     Record,
     Registry,
     History,
-    Commands,
-    Autoscaler,
-    Roller,
     Backend,
     Observer,
 }

@@ -13,16 +13,15 @@ use tracing::debug;
 use crate::clock::Clock;
 use crate::metrics::{Measure, Metrics};
 use crate::model::news::{ListTicket, News};
-use crate::model::snapshot::{asked, plain_targets};
-use crate::model::{ProfileName, Tick};
+use crate::model::{ExecutorId, Tick};
 use crate::telemetry::millis;
 
 use crate::model::delivery::Delivery;
 use crate::model::ledger::{Applied, Ledger};
 use journal::Journal;
 use messages::{
-    AskFor, AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow,
-    Measures, Retire, Retired, Round, Subscribe, Subscriber, Tell,
+    AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow, Measures,
+    Round, Subscribe, Subscriber, Tell,
 };
 
 pub struct SnapshotStore {
@@ -126,43 +125,17 @@ impl Actor for SnapshotStore {
 }
 
 impl Handler<Tell> for SnapshotStore {
-    type Result = ();
+    type Result = Vec<ExecutorId>;
 
-    fn handle(&mut self, Tell(news): Tell, ctx: &mut Self::Context) {
+    fn handle(&mut self, Tell(news): Tell, ctx: &mut Self::Context) -> Self::Result {
         let now = self.clock.now();
         if matches!(news, News::Bookmark { .. }) {
             self.bookmark = Some(now.tick);
         }
-        let applied = self.ledger.apply(news, now);
-        self.publish(applied, ctx);
-    }
-}
-
-impl Handler<Retire> for SnapshotStore {
-    type Result = Retired;
-
-    fn handle(&mut self, retire: Retire, ctx: &mut Self::Context) -> Retired {
-        let Retire { ids, aim, why, how } = retire;
-        let news = News::Retire { ids, aim, why, how };
-        let mut applied = self.ledger.apply(news, self.clock.now());
+        let mut applied = self.ledger.apply(news, now);
         let marked = std::mem::take(&mut applied.marked);
         self.publish(applied, ctx);
-        Retired {
-            marked,
-            targets: plain_targets(&self.ledger.current().targets),
-            asked: asked(&self.ledger.current().targets),
-        }
-    }
-}
-
-impl Handler<AskFor> for SnapshotStore {
-    type Result = actix::MessageResult<AskFor>;
-
-    fn handle(&mut self, AskFor(targets): AskFor, ctx: &mut Self::Context) -> Self::Result {
-        let applied = (self.ledger).apply(News::Targets(targets), self.clock.now());
-        self.publish(applied, ctx);
-        let all: BTreeMap<ProfileName, u32> = asked(&self.ledger.current().targets);
-        actix::MessageResult(all)
+        marked
     }
 }
 

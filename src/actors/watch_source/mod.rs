@@ -193,7 +193,7 @@ impl WatchSource {
         // meanwhile.
         let heard = self.tell.send(Tell(last)).into_actor(self);
         ctx.spawn(heard.map(move |heard, act, ctx| match heard {
-            Ok(()) => act.read_on(call, ctx),
+            Ok(_) => act.read_on(call, ctx),
             Err(error) => {
                 debug!(%error, "the snapshot store has stopped: no longer reading the watch")
             }

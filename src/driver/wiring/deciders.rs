@@ -100,7 +100,7 @@ fn pod_allocator(
         keep_backoffs: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         cannot_start: links.reporter.cannot_start.clone(),
-        stop: links.commands.clone().recipient(),
+        stop: links.backend.clone().recipient(),
         paused: links.backend.clone().recipient(),
         event_recorder: links.event_recorder.clone(),
     }))
@@ -143,7 +143,7 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         store: links.store.clone(),
         reserve: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
-        stop: links.commands.clone().recipient(),
+        stop: links.backend.clone().recipient(),
     }))
 }
 

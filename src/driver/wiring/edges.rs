@@ -18,6 +18,7 @@ use crate::event_recorder::EventRecorder;
 use crate::event_recorder::events::Events;
 use crate::kubernetes::Calls;
 use crate::kubernetes::calls::ProfileObject;
+use crate::kubernetes::record::Held;
 use crate::metrics::Scraper;
 use crate::model::ProfileName;
 use crate::server::api::callers::Callers;
@@ -34,6 +35,7 @@ use super::links::Links;
 pub(super) fn record_keeper(
     basis: &Basis<'_>,
     links: &Links,
+    held: Option<Held>,
 ) -> (RecordKeeper, watch::Receiver<bool>) {
     let application = basis.application;
     RecordKeeper::new(record_keeper::Wiring {
@@ -43,6 +45,7 @@ pub(super) fn record_keeper(
             application.uid.clone(),
             application.version.clone(),
         ),
+        held,
         owned_resources: OwnedResources::new(application.owned_resources.clone(), basis.has_claims),
         objects: objects(basis, links),
         calls: links.calls.clone(),
@@ -173,9 +176,6 @@ pub(super) fn api_actors(
     api::Actors {
         backend: links.backend.clone(),
         history: links.history.clone(),
-        commands: links.commands.clone(),
-        autoscaler: links.autoscaler.clone(),
-        profiles: links.profiles.clone(),
         scraper: scraper(links),
         adoption,
         callers: callers(basis, keys),

@@ -7,14 +7,11 @@ use actix::{Addr, AsyncContext, Context};
 use tokio::sync::watch;
 
 use crate::actors::api_health::{ApiHealth, Health, Outcomes};
-use crate::actors::autoscaler::Autoscaler;
-use crate::actors::commands::Commands;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::pod_allocator::PodAllocator;
-use crate::actors::profiles::Profiles;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::snapshot_store::SnapshotStore;
@@ -38,9 +35,6 @@ pub(super) struct Contexts {
     pub(super) backend: Context<DriverBackend>,
     pub(super) registry: Context<ExecutorRegistry>,
     pub(super) history: Context<EventHistory>,
-    pub(super) commands: Context<Commands>,
-    pub(super) autoscaler: Context<Autoscaler>,
-    pub(super) profiles: Context<Profiles>,
     pub(super) lifecycle: Context<LifecycleManager>,
     pub(super) provisioner: ProvisionerContext,
 }
@@ -59,9 +53,6 @@ pub(super) struct Links {
     pub(super) backend: Addr<DriverBackend>,
     pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) history: Addr<EventHistory>,
-    pub(super) commands: Addr<Commands>,
-    pub(super) autoscaler: Addr<Autoscaler>,
-    pub(super) profiles: Addr<Profiles>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) event_recorder: Option<EventRecorder>,
     pub(super) provisioner: Provisioner,
@@ -81,9 +72,6 @@ impl Contexts {
             backend: Context::new(),
             registry: Context::new(),
             history: Context::new(),
-            commands: Context::new(),
-            autoscaler: Context::new(),
-            profiles: Context::new(),
             lifecycle: Context::new(),
             provisioner: match basis.set_kind {
                 None => ProvisionerContext::Direct(Context::new()),
@@ -113,9 +101,6 @@ impl Contexts {
             backend: self.backend.address(),
             registry: self.registry.address(),
             history: self.history.address(),
-            commands: self.commands.address(),
-            autoscaler: self.autoscaler.address(),
-            profiles: self.profiles.address(),
             lifecycle: self.lifecycle.address(),
             event_recorder: edges::event_recorder(basis, &calls),
             provisioner: match &self.provisioner {

@@ -18,6 +18,7 @@ use rand::rngs::StdRng;
 
 use crate::config::{Config, Queue};
 use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::record::Held;
 use crate::metrics::Metrics;
 use crate::server::api;
 
@@ -59,27 +60,24 @@ pub(super) fn wire(
     let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
     let rngs = [rng(), rng()];
 
-    contexts.store.run(store::snapshot_store(&basis, &links));
+    let ledger = store::ledger(&basis);
+    let held = Held::of(ledger.current());
+    let store = store::snapshot_store(&basis, &links, ledger);
+    contexts.store.run(store);
     if let Some((context, watch)) = watch {
         context.run(watch);
     }
     let poll = poll.start();
     let health = sources::api_health(&basis, &links, &poll, contexts.health, rngs);
     contexts.api_health.run(health);
-    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links);
+    let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links, held);
     contexts.record.run(record_keeper);
     (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
     let history = backend::event_history(&basis, &links);
-    contexts.commands.run(backend::commands(&basis, &links));
-    let status = backend::driver_backend(&basis, &links, readiness);
-    let adoption = api::Adoption::told_by([history.adopted(), status.adopted()]);
+    let backend = backend::driver_backend(&basis, &links, readiness);
+    let adoption = api::Adoption::told_by([history.adopted(), backend.adopted()]);
     contexts.history.run(history);
-    contexts.backend.run(status);
-    contexts.autoscaler.run(backend::autoscaler(&basis, &links));
-    if let Some(roller) = backend::roller(&basis, &links) {
-        roller.start();
-    }
-    contexts.profiles.run(backend::profiles(&basis, &links));
+    contexts.backend.run(backend);
     contexts.lifecycle.run(lifecycle);
     start_provisioner();
     let limits = listener::limits(config);

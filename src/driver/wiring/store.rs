@@ -5,15 +5,17 @@ use std::sync::Arc;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::config;
 use crate::driver::settings;
+use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
 use crate::model::ledger::{Identity, Ledger};
+use crate::model::snapshot::Hold;
 
 use super::basis::Basis;
 use super::links::Links;
 
-pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore {
+pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links, ledger: Ledger) -> SnapshotStore {
     SnapshotStore::new(snapshot_store::Wiring {
-        ledger: ledger(basis),
+        ledger,
         clock: basis.clock,
         watch: links.watch.clone().map(|watch| watch.recipient()),
         metrics: links.metrics.clone(),
@@ -21,7 +23,7 @@ pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore 
 }
 
 /// During a hold no executors are wanted.
-fn ledger(basis: &Basis<'_>) -> Ledger {
+pub(super) fn ledger(basis: &Basis<'_>) -> Ledger {
     let application = basis.application;
     let record = &application.record;
     let identity = Identity {
@@ -39,8 +41,8 @@ fn ledger(basis: &Basis<'_>) -> Ledger {
     if basis.set_kind.is_some() {
         ledger = ledger.of_sets();
     }
-    if record.held.is_some() {
-        ledger = ledger.with_executors_held();
+    if let Some(Held { by, .. }) = record.held.clone() {
+        ledger = ledger.with_executors_held(Hold { by });
     }
     ledger
 }

@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 
 use super::body::{by, parse};
 use super::{Api, ask, targets};
-use crate::actors::commands::messages::{
-    CommandOutcome, Decommission, Hold, Kill, NotNow, Resume, Stop,
-};
-use crate::actors::driver_backend::views::HeldView;
+use crate::actors::driver_backend::messages::{Command, CommandOutcome, Refused, Stop, Way};
+use crate::actors::driver_backend::status::views::HeldView;
 use crate::model::ExecutorId;
+use crate::model::snapshot::{asked, plain_targets};
 use crate::server::problem::Problem;
 
 /// The longest time limit that a client may set for a decommissioning.
@@ -34,16 +33,15 @@ pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
         by: Option<String>,
     }
     let wanted: Wanted = parse(&body)?;
-    let kill = Kill {
+    let kill = Command::Retire {
         ids: ids(&wanted.executors)?,
         replace: wanted.replace,
-        force: wanted.force,
+        way: Way::Kill {
+            force: wanted.force,
+        },
         by: by(wanted.by.as_deref()),
     };
-    ask(&api.actors.commands, kill)
-        .await?
-        .map(command_outcome)
-        .map_err(not_now)
+    command(&api, kill).await.map(command_outcome)
 }
 
 /// Decommissions executors: `{"executors": [3], "replace": true, "within": "2m", "by": "me"}`.
@@ -65,16 +63,15 @@ pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Va
                 .hint("give a duration such as \"30s\" or \"1h 30m\", at most a day")
         })
     });
-    let decommission = Decommission {
+    let decommission = Command::Retire {
         ids: ids(&wanted.executors)?,
         replace: wanted.replace.unwrap_or(true),
-        within: within.transpose()?,
+        way: Way::Decommission {
+            within: within.transpose()?,
+        },
         by: by(wanted.by.as_deref()),
     };
-    ask(&api.actors.commands, decommission)
-        .await?
-        .map(command_outcome)
-        .map_err(not_now)
+    command(&api, decommission).await.map(command_outcome)
 }
 
 /// Decommissions all executors, and keeps the targets for a later resume: `{"by": "me"}`.
@@ -86,16 +83,15 @@ pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     }
     let wanted: Wanted = parse(&body)?;
     let by = Some(by(wanted.by.as_deref()));
-    let held = ask(&api.actors.commands, Hold { by })
-        .await?
-        .map_err(not_now)?;
-    Ok(Json(json!({"held": HeldView::of(&held)})))
+    let outcome = command(&api, Command::Hold { by }).await?;
+    Ok(Json(json!({"held": HeldView::of(&outcome.ledger)})))
 }
 
 /// Restores the targets from before the hold.
 pub async fn resume(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     nothing(&body)?;
-    Ok(targets::shown(ask(&api.actors.commands, Resume).await?))
+    let outcome = command(&api, Command::Resume).await?;
+    Ok(targets::shown(asked(&outcome.ledger.targets)))
 }
 
 /// Ends the application: `{"exit_code": 0}`.
@@ -129,7 +125,7 @@ pub async fn hand_over(
 }
 
 async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<Value>), Problem> {
-    ask(&api.actors.commands, stop).await?;
+    ask(&api.actors.backend, stop).await?;
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
@@ -159,17 +155,28 @@ fn command_outcome(command_outcome: CommandOutcome) -> Json<Value> {
         already_leaving,
         busy,
         unknown,
-        targets,
+        ledger,
     } = command_outcome;
     Json(json!({
         "leaving": leaving,
         "already_leaving": already_leaving,
         "busy": busy,
         "unknown": unknown,
-        "targets": targets,
+        "targets": plain_targets(&ledger.targets),
     }))
 }
 
-fn not_now(why: NotNow) -> Problem {
-    Problem::unavailable().hint(format!("{why}: nothing was changed"))
+/// Has the driver carry it out.
+pub(super) async fn command(api: &Api, command: Command) -> Result<CommandOutcome, Problem> {
+    let outcome = ask(&api.actors.backend, command).await?;
+    outcome.map_err(|refused| match &refused {
+        Refused::UnknownProfile { profile, .. } | Refused::TooMany { profile, .. } => {
+            Problem::refused(refused.to_string())
+                .at(format!("targets.{profile}"))
+                .hint("nothing was changed")
+        }
+        Refused::BeforeAdoption | Refused::Ending => {
+            Problem::unavailable().hint(format!("{refused}: nothing was changed"))
+        }
+    })
 }

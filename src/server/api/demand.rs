@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::body::parse;
 use super::{Api, ask};
-use crate::actors::autoscaler::messages::{PostDemand, RefusedDemand};
-use crate::actors::autoscaler::scaler::Demand;
+use crate::actors::driver_backend::autoscaler::scaler::Demand;
+use crate::actors::driver_backend::messages::{PostDemand, RefusedDemand};
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
@@ -48,7 +48,7 @@ pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
         post.demands.insert(profile.clone(), demand);
         post.nodes.insert(profile, nodes);
     }
-    match ask(&api.actors.autoscaler, post).await? {
+    match ask(&api.actors.backend, post).await? {
         Ok(wanted) => Ok(Json(json!({"wanted": wanted}))),
         Err(refused) => {
             let problem = Problem::refused(refused.to_string());

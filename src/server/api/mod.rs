@@ -35,11 +35,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::actors::autoscaler::Autoscaler;
-use crate::actors::commands::Commands;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
-use crate::actors::profiles::Profiles;
 use crate::metrics::Scraper;
 use crate::server::limits::Limits;
 use crate::server::problem::Problem;
@@ -82,9 +79,6 @@ pub struct Server {
 pub struct Actors {
     pub backend: Addr<DriverBackend>,
     pub history: Addr<EventHistory>,
-    pub commands: Addr<Commands>,
-    pub autoscaler: Addr<Autoscaler>,
-    pub profiles: Addr<Profiles>,
     pub scraper: Scraper,
     pub adoption: Adoption,
     /// `None` if no service account may call.

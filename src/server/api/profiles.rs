@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::body::parse;
 use super::{Api, ask, targets};
-use crate::actors::profiles::messages::{
+use crate::actors::driver_backend::messages::{
     AddProfile, RefusedProfile, RefusedRemoval, RemoveProfile,
 };
 use crate::model::ProfileName;
@@ -25,8 +25,8 @@ pub async fn add(
         name: ProfileName::from(name),
         described: Value::Object(described),
     };
-    let refused = match ask(&api.actors.profiles, add).await? {
-        Ok(()) => return targets::asked(&api).await,
+    let refused = match ask(&api.actors.backend, add).await? {
+        Ok(targets) => return Ok(targets::shown(targets)),
         Err(refused) => refused,
     };
     let problem = Problem::refused(refused.to_string());
@@ -52,8 +52,8 @@ pub async fn remove(
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let remove = RemoveProfile(ProfileName::from(name));
-    let refused = match ask(&api.actors.profiles, remove).await? {
-        Ok(()) => return targets::asked(&api).await,
+    let refused = match ask(&api.actors.backend, remove).await? {
+        Ok(targets) => return Ok(targets::shown(targets)),
         Err(refused) => refused,
     };
     let why = refused.to_string();

@@ -17,8 +17,7 @@ use tokio::time::timeout;
 use super::table::table;
 use super::tokens::Right;
 use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, ask, openapi, page};
-use crate::actors::commands::messages::Renew;
-use crate::actors::driver_backend::messages::{GetCounts, GetStatus};
+use crate::actors::driver_backend::messages::{Command, GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::model::ExecutorId;
 use crate::server::problem::{NO_PLACE, Problem};
@@ -68,7 +67,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
         });
     }
     if right == Right::Full {
-        api.actors.commands.do_send(Renew);
+        api.actors.backend.do_send(Command::Renew);
     }
     let (mut parts, body) = request.into_parts();
     parts.extensions.insert(right);

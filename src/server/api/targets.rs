@@ -8,10 +8,11 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::body::parse;
+use super::commands::command;
 use super::{Api, ask};
-use crate::actors::commands::messages::SetTargets;
-use crate::actors::driver_backend::messages::GetStatus;
+use crate::actors::driver_backend::messages::{Command, GetStatus};
 use crate::model::ProfileName;
+use crate::model::snapshot::asked;
 use crate::server::problem::Problem;
 
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
@@ -53,21 +54,8 @@ pub async fn set_one(
 async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>, Problem> {
     let named = |(profile, target)| (ProfileName::from(profile), target);
     let targets = targets.into_iter().map(named).collect();
-    let set = ask(&api.actors.commands, SetTargets(targets))
-        .await?
-        .map_err(|refused| {
-            let field = format!("targets.{}", refused.profile());
-            Problem::refused(refused.to_string())
-                .at(field)
-                .hint("nothing was changed")
-        })?;
-    Ok(shown(set))
-}
-
-/// The targets that were set last, without a hold's or a roll's changes.
-pub async fn asked(api: &Api) -> Result<Json<Value>, Problem> {
-    // A change that names no profile changes nothing, and is answered with all targets.
-    change(api, BTreeMap::new()).await
+    let outcome = command(api, Command::SetTargets(targets)).await?;
+    Ok(shown(asked(&outcome.ledger.targets)))
 }
 
 /// The answer of all routes for targets.

@@ -1,6 +1,6 @@
 //! Tests of the API's routes with a running DriverBackend and SnapshotStore, without a socket.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::Actor;
@@ -13,16 +13,14 @@ use tower::ServiceExt as _;
 
 use super::tokens::Tokens;
 use super::*;
-use crate::actors::autoscaler::scaler;
-use crate::actors::profiles::{self, Profiles};
+use crate::actors::driver_backend::autoscaler::scaler;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::testing::pending;
-
-use crate::testing::{Scenario, backend, id, metrics, running};
+use crate::testing::{Habits, Scenario, backend, id, metrics, running};
 
 mod adoption;
 mod page;
@@ -52,39 +50,24 @@ fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
         &store,
         clock,
         targets,
-        Some(scaler::Settings {
-            ratio: 1_000,
-            backlog_timeout: Duration::from_secs(1),
-            sustained_timeout: Duration::from_secs(1),
-            idle_timeout: Duration::from_secs(60),
-            demand_ttl: Duration::from_secs(60),
-        }),
+        Habits {
+            scaling: Some(scaler::Settings {
+                ratio: 1_000,
+                backlog_timeout: Duration::from_secs(1),
+                sustained_timeout: Duration::from_secs(1),
+                idle_timeout: Duration::from_secs(60),
+                demand_ttl: Duration::from_secs(60),
+            }),
+            rolling: None,
+        },
     );
     let scraper = Scraper {
         metrics: counted,
         actors: vec![("store", store.clone().recipient())],
     };
-    let profiles = Profiles::new(profiles::Wiring {
-        read: Box::new(|_, _| panic!("no profile is added here")),
-        prove: Box::new(|_, _| None),
-        names: BTreeSet::new(),
-        configured: BTreeSet::new(),
-        added: BTreeMap::new(),
-        removing: BTreeSet::new(),
-        gangs: None,
-        recipients: Vec::new(),
-        removed: Vec::new(),
-        forget: Vec::new(),
-        look: store.clone().recipient(),
-        tell: store.clone().recipient(),
-    })
-    .start();
     let actors = Actors {
-        backend: backend.status,
+        backend: backend.backend,
         history: backend.history,
-        commands: backend.commands,
-        autoscaler: backend.autoscaler,
-        profiles,
         scraper,
         adoption: Adoption::told_by(backend.adopted),
         callers: None,

@@ -28,7 +28,7 @@ use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
 use crate::secret::seal::Key;
-use crate::testing::{Backend, Scenario, backend, id, store};
+use crate::testing::{Backend, Habits, Scenario, backend, id, store};
 
 mod hostile;
 mod token;
@@ -60,7 +60,7 @@ impl Driver {
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let store = store(scenario.ledger, clock);
-        let backend = backend(&store, clock, &[("default", 8)], None);
+        let backend = backend(&store, clock, &[("default", 8)], Habits::default());
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());
         let limits = Limits {
@@ -357,11 +357,11 @@ async fn the_application_is_ready_when_most_have_registered() {
     let driver = Driver::with(8).await;
     let mut sockets = Vec::new();
     for n in 1..=7 {
-        let ready = driver.backend.status.send(GetStatus).await.unwrap().ready;
+        let ready = driver.backend.backend.send(GetStatus).await.unwrap().ready;
         assert!(!ready, "with {}", n - 1);
         sockets.push(driver.registered(n).await);
     }
-    let status = driver.backend.status.send(GetStatus).await.unwrap();
+    let status = driver.backend.backend.send(GetStatus).await.unwrap();
     assert!(status.ready);
     assert_eq!(status.profiles["default"].registered, 7);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::executor::{How, Why};
 use crate::news::Aim;
 use crate::planted::{self, Planted};
-use crate::snapshot::Target;
+use crate::snapshot::{Hold, Target};
 use crate::table::EntryNews;
 use crate::{Entry, ExecutorId, Now, ProfileName};
 
@@ -14,8 +14,8 @@ use super::{Draft, Ledger, Note};
 
 impl Ledger {
     /// Begins with a hold, which was set before the start.
-    pub fn with_executors_held(mut self) -> Self {
-        self.current.held = true;
+    pub fn with_executors_held(mut self, hold: Hold) -> Self {
+        self.current.held = Some(hold);
         self.current.targets = (self.current.targets.into_iter())
             .map(|(profile, target)| {
                 let held = Target {
@@ -101,12 +101,6 @@ impl Ledger {
             Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
                 self.surge(profile, false, now, draft);
             }),
-            Aim::Hold => {
-                draft.other |= !std::mem::replace(&mut self.current.held, true);
-                for (profile, target) in self.current.targets.clone() {
-                    self.set_target(profile, target, now, draft);
-                }
-            }
         }
     }
 
@@ -145,7 +139,7 @@ impl Ledger {
     /// are leaving already.
     fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
         let known = self.current.targets.get(&profile).copied();
-        if let Some(target) = known.filter(|_| !self.current.held) {
+        if let Some(target) = known.filter(|_| self.current.held.is_none()) {
             let target = Target {
                 executors: target.executors.saturating_sub(by),
                 asked: target.asked.saturating_sub(by),
@@ -174,9 +168,30 @@ impl Ledger {
         }
     }
 
+    /// Marks all executors as leaving, and the targets become 0 with that (spec B-31).
+    pub(super) fn hold(&mut self, by: Option<Arc<str>>, how: How, now: Now, draft: &mut Draft) {
+        if self.current.held.is_some() {
+            draft
+                .notes
+                .push(Note::Ignored("executors are held already"));
+            return;
+        }
+        let why = Why::Decommissioned(match &by {
+            Some(by) => Arc::from(format!("{by}'s hold")),
+            None => Arc::from("the hold of a silent application"),
+        });
+        let ids = self.current.entries.keys().collect();
+        self.retire(ids, Aim::Stay, &why, how, now, draft);
+        self.current.held = Some(Hold { by });
+        draft.other = true;
+        for (profile, target) in self.current.targets.clone() {
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
     /// Ends the hold (spec B-31).
     pub(super) fn resume(&mut self, now: Now, draft: &mut Draft) {
-        if std::mem::take(&mut self.current.held) {
+        if self.current.held.take().is_some() {
             draft.other = true;
             for (profile, target) in self.current.targets.clone() {
                 let executors = target.asked;
@@ -195,7 +210,7 @@ impl Ledger {
         if before.is_some_and(|before| before.removed) {
             return;
         }
-        let executors = if self.current.held {
+        let executors = if self.current.held.is_some() {
             0
         } else {
             target.executors

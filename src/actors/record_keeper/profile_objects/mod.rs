@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::actors::profiles::messages::{AddedProfile, ForgetProfile};
+use crate::actors::profile_messages::{AddedProfile, ForgetProfile};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::event_recorder::EventRecorder;

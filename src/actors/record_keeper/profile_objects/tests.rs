@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use tower::service_fn;
 
 use super::*;
-use crate::actors::profiles::messages::{AddedProfile, Bounds};
+use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
 use crate::kubernetes::{Clients, ProfileSpec};

@@ -3,7 +3,7 @@
 use crate::ProfileName;
 use crate::executor::{How, Why};
 use crate::news::{Aim, News};
-use crate::snapshot::Target;
+use crate::snapshot::{Hold, Target};
 use crate::testing::{Scenario, id};
 
 fn three() -> Scenario {
@@ -22,6 +22,13 @@ fn retire(ids: &[u64], aim: Aim) -> News {
         ids: ids.iter().map(|n| id(*n)).collect(),
         aim,
         why: Why::Decommissioned("me".into()),
+        how: How::Delete,
+    }
+}
+
+fn hold() -> News {
+    News::Hold {
+        by: Some("me".into()),
         how: How::Delete,
     }
 }
@@ -78,9 +85,15 @@ fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() 
 #[test]
 fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered() {
     let mut scenario = three();
-    scenario.tell(retire(&[1, 2, 3], Aim::Hold));
+    scenario.tell(hold());
     assert_eq!(target(&scenario), (0, 3, false));
-    assert!(scenario.current().held);
+    let held = Hold {
+        by: Some("me".into()),
+    };
+    assert_eq!(scenario.current().held, Some(held));
+    let leaves = |n| scenario.entry(n).unwrap().leaving.clone().unwrap().why;
+    let why = Why::Decommissioned("me's hold".into());
+    assert_eq!([1, 2, 3].map(leaves), [0; 3].map(|_| why.clone()));
     scenario.tell(retire(&[1], Aim::Fall));
     assert_eq!(target(&scenario), (0, 3, false));
     scenario.want("default", 5);
@@ -91,7 +104,7 @@ fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered(
     scenario.tell(News::Resume);
     assert_eq!(target(&scenario), (5, 5, true));
     assert_eq!(scenario.current().target(&"new".into()), 1);
-    assert!(!scenario.current().held);
+    assert_eq!(scenario.current().held, None);
 }
 
 // spec: B-31, O-30

@@ -1,11 +1,20 @@
+use std::time::Duration;
+
+use actix::{Actor, Handler};
 use serde_json::json;
 
-use super::messages::{RefusedRemoval, RemoveProfile};
 use super::*;
+use crate::actors::driver_backend::messages::{
+    AddProfile, Reconfigure, RefusedRemoval, RemoveProfile,
+};
+use crate::actors::driver_backend::profiles::{Known, Profiles};
+use crate::actors::profile_messages::Bounds;
 use crate::clock::Clock;
+use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
-use crate::kubernetes::pod_template::gangs::GangScheduler;
-use crate::testing::{Scenario, store};
+use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
+use crate::model::ProfileName;
+use crate::testing::{Habits, Scenario, backend_with, store};
 
 /// Stores the profiles that it receives, or refuses them.
 #[derive(Default)]
@@ -39,12 +48,12 @@ impl Handler<ProfileAdded> for Reader {
 /// Requests the profiles of a reader.
 #[derive(actix::Message)]
 #[rtype(result = "Vec<Arc<AddedProfile>>")]
-struct Known;
+struct Learnt;
 
-impl Handler<Known> for Reader {
+impl Handler<Learnt> for Reader {
     type Result = Vec<Arc<AddedProfile>>;
 
-    fn handle(&mut self, _: Known, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: Learnt, _: &mut Self::Context) -> Self::Result {
         self.known.clone()
     }
 }
@@ -83,35 +92,42 @@ impl Handler<Removals> for Reader {
     }
 }
 
-/// Two readers, the first of which may refuse, and Profiles, which publishes to both.
-fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) {
+/// Two readers, the first of which may refuse, and DriverBackend, which publishes to both.
+fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>; 2]) {
     let first = Reader {
         refuses,
         keeps: 1,
         ..Reader::default()
     };
-    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = store(Scenario::new(&[("default", 1)]).ledger, clock);
     let readers = [first.start(), Reader::default().start()];
-    let profiles = Profiles::new(Wiring {
-        read: Box::new(|_, _| Ok(understood())),
-        prove: Box::new(|name, _| Some(format!("proof of {name}"))),
-        names: BTreeSet::from(["default".into()]),
-        configured: BTreeSet::from(["default".into()]),
-        added: BTreeMap::new(),
-        removing: BTreeSet::new(),
-        gangs: Some(Gangs::new(GangScheduler::Volcano, 300)),
-        recipients: readers.iter().map(|r| r.clone().recipient()).collect(),
-        removed: readers.iter().map(|r| r.clone().recipient()).collect(),
-        forget: readers.iter().map(|r| r.clone().recipient()).collect(),
-        look: store.clone().recipient(),
-        tell: store.recipient(),
+    let profiles = Profiles::new(
+        Box::new(|name, _| Ok(understood(name.as_str()))),
+        Box::new(|name, _| Some(format!("proof of {name}"))),
+        Known {
+            bounds: [("default".into(), understood("default").bounds)].into(),
+            configured: ["default".into()].into(),
+            gangs: Some(Gangs::new(GangScheduler::Volcano, 300)),
+            ..Known::default()
+        },
+    );
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let targets = [("default", 1)];
+    let store = store(Scenario::new(&targets).ledger, clock);
+    let recipients = readers.clone();
+    let backend = backend_with(&store, clock, &targets, Habits::default(), |wiring| {
+        wiring.profiles = profiles;
+        let to = &mut wiring.to;
+        to.added = recipients.iter().map(|r| r.clone().recipient()).collect();
+        to.removed = recipients[0].clone().recipient();
+        to.forget = recipients.iter().map(|r| r.clone().recipient()).collect();
     });
-    (profiles.start(), readers)
+    (backend.backend, readers)
 }
 
-fn understood() -> Understood {
-    Understood {
+fn understood(name: &str) -> AddedProfile {
+    AddedProfile {
+        name: name.into(),
+        kept: None,
         executors: 2,
         bounds: Bounds {
             slots: 1,
@@ -121,6 +137,23 @@ fn understood() -> Understood {
         spec: ProfileSpec::default(),
         max_pending: None,
         min_available: None,
+    }
+}
+
+/// The configuration has these profiles now.
+fn reconfigure(names: &[&str]) -> Reconfigure {
+    Reconfigure {
+        added: names.iter().map(|name| understood(name)).collect(),
+        kill_grace: Duration::ZERO,
+        scaling: crate::actors::driver_backend::autoscaler::scaler::Settings {
+            ratio: 1_000,
+            backlog_timeout: Duration::ZERO,
+            sustained_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            demand_ttl: Duration::ZERO,
+        },
+        most: BTreeMap::new(),
+        targets: BTreeMap::new(),
     }
 }
 
@@ -135,10 +168,13 @@ fn add(name: &str) -> AddProfile {
 #[actix::test]
 async fn every_recipient_knows_an_added_profile_once_and_with_its_gang() {
     let (profiles, readers) = profiles(false);
-    assert_eq!(profiles.send(add("large")).await.unwrap(), Ok(()));
-    assert_eq!(profiles.send(add("large")).await.unwrap(), Ok(()));
+    let targets = BTreeMap::from([("default".into(), 1), ("large".into(), 2)]);
+    for _ in 0..2 {
+        let added = profiles.send(add("large")).await.unwrap();
+        assert_eq!(added, Ok(targets.clone()));
+    }
     for reader in &readers {
-        let known = reader.send(Known).await.unwrap();
+        let known = reader.send(Learnt).await.unwrap();
         let names: Vec<&str> = known.iter().map(|added| added.name.as_str()).collect();
         assert_eq!(names, ["large"]);
         assert!(known[0].spec.gang.is_some());
@@ -154,7 +190,7 @@ async fn a_profile_that_the_provisioner_refuses_is_unknown_to_all_and_can_be_add
         matches!(refused, Err(RefusedProfile::NoPod(_))),
         "{refused:?}"
     );
-    assert!(readers[1].send(Known).await.unwrap().is_empty());
+    assert!(readers[1].send(Learnt).await.unwrap().is_empty());
     let again = profiles.send(add("large")).await.unwrap();
     assert!(matches!(again, Err(RefusedProfile::NoPod(_))), "{again:?}");
 }
@@ -173,11 +209,11 @@ async fn profiles_of_the_configuration_are_added_and_those_that_exist_stay() {
     let (profiles, readers) = profiles(false);
     profiles.send(add("large")).await.unwrap().unwrap();
     let names = ["large", "small", "tiny"];
-    let configured = || AddConfigured(names.map(|name| (name.into(), understood())).into());
+    let configured = || reconfigure(&names);
     let known = profiles.send(configured()).await.unwrap();
     assert_eq!(known, Ok(vec!["large".into()]));
     for reader in &readers {
-        let added = reader.send(Known).await.unwrap();
+        let added = reader.send(Learnt).await.unwrap();
         let added = added
             .iter()
             .map(|a| (a.name.as_str(), a.kept.is_some(), a.spec.gang.is_some()));
@@ -201,32 +237,36 @@ async fn a_removed_profile_is_forgotten_by_one_actor_after_the_other_and_its_nam
     let (profiles, readers) = profiles(false);
     profiles.send(add("large")).await.unwrap().unwrap();
     let remove = |name: &str| profiles.send(RemoveProfile(name.into()));
-    assert_eq!(remove("large").await.unwrap(), Ok(()));
+    let left = BTreeMap::from([("default".into(), 1)]);
+    assert_eq!(remove("large").await.unwrap(), Ok(left));
     let again = profiles.send(add("large")).await.unwrap();
     assert_eq!(again, Err(RefusedProfile::BeingRemoved("large".into())));
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     let (is_removed, described) = ("large is removed", r#"large {"executors":2}"#);
     let [kept, forgotten] = ["false", "true"].map(|so| format!("{described} is forgotten: {so}"));
     let told = readers[0].send(Removals).await.unwrap();
     assert_eq!(told, [is_removed, is_removed, &kept]);
     let told = readers[1].send(Removals).await.unwrap();
-    assert_eq!(told, [is_removed; 2], "the first one keeps it");
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(told, [""; 0], "the first one keeps it");
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let told = readers[1].send(Removals).await.unwrap();
-    assert_eq!(told, [is_removed, is_removed, is_removed, &forgotten]);
+    assert_eq!(told, [&forgotten[..]]);
     assert_eq!(
         remove("large").await.unwrap(),
         Err(RefusedRemoval::Unknown("large".into()))
     );
-    assert_eq!(profiles.send(add("large")).await.unwrap(), Ok(()));
+    assert!(profiles.send(add("large")).await.unwrap().is_ok());
 }
 
 // spec: B-52, O-80
 #[actix::test]
 async fn profiles_of_the_configuration_are_not_removed_also_if_it_got_them_by_a_reload() {
     let (profiles, readers) = profiles(false);
-    let configured = AddConfigured([("small".into(), understood())].into());
-    profiles.send(configured).await.unwrap().unwrap();
+    profiles
+        .send(reconfigure(&["small"]))
+        .await
+        .unwrap()
+        .unwrap();
     for name in ["default", "small"] {
         let refused = profiles.send(RemoveProfile(name.into())).await.unwrap();
         assert_eq!(refused, Err(RefusedRemoval::Configured(name.into())));

@@ -98,33 +98,26 @@ impl Rolling {
     }
 
     /// Whether the next decision needs the executors' metrics.
-    pub fn needs_metrics(
-        &self,
-        snapshot: &Snapshot,
-        asked: &BTreeMap<ProfileName, u32>,
-        now: Tick,
-    ) -> bool {
+    pub fn needs_metrics(&self, snapshot: &Snapshot, now: Tick) -> bool {
         let compares = match self.settings.policy {
             Policy::Outlier { .. } | Policy::Highest { .. } => true,
             Policy::Id | Policy::Oldest => self.settings.min_tasks > 0,
         };
         let begins = self.under_way.is_none() && now >= self.next;
-        compares && begins && asked.keys().any(|p| is_settled(p, snapshot, asked))
+        compares && begins && snapshot.targets.keys().any(|p| is_settled(p, snapshot))
     }
 
-    /// Decides the next step. `asked` is the target of each profile without replacements. `figure`
-    /// returns the latest value of an executor's metric.
+    /// Decides the next step. `figure` returns the latest value of an executor's metric.
     pub fn decide(
         &mut self,
         snapshot: &Snapshot,
-        asked: &BTreeMap<ProfileName, u32>,
         figure: impl Fn(ExecutorId, &str) -> Option<f64>,
         now: Tick,
     ) -> Option<Step> {
         let Some(under_way) = self.under_way.take() else {
-            return self.begin(snapshot, asked, figure, now);
+            return self.begin(snapshot, figure, now);
         };
-        let step = outcome(&under_way, snapshot, asked, now);
+        let step = outcome(&under_way, snapshot, now);
         match step {
             Some(_) => self.next = now + self.settings.interval,
             None => self.under_way = Some(under_way),
@@ -135,7 +128,6 @@ impl Rolling {
     fn begin(
         &mut self,
         snapshot: &Snapshot,
-        asked: &BTreeMap<ProfileName, u32>,
         figure: impl Fn(ExecutorId, &str) -> Option<f64>,
         now: Tick,
     ) -> Option<Step> {
@@ -144,7 +136,7 @@ impl Rolling {
         }
         let running: Vec<&Arc<Entry>> = (snapshot.entries.values())
             .filter(|entry| entry.class() == Class::Running)
-            .filter(|entry| is_settled(&entry.profile, snapshot, asked))
+            .filter(|entry| is_settled(&entry.profile, snapshot))
             .collect();
         let least = self.settings.min_tasks;
         let has_run = |id| figure(id, TASKS).is_some_and(|tasks| tasks >= f64::from(least));
@@ -176,13 +168,17 @@ impl Rolling {
 }
 
 /// Whether a profile has exactly its target of running executors. Only then a replacement begins.
-fn is_settled(
-    profile: &ProfileName,
-    snapshot: &Snapshot,
-    asked: &BTreeMap<ProfileName, u32>,
-) -> bool {
+fn is_settled(profile: &ProfileName, snapshot: &Snapshot) -> bool {
     let (counts, target) = (snapshot.counts(profile), snapshot.target(profile));
-    asked.get(profile) == Some(&target) && (counts.live(), counts.running) == (target, target)
+    is_raised_by(0, profile, snapshot) && (counts.live(), counts.running) == (target, target)
+}
+
+/// Whether so many executors more than requested are wanted of a profile that is not being removed.
+fn is_raised_by(more: u32, profile: &ProfileName, snapshot: &Snapshot) -> bool {
+    let target = snapshot.targets.get(profile);
+    target.is_some_and(|target| {
+        !target.removed && target.executors == target.asked.saturating_add(more)
+    })
 }
 
 /// A sort key: the oldest has the lowest.
@@ -220,12 +216,7 @@ fn farthest(
 }
 
 /// The next step of a replacement in progress.
-fn outcome(
-    under_way: &UnderWay,
-    snapshot: &Snapshot,
-    asked: &BTreeMap<ProfileName, u32>,
-    now: Tick,
-) -> Option<Step> {
+fn outcome(under_way: &UnderWay, snapshot: &Snapshot, now: Tick) -> Option<Step> {
     let UnderWay {
         profile,
         old,
@@ -233,8 +224,7 @@ fn outcome(
         until,
     } = under_way;
     let (profile, old) = (profile.clone(), *old);
-    let wanted = asked.get(&profile).map(|asked| asked.saturating_add(1));
-    if wanted != Some(snapshot.target(&profile)) {
+    if !is_raised_by(1, &profile, snapshot) {
         return Some(Step::Forget { old });
     }
     let Some(entry) = snapshot

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::actors::profiles::messages::Bounds;
+use crate::actors::profile_messages::Bounds;
 use crate::model::{ExecutorId, Tick};
 
 /// A step down is at most the target divided by this, and at least 1.
@@ -58,10 +58,8 @@ pub struct Step {
 }
 
 /// The autoscaling of one profile.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Scaler {
-    settings: Settings,
-    bounds: Bounds,
     demand: Option<(Demand, Tick)>,
     backlog: Option<Backlog>,
     /// The idle executors, and since when each is idle.
@@ -80,27 +78,9 @@ struct Backlog {
 }
 
 impl Scaler {
-    pub fn new(settings: Settings, bounds: Bounds) -> Self {
-        Self {
-            settings,
-            bounds,
-            demand: None,
-            backlog: None,
-            idle: BTreeMap::new(),
-            down_at: Tick::default(),
-        }
-    }
-
-    /// Takes over new settings, and a new highest target if there is one (spec C-6).
-    pub fn reconfigure(&mut self, settings: Settings, most: Option<u32>) {
-        self.settings = settings;
-        self.bounds.most = most.unwrap_or(self.bounds.most);
-    }
-
-    /// Records the demand, and returns how many executors it takes.
-    pub fn demanded(&mut self, demand: Demand, now: Tick) -> u32 {
+    /// Records the demand.
+    pub fn demanded(&mut self, demand: Demand, now: Tick) {
         self.demand = Some((demand, now));
-        demand.wanted(self.settings.ratio, self.bounds)
     }
 
     /// Records whether an executor is idle.
@@ -113,30 +93,36 @@ impl Scaler {
     }
 
     /// The step that is due, if any.
-    pub fn decide(&mut self, target: u32, now: Tick) -> Option<Step> {
-        let fresh = |(_, at): &(Demand, Tick)| now.since(*at) < self.settings.demand_ttl;
+    pub fn decide(
+        &mut self,
+        target: u32,
+        settings: &Settings,
+        bounds: Bounds,
+        now: Tick,
+    ) -> Option<Step> {
+        let fresh = |(_, at): &(Demand, Tick)| now.since(*at) < settings.demand_ttl;
         let Some((demand, _)) = self.demand.filter(fresh) else {
             self.backlog = None;
             return None;
         };
-        let wanted = demand.wanted(self.settings.ratio, self.bounds);
+        let wanted = demand.wanted(settings.ratio, bounds);
         if wanted > target {
-            return self.up(target, wanted, now);
+            return self.up(target, wanted, settings, now);
         }
         self.backlog = None;
-        self.down(target, wanted, now)
+        self.down(target, wanted, settings, now)
     }
 
-    fn up(&mut self, target: u32, wanted: u32, now: Tick) -> Option<Step> {
+    fn up(&mut self, target: u32, wanted: u32, settings: &Settings, now: Tick) -> Option<Step> {
         let backlog = self.backlog.get_or_insert(Backlog {
-            next: now + self.settings.backlog_timeout,
+            next: now + settings.backlog_timeout,
             by: 1,
         });
         if now < backlog.next {
             return None;
         }
         let by = backlog.by.min(wanted - target);
-        backlog.next = now + self.settings.sustained_timeout;
+        backlog.next = now + settings.sustained_timeout;
         backlog.by = backlog.by.saturating_mul(2);
         Some(Step {
             target: target + by,
@@ -144,12 +130,12 @@ impl Scaler {
         })
     }
 
-    fn down(&mut self, target: u32, wanted: u32, now: Tick) -> Option<Step> {
+    fn down(&mut self, target: u32, wanted: u32, settings: &Settings, now: Tick) -> Option<Step> {
         if target == wanted || now < self.down_at {
             return None;
         }
         let most = (target / MOST_AT_A_TIME).max(1).min(target - wanted);
-        let over = |since: Tick| now.since(since) >= self.settings.idle_timeout;
+        let over = |since: Tick| now.since(since) >= settings.idle_timeout;
         let mut due: Vec<(Tick, Reverse<ExecutorId>)> = (self.idle.iter())
             .filter(|(_, since)| over(**since))
             .map(|(id, since)| (*since, Reverse(*id)))
@@ -164,7 +150,7 @@ impl Scaler {
         for id in &retire {
             self.idle.remove(id);
         }
-        self.down_at = now + self.settings.sustained_timeout;
+        self.down_at = now + settings.sustained_timeout;
         Some(Step {
             target: target - fewer,
             retire,

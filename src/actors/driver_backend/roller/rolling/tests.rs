@@ -8,7 +8,6 @@ const MINUTE: u64 = 60_000;
 struct World {
     scenario: Scenario,
     rolling: Rolling,
-    asked: BTreeMap<ProfileName, u32>,
     /// The values of the metric.
     figures: BTreeMap<u64, f64>,
     /// The values of the metric `tasks`.
@@ -27,7 +26,6 @@ impl World {
                 },
                 at(0),
             ),
-            asked: BTreeMap::from([("default".into(), 3)]),
             figures: BTreeMap::new(),
             tasks: BTreeMap::new(),
         };
@@ -44,6 +42,11 @@ impl World {
         self.scenario.requested(n, Outcome::Sent { profile });
     }
 
+    fn surge(&mut self, under_way: bool) {
+        let profile = "default".into();
+        self.scenario.tell(News::Surge { profile, under_way });
+    }
+
     fn decide(&mut self, millis: u64) -> Option<Step> {
         let (figures, tasks) = (&self.figures, &self.tasks);
         let figure = |id: ExecutorId, metric: &str| match metric {
@@ -52,7 +55,7 @@ impl World {
             _ => None,
         };
         self.rolling
-            .decide(self.scenario.current(), &self.asked, figure, at(millis))
+            .decide(self.scenario.current(), figure, at(millis))
     }
 
     /// The replacement of executor 1 has begun.
@@ -63,7 +66,7 @@ impl World {
             old: id(1),
         };
         assert_eq!(world.decide(MINUTE), Some(begin));
-        world.scenario.want("default", 4);
+        world.surge(true);
         world
     }
 }
@@ -87,7 +90,7 @@ fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interva
     assert_eq!(world.decide(MINUTE + 2), None, "it does not run yet");
     world.scenario.runs(4);
     assert_eq!(world.decide(MINUTE + 3), Some(Step::Finish { old: id(1) }));
-    world.scenario.want("default", 3);
+    world.surge(false);
     world.scenario.goes(1);
     assert_eq!(world.decide(2 * MINUTE + 2), None);
     let next = world.decide(2 * MINUTE + 3);
@@ -167,9 +170,23 @@ fn a_replacement_is_given_up_if_the_old_executor_ends_by_itself() {
 fn a_target_set_meanwhile_ends_the_replacement() {
     let mut world = World::begun();
     world.scenario.want("default", 7);
-    world.asked.insert("default".into(), 7);
     assert_eq!(world.decide(MINUTE + 1), Some(Step::Forget { old: id(1) }));
     assert_eq!(world.decide(MINUTE + 2), None);
+}
+
+// spec: B-32, B-31, B-52
+#[test]
+fn a_hold_or_a_removal_ends_the_replacement() {
+    let hold = News::Hold {
+        by: None,
+        how: crate::model::executor::How::Delete,
+    };
+    for news in [hold, News::Remove("default".into())] {
+        let mut world = World::begun();
+        world.scenario.tell(news);
+        assert_eq!(world.decide(MINUTE + 1), Some(Step::Forget { old: id(1) }));
+        assert_eq!(world.decide(MINUTE * 3), None);
+    }
 }
 
 // spec: B-32
@@ -189,7 +206,6 @@ fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
     }
     for (profile, target) in [("default", 5), ("other", 5)] {
         world.scenario.want(profile, target);
-        world.asked.insert(profile.into(), target);
     }
     // A value that is normal in one profile would be an outlier in the other.
     world.figures = (1..=10)
@@ -217,7 +233,7 @@ fn the_executor_with_the_highest_metric_is_replaced_and_none_if_no_metric_is_kno
     });
     let needs = world
         .rolling
-        .needs_metrics(world.scenario.current(), &world.asked, at(MINUTE));
+        .needs_metrics(world.scenario.current(), at(MINUTE));
     assert!(needs);
     assert_eq!(world.decide(MINUTE), None);
     world.figures = [(1, 5.0), (2, 7.5), (3, 7.5)].into();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::actors::driver_backend::messages::CommandOutcome;
 use crate::model::{ExecutorId, Snapshot};
 
 /// The named executors, each in one list.
@@ -31,6 +32,24 @@ pub fn pick(snapshot: &Snapshot, named: &BTreeSet<ExecutorId>, spare_busy: bool)
         place.push(*id);
     }
     picked
+}
+
+impl Picked {
+    /// `marked` has the executors that the ledger marked. Since the look, one may have ended, or have been retired by
+    /// another actor.
+    pub fn outcome(self, marked: &[ExecutorId], ledger: Snapshot) -> CommandOutcome {
+        let (leaving, overtaken): (Vec<_>, Vec<_>) =
+            (self.chosen.into_iter()).partition(|id| marked.contains(id));
+        let mut already_leaving = [self.leaving, overtaken].concat();
+        already_leaving.sort_unstable();
+        CommandOutcome {
+            leaving,
+            already_leaving,
+            busy: self.busy,
+            unknown: self.unknown,
+            ledger,
+        }
+    }
 }
 
 #[cfg(test)]

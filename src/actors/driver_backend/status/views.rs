@@ -6,11 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::actors::pod_allocator::pause::Pause;
-use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::pod::PendingStage;
-use crate::model::snapshot::Target;
-use crate::model::{Incarnation, ProfileName, Snapshot, Tick};
+use crate::model::snapshot::{Target, asked};
+use crate::model::{ProfileName, Snapshot, Tick};
 
 /// The number of losses in the status.
 pub const LOSSES: usize = 10;
@@ -54,12 +53,13 @@ pub struct HeldView {
 }
 
 impl HeldView {
-    pub fn of(held: &Held) -> Self {
-        let target = |(profile, target): (&ProfileName, &u32)| (profile.to_string(), *target);
-        Self {
-            by: held.by.as_deref().map(str::to_owned),
-            targets: held.targets.iter().map(target).collect(),
-        }
+    pub fn of(snapshot: &Snapshot) -> Option<Self> {
+        let hold = snapshot.held.as_ref()?;
+        let target = |(profile, target): (ProfileName, u32)| (profile.to_string(), target);
+        Some(Self {
+            by: hold.by.as_deref().map(str::to_owned),
+            targets: asked(&snapshot.targets).into_iter().map(target).collect(),
+        })
     }
 }
 
@@ -194,20 +194,4 @@ pub fn profiles(
     (snapshot.targets.iter())
         .map(|(profile, target)| (profile.to_string(), view(profile, target)))
         .collect()
-}
-
-impl StatusView {
-    pub fn before_adoption(app: String, incarnation: Incarnation, time: Timestamp) -> Self {
-        Self {
-            app,
-            incarnation: incarnation.0,
-            adopted: false,
-            ready: false,
-            degraded: None,
-            time,
-            held: None,
-            profiles: BTreeMap::new(),
-            losses: Vec::new(),
-        }
-    }
 }

@@ -1,24 +1,10 @@
 //! The profiles whose executors are not requested, for the status and the events (spec A-31).
 
-use actix::Handler;
-
-use super::DriverBackend;
 use crate::actors::event_history::event::What;
 use crate::actors::pod_allocator::pause::Paused;
 
-impl Handler<Paused> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, paused: Paused, _: &mut Self::Context) {
-        let before = std::mem::replace(&mut self.paused, paused);
-        for what in changes(&before, &self.paused) {
-            self.happened(what);
-        }
-    }
-}
-
 /// The pauses that began, ended or changed their reason. The time of the next attempt is ignored.
-fn changes(before: &Paused, now: &Paused) -> Vec<What> {
+pub(super) fn changes(before: &Paused, now: &Paused) -> Vec<What> {
     let over = (before.0.keys()).filter(|profile| !now.0.contains_key(*profile));
     let over = over.map(|profile| What::Unpaused {
         profile: profile.to_string(),

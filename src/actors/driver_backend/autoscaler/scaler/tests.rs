@@ -17,8 +17,8 @@ const BOUNDS: Bounds = Bounds {
     most: 50,
 };
 
-fn scaler() -> Scaler {
-    Scaler::new(SETTINGS, BOUNDS)
+fn decide(scaler: &mut Scaler, target: u32, now: Tick) -> Option<Step> {
+    scaler.decide(target, &SETTINGS, BOUNDS, now)
 }
 
 fn demand(pending: u32, running: u32) -> Demand {
@@ -49,12 +49,12 @@ fn demand_takes_work_times_ratio_by_slots_rounded_up_within_bounds() {
 // spec: B-40
 #[test]
 fn steps_up_begin_after_the_backlog_timeout_and_double_while_it_lasts() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     scaler.demanded(demand(100, 0), at(0));
     let mut target = 1;
     let mut steps = Vec::new();
     for half_second in 0..16 {
-        if let Some(step) = scaler.decide(target, at(half_second * 500)) {
+        if let Some(step) = decide(&mut scaler, target, at(half_second * 500)) {
             assert_eq!(step.retire, []);
             target = step.target;
             steps.push((half_second * 500, target));
@@ -67,21 +67,21 @@ fn steps_up_begin_after_the_backlog_timeout_and_double_while_it_lasts() {
 // spec: B-40
 #[test]
 fn a_new_backlog_starts_with_a_step_of_one() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     scaler.demanded(demand(100, 0), at(0));
-    scaler.decide(1, at(0));
-    assert_eq!(scaler.decide(1, at(1_000)).unwrap().target, 2);
+    decide(&mut scaler, 1, at(0));
+    assert_eq!(decide(&mut scaler, 1, at(1_000)).unwrap().target, 2);
     scaler.demanded(demand(0, 0), at(1_500));
-    assert_eq!(scaler.decide(2, at(1_500)), None);
+    assert_eq!(decide(&mut scaler, 2, at(1_500)), None);
     scaler.demanded(demand(100, 0), at(2_000));
-    assert_eq!(scaler.decide(2, at(2_000)), None);
-    assert_eq!(scaler.decide(2, at(3_000)).unwrap().target, 3);
+    assert_eq!(decide(&mut scaler, 2, at(2_000)), None);
+    assert_eq!(decide(&mut scaler, 2, at(3_000)).unwrap().target, 3);
 }
 
 // spec: B-41
 #[test]
 fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_demand() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     for n in 1..=20 {
         scaler.see(id(n), true, at(n * 100));
     }
@@ -89,7 +89,7 @@ fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_de
     let mut steps = Vec::new();
     for second in 0..100 {
         scaler.demanded(demand(0, 32), at(second * 1_000));
-        if let Some(step) = scaler.decide(target, at(second * 1_000)) {
+        if let Some(step) = decide(&mut scaler, target, at(second * 1_000)) {
             assert_eq!(
                 step.target,
                 target - u32::try_from(step.retire.len()).unwrap()
@@ -106,30 +106,30 @@ fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_de
 // spec: B-41
 #[test]
 fn work_restarts_the_idle_timeout() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     scaler.see(id(1), true, at(0));
     scaler.see(id(1), false, at(59_000));
     scaler.see(id(1), true, at(59_500));
     scaler.demanded(demand(0, 0), at(60_000));
-    assert_eq!(scaler.decide(3, at(60_000)), None);
+    assert_eq!(decide(&mut scaler, 3, at(60_000)), None);
     scaler.demanded(demand(0, 0), at(119_500));
-    assert_eq!(scaler.decide(3, at(119_500)).unwrap().retire, [id(1)]);
+    assert_eq!(decide(&mut scaler, 3, at(119_500)).unwrap().retire, [id(1)]);
 }
 
 // spec: B-42
 #[test]
 fn an_outdated_demand_keeps_the_last_target() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     scaler.see(id(1), true, at(0));
     assert_eq!(
-        scaler.decide(3, at(100_000)),
+        decide(&mut scaler, 3, at(100_000)),
         None,
         "nothing was ever demanded"
     );
     scaler.demanded(demand(100, 0), at(100_000));
-    scaler.decide(3, at(128_999));
-    assert_eq!(scaler.decide(3, at(130_000)), None);
-    assert_eq!(scaler.decide(3, at(500_000)), None);
+    decide(&mut scaler, 3, at(128_999));
+    assert_eq!(decide(&mut scaler, 3, at(130_000)), None);
+    assert_eq!(decide(&mut scaler, 3, at(500_000)), None);
 }
 
 #[derive(Debug, Clone)]
@@ -158,7 +158,7 @@ proptest! {
         acts in prop::collection::vec(acts(), 0..120),
     ) {
         let bounds = Bounds { slots, least, most };
-        let mut scaler = Scaler::new(SETTINGS, bounds);
+        let mut scaler = Scaler::default();
         let (mut target, mut millis) = (start, 0);
         let mut latest: Option<(Demand, u64)> = None;
         let mut idle: BTreeMap<u64, u64> = BTreeMap::new();
@@ -175,7 +175,7 @@ proptest! {
                 }
                 Act::Pass(more) => millis += more,
             }
-            let Some(step) = scaler.decide(target, at(millis)) else { continue };
+            let Some(step) = scaler.decide(target, &SETTINGS, bounds, at(millis)) else { continue };
             let (demand, since) = latest.expect("only of what was demanded");
             prop_assert!(millis - since < 30_000, "B-42");
             let wanted = demand.wanted(1_000, bounds);
@@ -201,12 +201,12 @@ proptest! {
     // spec: B-40
     #[test]
     fn a_lasting_demand_is_met_in_the_time_that_doubling_takes(pending in 0..2_000_u32, start in 0..50_u32) {
-        let mut scaler = scaler();
+        let mut scaler = Scaler::default();
         let wanted = demand(pending, 0).wanted(1_000, BOUNDS);
         let mut target = start.min(wanted);
         for second in 0..=8 {
             scaler.demanded(demand(pending, 0), at(second * 1_000));
-            target = scaler.decide(target, at(second * 1_000)).map_or(target, |step| step.target);
+            target = decide(&mut scaler, target, at(second * 1_000)).map_or(target, |step| step.target);
         }
         prop_assert_eq!(target, wanted);
     }
@@ -215,14 +215,14 @@ proptest! {
 // spec: C-6
 #[test]
 fn new_settings_apply_to_the_demand_that_is_known() {
-    let mut scaler = scaler();
+    let mut scaler = Scaler::default();
     scaler.demanded(demand(100, 0), at(0));
     let settings = Settings {
         backlog_timeout: Duration::ZERO,
         ..SETTINGS
     };
-    scaler.reconfigure(settings, Some(21));
-    let target = scaler.decide(20, at(5_001)).unwrap().target;
-    assert_eq!(target, 21);
-    assert_eq!(scaler.decide(21, at(9_000)), None);
+    let bounds = Bounds { most: 21, ..BOUNDS };
+    let mut decide = |target, millis| scaler.decide(target, &settings, bounds, at(millis));
+    assert_eq!(decide(20, 5_001).unwrap().target, 21);
+    assert_eq!(decide(21, 9_000), None);
 }

@@ -1,0 +1,217 @@
+//! The message handlers of DriverBackend: each asks a part, and carries out what it decides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{
+    ActorFutureExt, AtomicResponse, Context, ContextFutureSpawner, Handler, MessageResult,
+    ResponseActFuture, ResponseFuture, WrapFuture,
+};
+use tokio::time::timeout;
+
+use super::DriverBackend;
+use super::messages::{
+    AddProfile, Command, CommandOutcome, GetCounts, GetStatus, PostDemand, Reconfigure, Refused,
+    RefusedDemand, RefusedProfile, RefusedRemoval, RemoveProfile, Stop,
+};
+use super::plan::Plan;
+use crate::actors::executor_registry::messages::SessionsChanged;
+use crate::actors::pod_allocator::messages::OverBudget;
+use crate::actors::pod_allocator::pause::Paused;
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::snapshot_store::messages::{Look, LookNow};
+use crate::model::ProfileName;
+use crate::model::news::News;
+use crate::model::snapshot::asked;
+
+/// How long a client waits for the record. Shorter than the API's own patience with an actor.
+const RECORDED: Duration = Duration::from_secs(4);
+
+impl DriverBackend {
+    fn command(
+        &mut self,
+        command: Command,
+    ) -> ResponseActFuture<Self, Result<CommandOutcome, Refused>> {
+        let now = self.clock.now().tick;
+        let decided = (self.commands).decide(command, &self.latest, &self.profiles, now);
+        let (picked, plan) = match decided {
+            Ok(decided) => decided,
+            Err(refused) => return Box::pin(actix::fut::ready(Err(refused))),
+        };
+        Box::pin(
+            self.carry_out(plan)
+                .map(move |marked, this, _| Ok(picked.outcome(&marked?, this.latest.clone()))),
+        )
+    }
+
+    fn reconfigure(
+        &mut self,
+        mut new: Reconfigure,
+        known: Vec<ProfileName>,
+    ) -> ResponseActFuture<Self, Result<Vec<ProfileName>, RefusedProfile>> {
+        new.most.retain(|profile, _| !known.contains(profile));
+        self.profiles.limit(&new.most);
+        self.autoscaler.reconfigure(new.scaling);
+        let configured: Vec<ProfileName> = new.targets.keys().cloned().collect();
+        let (latest, profiles) = (&self.latest, &self.profiles);
+        let plan = (self.commands).reconfigure(new.kill_grace, new.targets, latest, profiles);
+        Box::pin(self.carry_out(plan).map(move |_, this, _| {
+            // After the store has the targets, so that no batch says that they were set at run time.
+            let forget = ForgetTargets(configured);
+            this.to.forget_targets.do_send(forget);
+            Ok(known)
+        }))
+    }
+
+    fn carry_out_first(&mut self, plan: Plan, ctx: &mut Context<Self>) {
+        self.carry_out(plan).map(|_, _, _| ()).wait(ctx);
+    }
+}
+
+impl Handler<Command> for DriverBackend {
+    type Result = AtomicResponse<Self, Result<CommandOutcome, Refused>>;
+
+    /// Decides on the ledger as it is now: the client may have seen executors that no batch has shown yet. No other message
+    /// is handled meanwhile, so that the targets do not change between the look and the mark.
+    fn handle(&mut self, command: Command, _: &mut Self::Context) -> Self::Result {
+        let look = self.to.store.send(LookNow).into_actor(self);
+        let decided = look.then(|look, this, _| match look {
+            Ok(Look(latest)) => {
+                this.keep(latest);
+                this.command(command)
+            }
+            Err(_) => Box::pin(actix::fut::ready(Err(Refused::Ending))),
+        });
+        AtomicResponse::new(Box::pin(decided))
+    }
+}
+
+impl Handler<Stop> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, stop: Stop, ctx: &mut Self::Context) {
+        let plan = self.commands.stop(stop);
+        self.carry_out_first(plan, ctx);
+    }
+}
+
+impl Handler<OverBudget> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, OverBudget { why }: OverBudget, ctx: &mut Self::Context) {
+        let plan = self.commands.stop(Stop::OverBudget { why });
+        self.carry_out_first(plan, ctx);
+    }
+}
+
+impl Handler<PostDemand> for DriverBackend {
+    type Result = Result<BTreeMap<ProfileName, u32>, RefusedDemand>;
+
+    fn handle(&mut self, post: PostDemand, _: &mut Self::Context) -> Self::Result {
+        let (prefer, now) = (&self.to.prefer, self.clock.now().tick);
+        let (wanted, nodes) =
+            (self.autoscaler).demand(post, &self.profiles, prefer.is_some(), now)?;
+        if let Some(prefer) = prefer {
+            prefer.do_send(nodes);
+        }
+        Ok(wanted)
+    }
+}
+
+impl Handler<AddProfile> for DriverBackend {
+    type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedProfile>>;
+
+    /// No other message is handled meanwhile: of two profiles of one name the second is refused.
+    fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
+        let AddProfile { name, described } = add;
+        AtomicResponse::new(match self.profiles.read(&name, &described) {
+            Err(refused) => Box::pin(actix::fut::ready(Err(refused))),
+            Ok(added) => {
+                let published = self.publish(added.into_iter().collect());
+                Box::pin(published.map(|done, this, _| {
+                    done?;
+                    Ok(asked(&this.latest.targets))
+                }))
+            }
+        })
+    }
+}
+
+impl Handler<RemoveProfile> for DriverBackend {
+    type Result = ResponseFuture<Result<BTreeMap<ProfileName, u32>, RefusedRemoval>>;
+
+    /// Others are handled while the record is written. A client that repeats the command waits for that as well.
+    fn handle(
+        &mut self,
+        RemoveProfile(name): RemoveProfile,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        if let Err(refused) = self.profiles.remove(&name) {
+            return Box::pin(async move { Err(refused) });
+        }
+        self.carry_out_first(News::Remove(name.clone()).into(), ctx);
+        let recorded = self.to.removed.send(ProfileRemoved(name));
+        let store = self.to.store.clone();
+        Box::pin(async move {
+            let not_recorded = |_| RefusedRemoval::NotRecorded;
+            let recorded = timeout(RECORDED, recorded).await;
+            (recorded.map_err(drop).and_then(|told| told.map_err(drop))).map_err(not_recorded)?;
+            let look = store.send(LookNow).await;
+            Ok(look.map_or_else(|_| BTreeMap::new(), |Look(latest)| asked(&latest.targets)))
+        })
+    }
+}
+
+impl Handler<Reconfigure> for DriverBackend {
+    type Result = AtomicResponse<Self, Result<Vec<ProfileName>, RefusedProfile>>;
+
+    /// Only profiles can be refused, so they come first.
+    fn handle(&mut self, mut new: Reconfigure, _: &mut Self::Context) -> Self::Result {
+        let added = std::mem::take(&mut new.added);
+        let (known, added) = self.profiles.read_configured(added);
+        let published = self.publish(added);
+        AtomicResponse::new(Box::pin(published.then(
+            |published, this, _| match published {
+                Ok(()) => this.reconfigure(new, known),
+                Err(refused) => Box::pin(actix::fut::ready(Err(refused))),
+            },
+        )))
+    }
+}
+
+impl Handler<SessionsChanged> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, sessions: SessionsChanged, _: &mut Self::Context) {
+        self.status.know_sessions(sessions);
+        self.look_whether_ready();
+    }
+}
+
+impl Handler<Paused> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, paused: Paused, ctx: &mut Self::Context) {
+        let plan = Plan {
+            events: self.status.know_pauses(paused),
+            ..Plan::default()
+        };
+        self.carry_out_first(plan, ctx);
+    }
+}
+
+impl Handler<GetStatus> for DriverBackend {
+    type Result = MessageResult<GetStatus>;
+
+    fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.status.view(&self.latest, self.clock.now()))
+    }
+}
+
+impl Handler<GetCounts> for DriverBackend {
+    type Result = MessageResult<GetCounts>;
+
+    fn handle(&mut self, _: GetCounts, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.status.counts())
+    }
+}

@@ -1,0 +1,80 @@
+//! Roller: replaces executors one by one (spec B-32).
+//!
+//! The pure [`rolling`] decides, with the executors' metrics where its policy needs them.
+
+pub mod rolling;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::plan::Plan;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::{ExecutorId, Snapshot, Tick};
+
+use rolling::{Rolling, Settings, Step};
+
+/// The latest metrics of each executor.
+pub type Figures = BTreeMap<ExecutorId, BTreeMap<String, f64>>;
+
+#[derive(Debug)]
+pub struct Roller {
+    rolling: Rolling,
+    /// The time limit of a decommissioning (spec B-30).
+    decommission_timeout: Duration,
+}
+
+impl Roller {
+    /// The first replacement begins one interval from now.
+    pub fn new(settings: Settings, decommission_timeout: Duration, now: Tick) -> Self {
+        Self {
+            rolling: Rolling::new(settings, now),
+            decommission_timeout,
+        }
+    }
+
+    /// Whether the next decision needs the executors' metrics.
+    pub fn needs_figures(&self, latest: &Snapshot, now: Tick) -> bool {
+        self.rolling.needs_metrics(latest, now)
+    }
+
+    pub fn decide(&mut self, latest: &Snapshot, figures: &Figures, now: Tick) -> Plan {
+        let figure = |id, metric: &str| figures.get(&id)?.get(metric).copied();
+        let Some(step) = self.rolling.decide(latest, figure, now) else {
+            return Plan::default();
+        };
+        match step {
+            Step::Begin { profile, old } => {
+                let (executor, name) = (old.get(), profile.as_str());
+                tracing::info!(executor, profile = name, "rolling: it is to be replaced");
+                let under_way = true;
+                News::Surge { profile, under_way }.into()
+            }
+            Step::Finish { old } => News::Retire {
+                ids: vec![old],
+                aim: Aim::EndSurge,
+                why: Why::Decommissioned("the roll".into()),
+                how: How::Drain {
+                    within: self.decommission_timeout,
+                },
+            }
+            .into(),
+            Step::GiveUp { profile, old } => {
+                tracing::warn!(
+                    executor = old.get(),
+                    profile = profile.as_str(),
+                    "rolling: given up, it has gone by itself, or no replacement came to run"
+                );
+                let under_way = false;
+                News::Surge { profile, under_way }.into()
+            }
+            Step::Forget { old } => {
+                tracing::info!(
+                    executor = old.get(),
+                    "rolling: given up, for another number is wanted now"
+                );
+                Plan::default()
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Status: the application's status and readiness, and its numbers over the last hour (spec B-20, O-42, O-82).
+//!
+//! Other actors send what no batch shows: the number of registered executors (ExecutorRegistry) and the paused profiles
+//! (PodAllocator).
+
+pub mod counts;
+mod pauses;
+pub mod readiness;
+pub mod views;
+
+use std::collections::VecDeque;
+
+use crate::actors::event_history::event::What;
+use crate::actors::executor_registry::messages::SessionsChanged;
+use crate::actors::executor_registry::registry::WhyDoubt;
+use crate::actors::pod_allocator::pause::Paused;
+use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot, Tick};
+
+use counts::{CountsHistory, CountsView};
+use readiness::Readiness;
+use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
+
+#[derive(Debug)]
+pub struct Status {
+    app: AppId,
+    incarnation: Incarnation,
+    readiness: Readiness,
+    sessions: SessionsChanged,
+    /// The profiles whose executors are not requested (spec A-31).
+    paused: Paused,
+    counts: CountsHistory,
+    /// The last losses, newest first.
+    losses: VecDeque<LossView>,
+}
+
+impl Status {
+    /// `wanted` is the sum of the targets at the start.
+    pub fn new(
+        app: AppId,
+        incarnation: Incarnation,
+        readiness: readiness::Settings,
+        wanted: u32,
+    ) -> Self {
+        Self {
+            app,
+            incarnation,
+            readiness: Readiness::new(readiness, wanted),
+            sessions: SessionsChanged::default(),
+            paused: Paused::default(),
+            counts: CountsHistory::default(),
+            losses: VecDeque::new(),
+        }
+    }
+
+    pub fn know_sessions(&mut self, sessions: SessionsChanged) {
+        self.sessions = sessions;
+    }
+
+    /// The pauses that began, ended or changed their reason.
+    pub fn know_pauses(&mut self, paused: Paused) -> Vec<What> {
+        let before = std::mem::replace(&mut self.paused, paused);
+        pauses::changes(&before, &self.paused)
+    }
+
+    pub fn note_losses(&mut self, batch: &Batch, now: Now) {
+        for Ending { entry, reason } in batch.ends() {
+            self.losses.truncate(LOSSES - 1);
+            self.losses.push_front(LossView {
+                executor: entry.id.get(),
+                profile: entry.profile.to_string(),
+                time: now.wall,
+                reason: reason.class.to_string(),
+                why: reason.message.clone(),
+            });
+        }
+    }
+
+    /// Keeps the numbers, if it is time for it.
+    pub fn count(&mut self, latest: &Snapshot, now: Now) {
+        if latest.adopted {
+            (self.counts).look(latest, &self.sessions.registered, now);
+        }
+    }
+
+    /// Whether the application has just become ready.
+    pub fn becomes_ready(&mut self, latest: &Snapshot, now: Tick) -> Option<What> {
+        if !latest.adopted || self.readiness.is_ready() {
+            return None;
+        }
+        let registered = &self.sessions.registered;
+        let (there, becomes) = if self.readiness.counts_registered() {
+            let there = registered.values().sum();
+            let of = |profile: &ProfileName| registered.get(profile).copied().unwrap_or(0);
+            (there, self.readiness.look(there, of, now))
+        } else {
+            let there = running(latest);
+            let of = |profile: &ProfileName| latest.counts(profile).running;
+            (there, self.readiness.look(there, of, now))
+        };
+        let (executors, wanted) = (there, self.readiness.wanted());
+        becomes.then(|| {
+            tracing::info!(executors, wanted, "ready");
+            What::Ready { executors, wanted }
+        })
+    }
+
+    /// Before adoption nothing is told of executors (spec B-55).
+    pub fn view(&self, latest: &Snapshot, now: Now) -> StatusView {
+        let (adopted, nothing) = (latest.adopted, Snapshot::default());
+        let latest = if adopted { latest } else { &nothing };
+        let (registered, paused) = (&self.sessions.registered, &self.paused.0);
+        let degraded = |(why, since): (WhyDoubt, Tick)| DegradedView {
+            why: why.to_string(),
+            for_seconds: now.tick.since(since).as_secs(),
+        };
+        StatusView {
+            app: self.app.to_string(),
+            incarnation: self.incarnation.0,
+            adopted,
+            time: now.wall,
+            ready: self.readiness.is_ready(),
+            degraded: self.sessions.doubt.filter(|_| adopted).map(degraded),
+            held: HeldView::of(latest),
+            profiles: views::profiles(latest, registered, paused, now.tick),
+            losses: self.losses.iter().cloned().collect(),
+        }
+    }
+
+    pub fn counts(&self) -> CountsView {
+        self.counts.view()
+    }
+}
+
+fn running(snapshot: &Snapshot) -> u32 {
+    snapshot.counts.values().map(|counts| counts.running).sum()
+}
