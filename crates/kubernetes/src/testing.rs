@@ -1,5 +1,7 @@
 //! Calls to an embedded cluster, for tests.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

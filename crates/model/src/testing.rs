@@ -1,5 +1,7 @@
 //! For the tests of decisions: a ledger that they drive step by step, pods, and the tables of the documentation.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 pub mod pages;
 
 use std::collections::BTreeMap;

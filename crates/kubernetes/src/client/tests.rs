@@ -39,7 +39,6 @@ async fn connect(server: &str, user: &str) -> Result<Clients, ConnectError> {
     let one = Limits {
         creates: 1,
         deletes: 1,
-        ..Limits::default()
     };
     access(&file).connect(one).await
 }
