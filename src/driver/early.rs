@@ -5,11 +5,11 @@ use std::pin::pin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::exit::Exit;
 
 use super::handle::Command;
 use super::lease::{self, Lease};
-use super::signal_cause::Meaning;
 use super::stop_request::StopRequest;
 
 pub(super) struct Early {
@@ -96,7 +96,7 @@ impl Early {
     ///
     /// # Errors
     /// Returns the exit code of a driver that hands over.
-    pub(super) async fn learned(&mut self) -> Result<Option<Meaning>, Exit> {
+    pub(super) async fn learned(&mut self) -> Result<Option<Stop>, Exit> {
         if self.stop.is_open() {
             tokio::select! {
                 biased;
@@ -112,7 +112,7 @@ impl Early {
     /// Returns the exit code of a driver that was requested to hand over.
     pub(super) fn hand_over(&self) -> Result<(), Exit> {
         match self.stop.known() {
-            Some(Meaning::HandOver) => {
+            Some(Stop::HandOver) => {
                 tracing::info!(
                     "stopped before it has taken over: executors stay for the successor"
                 );

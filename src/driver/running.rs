@@ -2,11 +2,12 @@
 
 use std::pin::pin;
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::exit::Exit;
 
 use super::actors::Actors;
 use super::early::Early;
-use super::ending::{self, StopMode};
+use super::ending;
 use super::handle::Command;
 use super::lease;
 use super::reports::Reports;
@@ -39,11 +40,12 @@ impl Running {
                 self.actors.command(command).await;
             }
         }
-        let mode = match self.until_it_is_stopped().await {
-            Ok(mode) => mode,
+        let stop = match self.until_it_is_stopped().await {
+            Ok(stop) => stop,
             Err(exit) => return exit,
         };
-        let mut stopped = pin!(self.actors.stop(mode, self.early.stop.left()));
+        let grace = self.early.stop.left();
+        let mut stopped = pin!(self.actors.stop(stop, self.keep_record, grace));
         loop {
             tokio::select! {
                 biased;
@@ -61,18 +63,14 @@ impl Running {
 
     /// Returns how to stop, or the exit code if a report ends the driver at once. Until it is known what a signal means,
     /// the driver goes on.
-    async fn until_it_is_stopped(&mut self) -> Result<StopMode, Exit> {
+    async fn until_it_is_stopped(&mut self) -> Result<Stop, Exit> {
         loop {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return Err(exit),
                 report = self.reports.fatal.next() => return Err(ending::exit_after(report)),
-                meaning = self.early.stop.meaning() => {
-                    return Ok(StopMode::of_signal(meaning, self.keep_record));
-                }
-                Some(stop) = self.reports.stops.recv() => {
-                    return Ok(StopMode::of_request(stop, self.keep_record));
-                }
+                stop = self.early.stop.meaning() => return Ok(stop),
+                Some(stop) = self.reports.stops.recv() => return Ok(stop),
                 // If every handle is dropped, only the application can stop the driver.
                 Some(command) = self.early.commands.recv() => match command {
                     Command::Stop(way) => self.early.stop.make(way),

@@ -5,21 +5,9 @@ pub(super) mod reading;
 #[cfg(test)]
 mod tests;
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::kubernetes::calls::{Controlled, ControllerKind};
 use crate::planted::{self, Planted};
-
-/// What a signal means for the application (spec O-10, O-67).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
-    /// A successor goes on with the executors.
-    HandOver,
-    /// The application is over.
-    End,
-    /// No driver is wanted for a while: executors go, and a later driver begins with the same targets.
-    LetGo,
-    /// The application was deleted, with its record and this driver's rights: executors go with the record.
-    Collected,
-}
 
 /// The driver's pod and what controls it, as read after the signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,44 +119,43 @@ impl Workload {
 /// Where the evidence leaves it open, the driver hands over: executors that nothing takes over go when the record's
 /// owner does, and an application that was ended by mistake does not come back.
 // spec: O-66
-pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Meaning, &'static str) {
+pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Stop, &'static str) {
     let (meaning, why) = match (&evidence.owner, evidence.pod) {
-        (Owner::Gone, _) => (Meaning::End, "its controller is gone"),
+        (Owner::Gone, _) => (Stop::DONE, "its controller is gone"),
         (Owner::Exists(owner), _) if owner.is_deleted => {
-            (Meaning::End, "its controller is being deleted")
+            (Stop::DONE, "its controller is being deleted")
         }
-        (Owner::Exists(owner), _) if owner.is_finished => (Meaning::End, "its Job is over"),
+        (Owner::Exists(owner), _) if owner.is_finished => (Stop::DONE, "its Job is over"),
         (Owner::Exists(owner), _) if !owner.wants_pods => {
-            (Meaning::LetGo, "its controller is suspended or scaled to 0")
+            (Stop::LetGo, "its controller is suspended or scaled to 0")
         }
         (Owner::Exists(owner), pod) if owner.is_last_try && !restarts_in_place(pod) => (
-            Meaning::LetGo,
+            Stop::LetGo,
             "its Job has no try left: raise backoffLimit, or add a podFailurePolicy that ignores exit code 75",
         ),
-        (Owner::Exists(_), _) => (Meaning::HandOver, "its controller starts a successor"),
+        (Owner::Exists(_), _) => (Stop::HandOver, "its controller starts a successor"),
         (Owner::Unknown, _) => (
-            Meaning::HandOver,
+            Stop::HandOver,
             "its controller is of a kind that boatswain does not know: set shutdown.on_signal to \"end\" if it starts no \
              successor",
         ),
         (Owner::NeverRead, _) => (
-            Meaning::HandOver,
+            Stop::HandOver,
             "its pod was gone before its controllers were read",
         ),
-        (Owner::None, _) if has_standby => (Meaning::HandOver, "another driver may stand by"),
-        (Owner::None, pod) if restarts_in_place(pod) => (
-            Meaning::HandOver,
-            "the kubelet starts a successor in its pod",
-        ),
+        (Owner::None, _) if has_standby => (Stop::HandOver, "another driver may stand by"),
+        (Owner::None, pod) if restarts_in_place(pod) => {
+            (Stop::HandOver, "the kubelet starts a successor in its pod")
+        }
         (Owner::None, _) => (
-            Meaning::End,
+            Stop::DONE,
             "its pod has no controller that would start a successor",
         ),
     };
     match meaning {
-        Meaning::HandOver if planted::is(Planted::DrainEnds) => (Meaning::End, why),
-        Meaning::LetGo if planted::is(Planted::SuspensionEnds) => (Meaning::End, why),
-        Meaning::End if planted::is(Planted::DeletionHandsOver) => (Meaning::HandOver, why),
+        Stop::HandOver if planted::is(Planted::DrainEnds) => (Stop::DONE, why),
+        Stop::LetGo if planted::is(Planted::SuspensionEnds) => (Stop::DONE, why),
+        Stop::End { .. } if planted::is(Planted::DeletionHandsOver) => (Stop::HandOver, why),
         meaning => (meaning, why),
     }
 }
@@ -176,13 +163,13 @@ pub fn meaning(evidence: &Evidence, has_standby: bool) -> (Meaning, &'static str
 /// What the signal means for a driver that may not read its pod any more. Rights that are removed by mistake end
 /// nothing. But where the record was deleted too, as `helm uninstall` does it, its executors go with it: it owned them.
 // spec: O-95
-pub fn without_rights(record_is_gone: bool) -> (Meaning, &'static str) {
+pub fn without_rights(record_is_gone: bool) -> (Stop, &'static str) {
     match record_is_gone {
         true => (
-            Meaning::Collected,
+            Stop::Collected,
             "its application record is gone, and its rights with it",
         ),
-        false => (Meaning::HandOver, "a right is missing"),
+        false => (Stop::HandOver, "a right is missing"),
     }
 }
 

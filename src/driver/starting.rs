@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
@@ -22,7 +23,6 @@ use super::profile_proofs::ProfileProofs;
 use super::reports::Reports;
 use super::running::Running;
 use super::serving::Serving;
-use super::signal_cause::Meaning;
 use super::stop_request::StopRequest;
 use super::succession::authority::{self, Authorities};
 use super::succession::{self, Application, Found, StartError};
@@ -147,8 +147,8 @@ async fn activate(
     if nothing_made && let Some(meaning) = early.learned().await? {
         tracing::info!("stopped at the first start, before anything was made");
         return Err(match meaning {
-            Meaning::LetGo | Meaning::HandOver => Exit::Superseded,
-            Meaning::End | Meaning::Collected => Exit::Clean,
+            Stop::LetGo | Stop::HandOver => Exit::Superseded,
+            Stop::End { .. } | Stop::OverBudget { .. } | Stop::Collected => Exit::Clean,
         });
     }
     let taken = take_over(found, config, environment, content);

@@ -8,18 +8,18 @@ use futures::future::LocalBoxFuture;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::config::{Config, OnSignal};
 use crate::kubernetes::Calls;
 
 use super::owner_chain::OwnerChain;
-use super::signal_cause::Meaning;
 use super::signal_cause::reading::Reader;
 
 /// What asks the driver to stop, from its start to its end. The first request counts.
 pub(super) struct StopRequest {
     configured: OnSignal,
     /// What `auto` means outside a cluster.
-    outside: Meaning,
+    outside: Stop,
     /// `None` outside a cluster.
     reader: Option<Reader>,
     grace: Duration,
@@ -32,8 +32,8 @@ struct Made {
 }
 
 enum Way {
-    Known(Meaning),
-    Learning(LocalBoxFuture<'static, Meaning>),
+    Known(Stop),
+    Learning(LocalBoxFuture<'static, Stop>),
 }
 
 impl StopRequest {
@@ -43,8 +43,8 @@ impl StopRequest {
             configured: config.shutdown.on_signal,
             // A standby goes on with the application.
             outside: match config.ha.lease {
-                true => Meaning::HandOver,
-                false => Meaning::End,
+                true => Stop::HandOver,
+                false => Stop::DONE,
             },
             reader: Reader::new(config, calls),
             grace: config.shutdown.grace,
@@ -79,9 +79,9 @@ impl StopRequest {
             return;
         }
         let way = match (way.unwrap_or(self.configured), &self.reader) {
-            (OnSignal::HandOver, _) => Way::Known(Meaning::HandOver),
-            (OnSignal::End, _) => Way::Known(Meaning::End),
-            (OnSignal::Auto, None) => Way::Known(self.outside),
+            (OnSignal::HandOver, _) => Way::Known(Stop::HandOver),
+            (OnSignal::End, _) => Way::Known(Stop::DONE),
+            (OnSignal::Auto, None) => Way::Known(self.outside.clone()),
             (OnSignal::Auto, Some(reader)) => Way::Learning(reader.clone().learn().boxed_local()),
         };
         let at = Instant::now();
@@ -99,16 +99,16 @@ impl StopRequest {
     }
 
     /// `None` as long as it is not made, or its meaning is not known yet.
-    pub(super) fn known(&self) -> Option<Meaning> {
-        match self.made.as_ref()?.way {
-            Way::Known(meaning) => Some(meaning),
+    pub(super) fn known(&self) -> Option<Stop> {
+        match &self.made.as_ref()?.way {
+            Way::Known(meaning) => Some(meaning.clone()),
             Way::Learning(_) => None,
         }
     }
 
     /// Waits until a request is made and its meaning known, or until the application was deleted without one. May be
     /// dropped and called again.
-    pub(super) async fn meaning(&mut self) -> Meaning {
+    pub(super) async fn meaning(&mut self) -> Stop {
         let made = match &mut self.made {
             Some(made) => made,
             None => {
@@ -120,15 +120,15 @@ impl StopRequest {
             }
         };
         let meaning = match &mut made.way {
-            Way::Known(meaning) => return *meaning,
+            Way::Known(meaning) => return meaning.clone(),
             Way::Learning(learning) => learning.await,
         };
-        made.way = Way::Known(meaning);
+        made.way = Way::Known(meaning.clone());
         meaning
     }
 
     /// The signal of a driver whose controller was deleted may come long after the record was collected.
-    async fn deleted(&self) -> Meaning {
+    async fn deleted(&self) -> Stop {
         match (&self.reader, self.configured) {
             (Some(reader), OnSignal::Auto) => reader.deleted().await,
             _ => pending().await,

@@ -8,6 +8,7 @@ use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
@@ -25,7 +26,6 @@ use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::actors::Actors;
-use super::ending::StopMode;
 
 /// The interval between checks of the end's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -59,46 +59,19 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(5);
 /// The most remaining pods that are named in the log.
 const NAMED: usize = 5;
 
-/// How the application ends (spec O-11).
-#[derive(Debug, Default)]
-struct End {
-    exit_code: u8,
-    /// Keeps the record, marked as ended.
-    keep_record: bool,
-    /// Why the application failed too often, if it did. Then executors may finish their work first
-    /// (spec L-30).
-    over_budget: Option<Arc<str>>,
-}
-
 impl Actors {
-    /// `grace` is how long the application's end may take.
-    pub(super) async fn stop(&self, mode: StopMode, grace: Duration) -> Exit {
-        let exit = match mode {
-            StopMode::HandOver if planted::is(Planted::HandOverEnds) => {
-                self.end(End::default(), grace).await
+    /// `keep_record`: an end keeps the record, marked as ended, for a driver that replaces this one: in a pod, a
+    /// controller may start one after any end (spec O-108). `grace` is how long an end may take.
+    pub(super) async fn stop(&self, stop: Stop, keep_record: bool, grace: Duration) -> Exit {
+        let exit = match stop {
+            Stop::HandOver if planted::is(Planted::HandOverEnds) => {
+                self.end(0, false, None, grace).await
             }
-            StopMode::HandOver => self.hand_over().await,
-            StopMode::End {
-                exit_code,
-                keep_record,
-            } => {
-                let end = End {
-                    exit_code,
-                    keep_record,
-                    over_budget: None,
-                };
-                self.end(end, grace).await
-            }
-            StopMode::OverBudget { why } => {
-                let end = End {
-                    exit_code: OVER_BUDGET,
-                    keep_record: true,
-                    over_budget: Some(why),
-                };
-                self.end(end, grace).await
-            }
-            StopMode::LetGo => self.let_go(grace).await,
-            StopMode::Collected => self.collected(grace).await,
+            Stop::HandOver => self.hand_over().await,
+            Stop::End { exit_code } => self.end(exit_code, keep_record, None, grace).await,
+            Stop::OverBudget { why } => self.end(OVER_BUDGET, true, Some(why), grace).await,
+            Stop::LetGo => self.let_go(grace).await,
+            Stop::Collected => self.collected(grace).await,
         };
         if let Some(event_recorder) = &self.event_recorder {
             // What could not be recorded in time is in the log.
@@ -205,8 +178,15 @@ impl Actors {
     }
 
     /// Ends the application: deletes every executor, then the record. Each step runs even if the
-    /// previous one failed. All steps end within `grace`, after which the process may be killed.
-    async fn end(&self, end: End, grace: Duration) -> Exit {
+    /// previous one failed. All steps end within `grace`, after which the process may be killed. Executors of an
+    /// application that failed too often, for the reason given, may finish their work (spec L-30).
+    async fn end(
+        &self,
+        exit_code: u8,
+        keep_record: bool,
+        over_budget: Option<Arc<str>>,
+        grace: Duration,
+    ) -> Exit {
         let last_step = MARGIN.min(grace / LAST_STEPS);
         let within = grace - 2 * last_step;
         let deadline = Instant::now() + within;
@@ -215,7 +195,7 @@ impl Actors {
         if self.provisioner.end.is_none() {
             let _ = self.provisioner.stop.send(StopRequesting).await;
         }
-        let how = match end.over_budget {
+        let how = match over_budget {
             Some(_) => {
                 self.write_record(within / RECORD_SHARE).await;
                 // Executors that have not finished after half of the time are deleted in the other
@@ -236,7 +216,7 @@ impl Actors {
         };
         self.delete_workloads(deadline.max(Instant::now()) + last_step)
             .await;
-        if end.keep_record && may_have_claims {
+        if keep_record && may_have_claims {
             let deleted = timeout_at(
                 deadline.max(Instant::now()) + last_step,
                 self.delete_claims(),
@@ -247,10 +227,9 @@ impl Actors {
                 );
             }
         }
-        let exit_code = end.exit_code;
         let closed = timeout_at(
             deadline.max(Instant::now()) + last_step,
-            self.close_record(end),
+            self.close_record(exit_code, keep_record, over_budget),
         );
         let record_closed = matches!(closed.await, Ok(Ok(())));
         match left {
@@ -410,17 +389,14 @@ impl Actors {
         }
     }
 
-    async fn close_record(&self, end: End) -> Result<(), MailboxError> {
-        let End {
-            exit_code,
-            keep_record,
-            over_budget,
-        } = end;
-        match keep_record {
-            true => {
-                let (code, why) = (exit_code, over_budget);
-                self.record.send(FinishRecord { code, why }).await
-            }
+    async fn close_record(
+        &self,
+        code: u8,
+        keep: bool,
+        why: Option<Arc<str>>,
+    ) -> Result<(), MailboxError> {
+        match keep {
+            true => self.record.send(FinishRecord { code, why }).await,
             false => self.record.send(DeleteRecord).await,
         }
     }

@@ -1,5 +1,7 @@
 //! Tests `boatswain dev-cluster ctl`, which injects faults into a cluster by hand, and a driver under these faults.
 
+use std::path::Path;
+
 use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::Driver;
@@ -10,27 +12,17 @@ const MANY: usize = 20;
 /// A cluster with a control socket.
 struct Controlled {
     cluster: Cluster,
-    socket: tempfile::TempDir,
 }
 
 impl Controlled {
     fn start() -> Option<Self> {
-        let socket = tempfile::tempdir().unwrap();
-        let path = socket.path().join("ctl");
-        let arguments = ["--node", "simulated", "--control", path.to_str().unwrap()];
         let reason = "it tests `boatswain dev-cluster ctl`, which a real cluster has not";
-        let cluster = Cluster::embedded(&arguments, reason)?;
-        Some(Self { cluster, socket })
+        let cluster = Cluster::embedded(&["--node", "simulated"], reason)?;
+        Some(Self { cluster })
     }
 
-    /// The output of a control command, and whether it succeeded.
     fn asked(&self, fault: &[&str]) -> (bool, String) {
-        let mut command = boatswain();
-        command.args(["dev-cluster", "ctl", "--control"]);
-        command.arg(self.socket.path().join("ctl")).args(fault);
-        let output = command.output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(said).unwrap())
+        asked(&self.cluster.directory.path().join("control"), fault)
     }
 
     fn ctl(&self, fault: &[&str]) -> String {
@@ -38,6 +30,15 @@ impl Controlled {
         assert!(obeys, "{fault:?}: {said}");
         said.trim_end().to_owned()
     }
+}
+
+/// The output of a control command, and whether it succeeded.
+fn asked(socket: &Path, fault: &[&str]) -> (bool, String) {
+    let mut command = boatswain();
+    command.args(["dev-cluster", "ctl", "--control"]);
+    let output = command.arg(socket).args(fault).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
 }
 
 // spec: O-71
@@ -178,10 +179,6 @@ fn invalid_control_commands_are_refused_with_advice() {
     };
     let (obeys, said) = controlled.asked(&["errors", "1", "--as", "200"]);
     assert!(!obeys && said.contains("from 400 to 599"), "{said}");
-    let nowhere = Controlled {
-        socket: tempfile::tempdir().unwrap(),
-        ..controlled
-    };
-    let (obeys, said) = nowhere.asked(&["status"]);
+    let (obeys, said) = asked(Path::new("/nonexistent/control"), &["status"]);
     assert!(!obeys && said.contains("started with `--control"), "{said}");
 }

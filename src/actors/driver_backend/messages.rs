@@ -93,19 +93,29 @@ pub enum Refused {
     Ending,
 }
 
-/// Stops the driver (spec O-10).
+/// How the driver stops: what a request says, and what a signal means (spec O-10).
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub enum Stop {
+    /// Ends this process and leaves the executors to a successor.
+    HandOver,
     /// Ends the application (spec B-35).
     End {
         /// The driver's exit code.
         exit_code: u8,
     },
-    /// Ends this process and leaves the executors to a successor.
-    HandOver,
-    /// Ends the application because it failed too often (spec L-30).
+    /// Ends the application because it failed too often: executors may finish their work, and the record stays (spec L-30).
     OverBudget { why: Arc<str> },
+    /// Ends the executors and this process, because no driver is wanted for a while: a later driver begins with the same
+    /// targets (spec O-67).
+    LetGo,
+    /// The application was deleted, with its record and this driver's rights: executors go with the record (spec O-95).
+    Collected,
+}
+
+impl Stop {
+    /// The application is over, and has succeeded.
+    pub const DONE: Self = Self::End { exit_code: 0 };
 }
 
 /// Reports the demand by profile (spec B-40), and the nodes that new executors are to prefer (spec B-54). Answered with the

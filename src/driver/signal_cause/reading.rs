@@ -12,7 +12,9 @@ use crate::kubernetes::calls::{Controlled, ControllerKind, Reference};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::telemetry::millis;
 
-use super::{Evidence, Meaning, OwnPod, Owner, Workload, may_change, meaning, without_rights};
+use crate::actors::driver_backend::messages::Stop;
+
+use super::{Evidence, OwnPod, Owner, Workload, may_change, meaning, without_rights};
 
 /// How long it may take to learn what a signal means, at most.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -74,7 +76,7 @@ impl Reader {
     }
 
     /// What the signal that came now means. Takes 2 s at most, and less with a short `shutdown.grace` (spec O-66).
-    pub async fn learn(self) -> Meaning {
+    pub async fn learn(self) -> Stop {
         let began = Instant::now();
         let (meaning, why) = self.learn_since(began).await;
         tracing::info!(
@@ -88,7 +90,7 @@ impl Reader {
 
     /// Waits until the application record is gone, and with it the controller that owned it (spec O-97). What would
     /// be created anew for it would be collected again.
-    pub async fn deleted(&self) -> Meaning {
+    pub async fn deleted(&self) -> Stop {
         let Some(mut is_gone) = self.record_is_gone.clone() else {
             return pending().await;
         };
@@ -100,7 +102,7 @@ impl Reader {
                 Ok(owner) if owner.is_gone() => {
                     let why = "the application record was deleted, and so was the controller that owned it";
                     tracing::info!(why, "the application is over");
-                    return Meaning::End;
+                    return Stop::DONE;
                 }
                 // Asking again would tell no more.
                 Err(failure) if failure.kind == Kind::Rights => return pending().await,
@@ -109,7 +111,7 @@ impl Reader {
         }
     }
 
-    async fn learn_since(&self, began: Instant) -> (Meaning, &'static str) {
+    async fn learn_since(&self, began: Instant) -> (Stop, &'static str) {
         let until = began + self.limit;
         let mut last = None;
         let first = match timeout_at(until, self.read_until_answered(&mut last)).await {
@@ -117,11 +119,11 @@ impl Reader {
             Ok(Err(failure)) => return self.without_rights(&failure, until).await,
             Err(_) => match last.filter(|failure| failure.kind == Kind::Credentials) {
                 Some(failure) => return self.without_rights(&failure, until).await,
-                None => return (Meaning::HandOver, "the API server does not answer"),
+                None => return (Stop::HandOver, "the API server does not answer"),
             },
         };
         let decided = meaning(&first, self.has_standby);
-        if decided.0 != Meaning::HandOver || !may_change(&first) {
+        if decided.0 != Stop::HandOver || !may_change(&first) {
             return decided;
         }
         sleep_until(began + self.limit.mul_f64(SECOND_LOOK)).await;
@@ -132,14 +134,14 @@ impl Reader {
     }
 
     /// The record, which is watched by a connection from before, may be collected a moment after the rights.
-    async fn without_rights(&self, failure: &Failure, until: Instant) -> (Meaning, &'static str) {
+    async fn without_rights(&self, failure: &Failure, until: Instant) -> (Stop, &'static str) {
         let gone = async {
             let mut is_gone = self.record_is_gone.clone()?;
             is_gone.wait_for(|is_gone| *is_gone).await.ok().map(drop)
         };
         let record_is_gone = matches!(timeout_at(until, gone).await, Ok(Some(())));
         let decided = without_rights(record_is_gone);
-        if decided.0 == Meaning::HandOver {
+        if decided.0 == Stop::HandOver {
             tracing::warn!(
                 error = %failure,
                 rule = failure.missing_right().map(|right| right.rule()),

@@ -178,14 +178,14 @@ async fn learned(
     objects: impl IntoIterator<Item = Object>,
     top: &str,
     more: &[&str],
-) -> (Meaning, Duration) {
+) -> (Stop, Duration) {
     let began = Instant::now();
     let reader = reader(server(objects.into_iter().collect(), began), top, more);
     let meaning = reader.learn().await;
     (meaning, began.elapsed())
 }
 
-async fn meaning_of(objects: impl IntoIterator<Item = Object>, top: &str) -> Meaning {
+async fn meaning_of(objects: impl IntoIterator<Item = Object>, top: &str) -> Stop {
     let (meaning, took) = learned(objects, top, &[]).await;
     assert!(took <= Duration::from_secs(2), "{took:?}");
     meaning
@@ -216,7 +216,7 @@ async fn a_driver_whose_controller_goes_on_hands_over_whatever_ended_its_pod() {
             let mut objects = objects.clone();
             objects.push(pod.clone());
             let meaning = meaning_of(objects, top).await;
-            assert_eq!(meaning, Meaning::HandOver, "{owner} {:?}", pod.value);
+            assert_eq!(meaning, Stop::HandOver, "{owner} {:?}", pod.value);
         }
         // The pod was deleted by force, or another one has its name.
         let mut another = object(POD, Some(owner), json!({}));
@@ -224,7 +224,7 @@ async fn a_driver_whose_controller_goes_on_hands_over_whatever_ended_its_pod() {
         for pod in [None, Some(another)] {
             let mut objects = objects.clone();
             objects.push(at(0, POD, pod));
-            assert_eq!(meaning_of(objects, top).await, Meaning::HandOver, "{owner}");
+            assert_eq!(meaning_of(objects, top).await, Stop::HandOver, "{owner}");
         }
     }
 }
@@ -245,9 +245,9 @@ async fn a_driver_whose_controller_is_gone_or_going_ends_the_application() {
                 }
                 let set = now(SET, object(SET, Some(DEPLOYMENT), json!({})));
                 let objects = [deleted_pod(Some(of_pod)), set, at(0, owner, top.clone())];
-                assert_eq!(meaning_of(objects, owner).await, Meaning::End, "{top:?}");
+                assert_eq!(meaning_of(objects, owner).await, Stop::DONE, "{top:?}");
                 let objects = [deleted_pod(Some(of_pod)), at(0, owner, top.clone())];
-                assert_eq!(meaning_of(objects, owner).await, Meaning::End, "{top:?}");
+                assert_eq!(meaning_of(objects, owner).await, Stop::DONE, "{top:?}");
             }
         }
     }
@@ -259,16 +259,16 @@ async fn a_driver_whose_job_is_over_ends_the_application() {
     for kind in ["FailureTarget", "SuccessCriteriaMet", "Complete", "Failed"] {
         for pod in [deleted_pod(Some(JOB)), evicted(Some(JOB))] {
             let over = now(JOB, object(JOB, None, condition(kind, "True")));
-            assert_eq!(meaning_of([pod.clone(), over], JOB).await, Meaning::End);
+            assert_eq!(meaning_of([pod.clone(), over], JOB).await, Stop::DONE);
             let not_over = now(JOB, object(JOB, None, condition(kind, "False")));
-            assert_eq!(meaning_of([pod, not_over], JOB).await, Meaning::HandOver);
+            assert_eq!(meaning_of([pod, not_over], JOB).await, Stop::HandOver);
         }
     }
     // A suspended Job that is over stays over.
     let mut job = object(JOB, None, condition("Failed", "True"));
     job["spec"]["suspend"] = true.into();
     let objects = [deleted_pod(Some(JOB)), now(JOB, job)];
-    assert_eq!(meaning_of(objects, JOB).await, Meaning::End);
+    assert_eq!(meaning_of(objects, JOB).await, Stop::DONE);
 }
 
 // spec: O-66, O-96
@@ -279,9 +279,9 @@ async fn a_job_that_deletes_its_pod_first_and_says_why_later_is_read_twice() {
     let failing = object(JOB, None, condition("FailureTarget", "True"));
     let suspended = object(JOB, None, json!({"spec": {"suspend": true}}));
     for (later, meaning) in [
-        (Some(failing), Meaning::End),
-        (Some(suspended), Meaning::LetGo),
-        (None, Meaning::End),
+        (Some(failing), Stop::DONE),
+        (Some(suspended), Stop::LetGo),
+        (None, Stop::DONE),
     ] {
         let objects = [pod.clone(), alive.clone(), at(1_000, JOB, later)];
         let (learned, took) = learned(objects, JOB, &[]).await;
@@ -299,7 +299,7 @@ async fn a_job_that_deletes_its_pod_first_and_says_why_later_is_read_twice() {
         ),
     ] {
         let learned = learned(objects, top, &[]).await;
-        assert_eq!(learned, (Meaning::HandOver, Duration::ZERO));
+        assert_eq!(learned, (Stop::HandOver, Duration::ZERO));
     }
 }
 
@@ -339,7 +339,7 @@ async fn a_driver_that_is_not_wanted_for_now_lets_its_executors_go() {
         ] {
             let top = if objects.len() > 1 { DEPLOYMENT } else { owner };
             let meaning = meaning_of(objects.iter().cloned().chain([pod]), top).await;
-            assert_eq!(meaning, Meaning::LetGo, "{owner}");
+            assert_eq!(meaning, Stop::LetGo, "{owner}");
         }
     }
 }
@@ -360,12 +360,12 @@ async fn a_job_without_a_try_left_starts_no_successor() {
     };
     let rules = json!({"rules": []});
     for (limit, failed, policy, meaning) in [
-        (Some(0), 0, Value::Null, Meaning::LetGo),
-        (Some(2), 1, Value::Null, Meaning::HandOver),
-        (Some(2), 2, Value::Null, Meaning::LetGo),
-        (None, 5, Value::Null, Meaning::HandOver),
-        (None, 6, Value::Null, Meaning::LetGo),
-        (Some(0), 0, rules, Meaning::HandOver),
+        (Some(0), 0, Value::Null, Stop::LetGo),
+        (Some(2), 1, Value::Null, Stop::HandOver),
+        (Some(2), 2, Value::Null, Stop::LetGo),
+        (None, 5, Value::Null, Stop::HandOver),
+        (None, 6, Value::Null, Stop::LetGo),
+        (Some(0), 0, rules, Stop::HandOver),
     ] {
         let objects = [evicted(Some(JOB)), job(limit, failed, policy)];
         assert_eq!(
@@ -378,7 +378,7 @@ async fn a_job_without_a_try_left_starts_no_successor() {
     let restarts = json!({"spec": {"restartPolicy": "OnFailure"}});
     let pod = now(POD, object(POD, Some(JOB), restarts));
     let objects = [pod, job(Some(0), 0, Value::Null)];
-    assert_eq!(meaning_of(objects, JOB).await, Meaning::HandOver);
+    assert_eq!(meaning_of(objects, JOB).await, Stop::HandOver);
 }
 
 // spec: O-66
@@ -390,18 +390,18 @@ async fn a_pod_without_a_controller_is_followed_only_by_its_own_restart() {
         let mut leaving = object(POD, None, restart);
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let in_place = match policy {
-            "Never" => Meaning::End,
-            _ => Meaning::HandOver,
+            "Never" => Stop::DONE,
+            _ => Stop::HandOver,
         };
         for (pod, meaning) in [
             (Some(alive), in_place),
-            (Some(leaving), Meaning::End),
-            (None, Meaning::End),
+            (Some(leaving), Stop::DONE),
+            (None, Stop::DONE),
         ] {
             assert_eq!(meaning_of([at(0, POD, pod.clone())], POD).await, meaning);
             // With the lease, another bare pod may stand by.
             let (learned, _) = learned([at(0, POD, pod)], POD, &["ha.lease=true"]).await;
-            assert_eq!(learned, Meaning::HandOver);
+            assert_eq!(learned, Stop::HandOver);
         }
     }
 }
@@ -420,6 +420,6 @@ async fn a_driver_under_an_unknown_controller_hands_over() {
         (vec![deleted_pod(Some(SET))], engine),
         (vec![], engine),
     ] {
-        assert_eq!(meaning_of(objects, top).await, Meaning::HandOver);
+        assert_eq!(meaning_of(objects, top).await, Stop::HandOver);
     }
 }

@@ -153,7 +153,7 @@ impl Commands {
             events: match &stop {
                 Stop::End { exit_code } => ending(*exit_code),
                 Stop::OverBudget { .. } => ending(OVER_BUDGET),
-                Stop::HandOver => Vec::new(),
+                Stop::HandOver | Stop::LetGo | Stop::Collected => Vec::new(),
             },
             news: Vec::new(),
             stop: Some(stop),

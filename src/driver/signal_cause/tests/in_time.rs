@@ -18,7 +18,7 @@ async fn a_driver_that_cannot_learn_why_hands_over_in_time() {
         let began = Instant::now();
         let grace = format!("shutdown.grace={grace}");
         let meaning = reader(router, JOB, &[&grace]).learn().await;
-        assert_eq!(meaning, Meaning::HandOver);
+        assert_eq!(meaning, Stop::HandOver);
         assert_eq!(began.elapsed(), Duration::from_millis(within));
     }
     let pod = deleted_pod(Some(JOB)).value;
@@ -37,7 +37,7 @@ async fn a_driver_that_cannot_learn_why_hands_over_in_time() {
         }
     });
     let began = Instant::now();
-    assert_eq!(reader(router, JOB, &[]).learn().await, Meaning::HandOver);
+    assert_eq!(reader(router, JOB, &[]).learn().await, Stop::HandOver);
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
@@ -54,12 +54,12 @@ async fn a_slow_api_server_shows_a_deployment_in_time_and_a_replica_set_that_was
     let [set, gone] = deployment(deleted());
     let objects = vec![deleted_pod(Some(SET)), set, gone];
     let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
-    assert_eq!(meaning, Meaning::End);
+    assert_eq!(meaning, Stop::DONE);
     // Its Deployment was deleted without it.
     let alone = now(SET, object(SET, None, json!({"spec": {"replicas": 1}})));
     let objects = vec![deleted_pod(Some(SET)), alone];
     let meaning = reader(slow(objects), DEPLOYMENT, &[]).learn().await;
-    assert_eq!(meaning, Meaning::HandOver);
+    assert_eq!(meaning, Stop::HandOver);
 }
 
 // spec: O-66
@@ -73,7 +73,7 @@ async fn a_short_outage_of_the_api_server_is_waited_for_and_a_second_look_withou
         at(900, JOB, Some(object(JOB, None, deleted()))),
     ];
     let meaning = reader(server(objects, began), JOB, &[]).learn().await;
-    assert_eq!(meaning, Meaning::End);
+    assert_eq!(meaning, Stop::DONE);
     assert!(began.elapsed() < Duration::from_millis(1_200));
 
     let began = Instant::now();
@@ -83,7 +83,7 @@ async fn a_short_outage_of_the_api_server_is_waited_for_and_a_second_look_withou
         at(500, "", Some(json!({"kind": "Proxy"}))),
     ];
     let meaning = reader(server(objects, began), JOB, &[]).learn().await;
-    assert_eq!(meaning, Meaning::HandOver);
+    assert_eq!(meaning, Stop::HandOver);
 }
 
 /// A reader to whom everything is refused with this code, and what shows it whether the record is gone.
@@ -110,11 +110,11 @@ async fn a_driver_whose_record_and_rights_are_gone_is_over_and_missing_rights_al
     ] {
         let (reader, shows) = refused(code, reason);
         shows.send_replace(true);
-        assert_eq!(reader.learn().await, Meaning::Collected, "{reason}");
+        assert_eq!(reader.learn().await, Stop::Collected, "{reason}");
 
         let (reader, _shows) = refused(code, reason);
         let began = Instant::now();
-        assert_eq!(reader.learn().await, Meaning::HandOver, "{reason}");
+        assert_eq!(reader.learn().await, Stop::HandOver, "{reason}");
         assert_eq!(began.elapsed(), Duration::from_secs(2));
     }
     // The record goes a moment after the signal.
@@ -123,9 +123,9 @@ async fn a_driver_whose_record_and_rights_are_gone_is_over_and_missing_rights_al
         tokio::time::sleep(Duration::from_millis(700)).await;
         shows.send_replace(true);
     });
-    assert_eq!(learned, Meaning::Collected);
+    assert_eq!(learned, Stop::Collected);
     // An API server that is away shows nothing, whatever was seen before.
     let (reader, shows) = refused(StatusCode::BAD_GATEWAY, "BadGateway");
     shows.send_replace(true);
-    assert_eq!(reader.learn().await, Meaning::HandOver);
+    assert_eq!(reader.learn().await, Stop::HandOver);
 }
