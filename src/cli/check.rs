@@ -4,7 +4,7 @@ use super::{fail, fail_with, run::ConfigArgs, say};
 use crate::config::Config;
 use crate::driver;
 use crate::exit::Exit;
-use crate::manifests::Kind;
+use crate::manifests::WorkloadKind;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
@@ -15,8 +15,8 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     cluster: bool,
     /// What runs the driver: a Deployment needs one more right
-    #[arg(long, value_enum, default_value_t = Kind::Job, requires = "cluster")]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = WorkloadKind::Job, requires = "cluster")]
+    kind: WorkloadKind,
 }
 
 /// Prints every mistake, or else the effective values with their origins.
@@ -38,7 +38,7 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
 }
 
 /// Prints each right, granted or missing.
-async fn ask_for_rights(config: &Config, kind: Kind) -> Exit {
+async fn ask_for_rights(config: &Config, kind: WorkloadKind) -> Exit {
     let rights = match driver::rights(config, kind).await {
         Ok(Some(rights)) => rights,
         Ok(None) => return say("\nRights: the embedded cluster grants all."),

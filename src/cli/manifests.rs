@@ -6,7 +6,7 @@ use super::run::ConfigArgs;
 use super::{complain, fail, fail_with, say};
 use crate::config::Effective;
 use crate::exit::Exit;
-use crate::manifests::{self, Kind, Options};
+use crate::manifests::{self, Options, WorkloadKind};
 use crate::secret;
 
 #[derive(Debug, clap::Args)]
@@ -14,8 +14,8 @@ pub(super) struct ManifestsArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// What runs the driver
-    #[arg(long, value_enum, default_value_t = Kind::Job)]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = WorkloadKind::Job)]
+    kind: WorkloadKind,
     /// The name of the objects
     #[arg(long, default_value = "boatswain")]
     name: String,

@@ -147,7 +147,7 @@ mod tests {
             ..scenario.pod(n)
         };
         let pod = scenario.changed(pod);
-        scenario.see(pod);
+        scenario.observe(pod);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a report means that ends the driver at once (spec W-7, A-24).
 
 use crate::actors::pod_allocator::messages::CannotStart;
-use crate::actors::pod_allocator::refusal::Kind;
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::actors::record_keeper::keeping::Over;
 use crate::exit::Exit;
 
@@ -34,19 +34,19 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
         }
         FatalReport::CannotStart(CannotStart { kind, why }) => {
             let (exit, hint) = match kind {
-                Kind::Rights => (
+                RefusalKind::Rights => (
                     Exit::Rights,
                     "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
                 ),
-                Kind::Credentials => (
+                RefusalKind::Credentials => (
                     Exit::Rights,
                     "check the kubeconfig's user, or the pod's service account",
                 ),
-                Kind::Namespace => (
+                RefusalKind::Namespace => (
                     Exit::Configuration,
                     "create the namespace, or set cluster.namespace",
                 ),
-                Kind::Blocked | Kind::Quota => {
+                RefusalKind::Blocked | RefusalKind::Quota => {
                     (Exit::Configuration, "mend the profile as the server says")
                 }
             };

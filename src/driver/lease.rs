@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::event_recorder::events::{Call, Events, Note};
 use crate::exit::Exit;
 use crate::kubernetes::calls::Reference;
-use crate::kubernetes::{Calls, Failure, Kind, WriteGate};
+use crate::kubernetes::{Calls, Failure, FailureKind, WriteGate};
 use crate::telemetry::millis;
 use boatswain_agent::backoff::Backoff;
 
@@ -268,7 +268,7 @@ pub(super) fn active_patch(uid: &str, active: bool) -> Value {
 
 fn refused(failure: &Failure) -> Exit {
     let (exit, hint) = match failure.kind {
-        Kind::Rights => (
+        FailureKind::Rights => (
             Exit::Rights,
             "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
         ),

@@ -44,7 +44,7 @@ use crate::clock::Clock;
 use crate::config::{ClusterMode, Config};
 use crate::exit::Exit;
 use crate::kubernetes::{Clients, ConnectError};
-use crate::manifests::Kind;
+use crate::manifests::WorkloadKind;
 use crate::server::limits;
 
 pub use dry_run::{DryRunError, dry_run, shapes};
@@ -117,7 +117,7 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
 ///
 /// # Errors
 /// If the cluster's address or credentials are unknown.
-pub async fn rights(config: &Config, kind: Kind) -> Result<Option<Rights>, ConnectError> {
+pub async fn rights(config: &Config, kind: WorkloadKind) -> Result<Option<Rights>, ConnectError> {
     let connected = match config.cluster.mode {
         ClusterMode::Embedded => return Ok(None),
         ClusterMode::Kubernetes => cluster::connect(config).await,

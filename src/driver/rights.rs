@@ -6,11 +6,11 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::config::{Config, Gang};
 use crate::exit::Exit;
-use crate::kubernetes::Kind as FailureKind;
+use crate::kubernetes::FailureKind;
 use crate::kubernetes::calls::{NO_POD_GROUPS, SCHEDULING};
 use crate::kubernetes::rights::Right;
 use crate::kubernetes::{Calls, Clients, Failure};
-use crate::manifests::Kind;
+use crate::manifests::WorkloadKind;
 use crate::manifests::rights;
 
 use super::succession;
@@ -60,7 +60,7 @@ impl Unknown {
 }
 
 impl Rights {
-    pub(super) fn new(config: &Config, clients: &Clients, kind: Option<Kind>) -> Self {
+    pub(super) fn new(config: &Config, clients: &Clients, kind: Option<WorkloadKind>) -> Self {
         let (calls, place) = succession::calls(config, clients);
         Self {
             needed: rights::one_by_one(config, kind),

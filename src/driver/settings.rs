@@ -9,7 +9,7 @@ use crate::actors::driver_backend::roller::rolling::{self, Policy};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
-use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
@@ -334,13 +334,13 @@ pub(super) fn min_available(
 
 /// The backoffs of an earlier incarnation, whose ends are wall-clock times. PodAllocator limits the
 /// remaining time to each backoff's maximum.
-fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
+fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, BackoffState> {
     let remaining = |until: jiff::Timestamp| {
         Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
     };
     (record.backoffs.iter())
         .map(|(profile, saved)| {
-            let kept = Kept {
+            let kept = BackoffState {
                 step: saved.step,
                 remaining: remaining(saved.until),
                 trial: (saved.trial_ms).map(|ms| Duration::from_millis(ms).min(LONGEST_TRIAL)),

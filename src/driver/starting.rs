@@ -43,7 +43,7 @@ pub(super) async fn start(
     let (calls, _) = succession::calls(&config, &environment.clients);
     let mut early = Early::new(commands, StopRequest::awaited(&config, calls));
     let mut found = early.during(find(&config, &environment)).await?;
-    early.stop.know(found.owner_chain.as_ref());
+    early.stop.set_owner_chain(found.owner_chain.as_ref());
     early.hand_over()?;
     if config.ha.lease {
         stand_by(&mut found, &config, &environment, &mut early, &serving).await?;

@@ -23,10 +23,10 @@ pub(super) struct StopRequest {
     /// `None` outside a cluster.
     reader: Option<Reader>,
     grace: Duration,
-    made: Option<Made>,
+    made: Option<Request>,
 }
 
-struct Made {
+struct Request {
     at: Instant,
     way: Way,
 }
@@ -53,9 +53,9 @@ impl StopRequest {
     }
 
     /// The driver's controllers are known now.
-    pub(super) fn know(&mut self, chain: Option<&OwnerChain>) {
+    pub(super) fn set_owner_chain(&mut self, chain: Option<&OwnerChain>) {
         if let Some(reader) = &mut self.reader {
-            reader.know(chain);
+            reader.set_owner_chain(chain);
         }
     }
 
@@ -85,7 +85,7 @@ impl StopRequest {
             (OnSignal::Auto, Some(reader)) => Way::Learning(reader.clone().learn().boxed_local()),
         };
         let at = Instant::now();
-        self.made = Some(Made { at, way });
+        self.made = Some(Request { at, way });
     }
 
     pub(super) fn is_made(&self) -> bool {
@@ -113,7 +113,7 @@ impl StopRequest {
             Some(made) => made,
             None => {
                 let meaning = self.deleted().await;
-                self.made.insert(Made {
+                self.made.insert(Request {
                     at: Instant::now(),
                     way: Way::Known(meaning),
                 })

@@ -18,8 +18,8 @@ use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
 use crate::kubernetes::{Failure, ListQuery};
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::pod::{PodIdentity, Sighting};
 use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
@@ -121,8 +121,8 @@ impl Actors {
         if self.provisioner.end.is_none() {
             let _ = self.provisioner.stop.send(StopRequesting).await;
         }
-        let why = Why::Killed(Arc::from(LET_GO));
-        let deleted = self.delete_executors(&why, How::Delete, deadline, last_step);
+        let why = LeaveReason::Killed(Arc::from(LET_GO));
+        let deleted = self.delete_executors(&why, LeaveMethod::Delete, deadline, last_step);
         let Ok(left) = deleted.await else {
             return Exit::Bug;
         };
@@ -155,7 +155,11 @@ impl Actors {
             };
             let snapshot = look.0;
             // Executors with a session are ordered to stop at once.
-            self.retire_all(&snapshot, &Why::ApplicationEnded, How::Delete);
+            self.retire_all(
+                &snapshot,
+                &LeaveReason::ApplicationEnded,
+                LeaveMethod::Delete,
+            );
             let is_late = Instant::now() >= deadline;
             let living = snapshot.entries.values().filter(|entry| !entry.is_gone());
             let pods = living.filter_map(|entry| entry.pod());
@@ -200,13 +204,13 @@ impl Actors {
                 self.write_record(within / RECORD_SHARE).await;
                 // Executors that have not finished after half of the time are deleted in the other
                 // half.
-                How::Drain {
+                LeaveMethod::Drain {
                     within: self.decommission_timeout.min(within / 2),
                 }
             }
-            None => How::Delete,
+            None => LeaveMethod::Delete,
         };
-        let why = Why::ApplicationEnded;
+        let why = LeaveReason::ApplicationEnded;
         let Ok(may_have_claims) = self.may_have_claims().await else {
             return Exit::Bug;
         };
@@ -251,8 +255,8 @@ impl Actors {
     /// are left, `None` if unknown, or an error if the store has stopped.
     async fn delete_executors(
         &self,
-        why: &Why,
-        how: How,
+        why: &LeaveReason,
+        how: LeaveMethod,
         deadline: Instant,
         last_step: Duration,
     ) -> Result<Option<BTreeSet<String>>, MailboxError> {
@@ -265,7 +269,7 @@ impl Actors {
             if !logged && snapshot.adopted {
                 let executors = snapshot.entries.len();
                 match why {
-                    Why::ApplicationEnded => tracing::info!(
+                    LeaveReason::ApplicationEnded => tracing::info!(
                         executors,
                         "ending the application: its executors are deleted"
                     ),
@@ -312,7 +316,7 @@ impl Actors {
         }
     }
 
-    fn retire_all(&self, snapshot: &Snapshot, why: &Why, how: How) {
+    fn retire_all(&self, snapshot: &Snapshot, why: &LeaveReason, how: LeaveMethod) {
         let ids: Vec<ExecutorId> = (snapshot.entries.values())
             .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
             .map(|entry| entry.id)
@@ -320,7 +324,7 @@ impl Actors {
         if !ids.is_empty() {
             self.store.do_send(Tell(News::Retire {
                 ids,
-                aim: Aim::Stay,
+                aim: TargetChange::Stay,
                 why: why.clone(),
                 how,
             }));

@@ -23,7 +23,7 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
-use crate::kubernetes::{Calls, CallsSpec, Clients, Failure, Kind, LabelScheme};
+use crate::kubernetes::{Calls, CallsSpec, Clients, Failure, FailureKind, LabelScheme};
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
@@ -410,19 +410,19 @@ impl<'a> Retries<'a> {
     /// If a retry cannot help, or the time is up.
     async fn wait(&self, what: &str, failures: u32, failure: &Failure) -> Result<(), StartError> {
         let permanent = match failure.kind {
-            Kind::Rights => Some((
+            FailureKind::Rights => Some((
                 Exit::Rights,
                 "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
             )),
-            Kind::Credentials => Some((
+            FailureKind::Credentials => Some((
                 Exit::Rights,
                 "check the kubeconfig's user, or the pod's service account",
             )),
-            Kind::NamespaceMissing | Kind::NamespaceTerminating => Some((
+            FailureKind::NamespaceMissing | FailureKind::NamespaceTerminating => Some((
                 Exit::Configuration,
                 "create the namespace, or set cluster.namespace",
             )),
-            Kind::Invalid | Kind::Admission | Kind::Quota => {
+            FailureKind::Invalid | FailureKind::Admission | FailureKind::Quota => {
                 Some((Exit::Configuration, "the cluster refuses it as it is"))
             }
             _ => None,

@@ -18,7 +18,7 @@ use workload::{Secret, workload};
 
 /// What runs the driver's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// For an application that ends: the Job ends with it, with its exit code
     Job,
     /// For an application that runs until it is stopped
@@ -30,7 +30,7 @@ pub enum Kind {
 /// What the configuration does not say.
 #[derive(Debug)]
 pub struct Options {
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     pub name: String,
     pub namespace: Option<String>,
     pub image: String,

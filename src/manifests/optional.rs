@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use super::{Kind, Options, Unfit, workload};
+use super::{Options, Unfit, WorkloadKind, workload};
 use crate::config::{Config, Labels};
 
 /// The ports at which API servers listen. A policy sees the port behind a Service's address.
@@ -15,7 +15,7 @@ pub(super) fn objects(config: &Config, options: &Options) -> Result<Vec<Value>, 
     let labels = workload::labels(config, options);
     let mut objects = Vec::new();
     // With one driver a budget would only block drains.
-    if config.ha.lease && options.kind != Kind::Job {
+    if config.ha.lease && options.kind != WorkloadKind::Job {
         objects.push(budget(&labels));
     }
     if options.network_policy {

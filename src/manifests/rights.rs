@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Kind;
+use super::WorkloadKind;
 use crate::config::{Config, Gang, OnSignal, Queue, Strategy};
 use crate::kubernetes::calls::SCHEDULING;
 use crate::kubernetes::rights::Right;
@@ -21,7 +21,7 @@ pub struct Rule {
 }
 
 /// From the configuration, and the kind of the driver's workload if it is known.
-type IsOn = fn(&Config, Option<Kind>) -> bool;
+type IsOn = fn(&Config, Option<WorkloadKind>) -> bool;
 
 const LEASES: &str = "coordination.k8s.io";
 
@@ -50,15 +50,15 @@ const TABLE: &[(IsOn, Rule)] = &[
     (has_evidence, rule("", "pods/log", &["get"])),
     // Why the driver's pod is stopped (spec O-66).
     (
-        |config, kind| kind == Some(Kind::Job) && learns(config),
+        |config, kind| kind == Some(WorkloadKind::Job) && learns(config),
         rule("batch", "jobs", &["get"]),
     ),
     (
-        |config, kind| kind == Some(Kind::Deployment) && learns(config),
+        |config, kind| kind == Some(WorkloadKind::Deployment) && learns(config),
         rule("apps", "deployments", &["get"]),
     ),
     (
-        |config, kind| kind == Some(Kind::Statefulset) && learns(config),
+        |config, kind| kind == Some(WorkloadKind::Statefulset) && learns(config),
         rule("apps", "statefulsets", &["get"]),
     ),
     (
@@ -75,7 +75,7 @@ const TABLE: &[(IsOn, Rule)] = &[
     ),
     // From the driver's pod to its Deployment.
     (
-        |_, kind| kind == Some(Kind::Deployment),
+        |_, kind| kind == Some(WorkloadKind::Deployment),
         rule("apps", "replicasets", &["get"]),
     ),
     // The driver's own CA.
@@ -181,16 +181,16 @@ impl Rule {
     }
 }
 
-fn always(_: &Config, _: Option<Kind>) -> bool {
+fn always(_: &Config, _: Option<WorkloadKind>) -> bool {
     true
 }
 
-fn makes_pods(config: &Config, _: Option<Kind>) -> bool {
+fn makes_pods(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.allocation.strategy == Strategy::Direct
 }
 
 /// In a pod, or with the lease, the record outlasts the application (spec O-108).
-fn deletes_record(config: &Config, kind: Option<Kind>) -> bool {
+fn deletes_record(config: &Config, kind: Option<WorkloadKind>) -> bool {
     kind.is_none() && config.driver.pod_name.is_none() && !config.ha.lease
 }
 
@@ -198,58 +198,58 @@ fn learns(config: &Config) -> bool {
     config.shutdown.on_signal == OnSignal::Auto
 }
 
-fn has_evidence(config: &Config, _: Option<Kind>) -> bool {
+fn has_evidence(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.api.evidence
 }
 
-fn has_claims(config: &Config, _: Option<Kind>) -> bool {
+fn has_claims(config: &Config, _: Option<WorkloadKind>) -> bool {
     config
         .profiles
         .values()
         .any(|profile| !profile.claims.is_empty())
 }
 
-fn has_service(config: &Config, _: Option<Kind>) -> bool {
+fn has_service(config: &Config, _: Option<WorkloadKind>) -> bool {
     !config.backend.sessions.service_selector.is_empty()
 }
 
-fn own_authority(config: &Config, _: Option<Kind>) -> bool {
+fn own_authority(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.tls.generate
 }
 
-fn has_lease(config: &Config, _: Option<Kind>) -> bool {
+fn has_lease(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.ha.lease
 }
 
-fn stateful_sets(config: &Config, _: Option<Kind>) -> bool {
+fn stateful_sets(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.allocation.strategy == Strategy::StatefulSet
 }
 
-fn deployments(config: &Config, _: Option<Kind>) -> bool {
+fn deployments(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.allocation.strategy == Strategy::Deployment
 }
 
-fn has_budgets(config: &Config, _: Option<Kind>) -> bool {
+fn has_budgets(config: &Config, _: Option<WorkloadKind>) -> bool {
     let mut profiles = config.profiles.values();
     profiles.any(|profile| profile.min_available.is_some())
 }
 
-fn kueue(config: &Config, _: Option<Kind>) -> bool {
+fn kueue(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.scheduling.queue == Queue::Kueue
 }
 
-fn volcano(config: &Config, _: Option<Kind>) -> bool {
+fn volcano(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.scheduling.gang == Gang::Volcano
 }
 
 /// The rules that this configuration needs, for a driver of this kind; without a kind, those that every kind needs.
-pub fn needed(config: &Config, kind: Option<Kind>) -> impl Iterator<Item = Rule> {
+pub fn needed(config: &Config, kind: Option<WorkloadKind>) -> impl Iterator<Item = Rule> {
     let on = TABLE.iter().filter(move |(is_on, _)| is_on(config, kind));
     on.map(|(_, rule)| *rule)
 }
 
 /// The same as a Role has them, or a ClusterRole.
-pub(super) fn rules(config: &Config, kind: Kind, of_cluster: bool) -> Vec<Value> {
+pub(super) fn rules(config: &Config, kind: WorkloadKind, of_cluster: bool) -> Vec<Value> {
     let prefix = config.pod_name_prefix();
     needed(config, Some(kind))
         .filter(|rule| rule.of_cluster == of_cluster)
@@ -268,7 +268,7 @@ pub(super) fn all(prefix: &str, of_cluster: bool) -> Vec<Value> {
 }
 
 /// The same one by one, as the API server is asked for them (spec C-8).
-pub fn one_by_one(config: &Config, kind: Option<Kind>) -> Vec<Right> {
+pub fn one_by_one(config: &Config, kind: Option<WorkloadKind>) -> Vec<Right> {
     let prefix = config.pod_name_prefix();
     let of_rule = |rule: Rule| {
         let name = rule.name(&prefix);

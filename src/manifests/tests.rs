@@ -11,7 +11,7 @@ use super::*;
 
 const PLAIN: &str = "[profiles.default]\nexecutors = 1\nimage = \"busybox\"\n";
 
-fn options(kind: Kind) -> Options {
+fn options(kind: WorkloadKind) -> Options {
     Options {
         kind,
         name: "driver".to_owned(),
@@ -30,7 +30,7 @@ fn config(text: &str) -> Config {
     Config::from_toml(text, "test.toml", [], &[]).unwrap()
 }
 
-fn printed(text: &str, kind: Kind) -> Vec<Value> {
+fn printed(text: &str, kind: WorkloadKind) -> Vec<Value> {
     manifests(&config(text), text, &options(kind)).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn refused(text: &str, options: &Options) -> String {
         .to_string()
 }
 
-fn resources(text: &str, kind: Kind) -> Vec<&'static str> {
+fn resources(text: &str, kind: WorkloadKind) -> Vec<&'static str> {
     rights::needed(&config(text), Some(kind))
         .map(|rule| rule.resource)
         .collect()
@@ -58,16 +58,20 @@ fn each_object_has_only_fields_of_its_type() {
     let secrets =
         format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"/etc/s/tokens\"\n");
     for text in [PLAIN, &secrets] {
-        for kind in [Kind::Job, Kind::Deployment, Kind::Statefulset] {
+        for kind in [
+            WorkloadKind::Job,
+            WorkloadKind::Deployment,
+            WorkloadKind::Statefulset,
+        ] {
             let objects = printed(text, kind);
             is_typed::<ServiceAccount>(&objects[0]);
             is_typed::<Role>(&objects[1]);
             is_typed::<RoleBinding>(&objects[2]);
             is_typed::<ConfigMap>(&objects[3]);
             match kind {
-                Kind::Job => is_typed::<Job>(&objects[4]),
-                Kind::Deployment => is_typed::<Deployment>(&objects[4]),
-                Kind::Statefulset => is_typed::<StatefulSet>(&objects[4]),
+                WorkloadKind::Job => is_typed::<Job>(&objects[4]),
+                WorkloadKind::Deployment => is_typed::<Deployment>(&objects[4]),
+                WorkloadKind::Statefulset => is_typed::<StatefulSet>(&objects[4]),
             }
         }
     }
@@ -78,22 +82,22 @@ fn each_object_has_only_fields_of_its_type() {
 fn each_feature_adds_its_rights_and_no_other() {
     let base = ["pods", "configmaps", "events"];
     let fixed = format!("{PLAIN}[shutdown]\non_signal = \"end\"\n");
-    assert_eq!(resources(&fixed, Kind::Job), base);
+    assert_eq!(resources(&fixed, WorkloadKind::Job), base);
     assert_eq!(
-        resources(&fixed, Kind::Deployment),
+        resources(&fixed, WorkloadKind::Deployment),
         [&base[..], &["replicasets"]].concat()
     );
     // With `auto` the driver reads its controller.
     for (kind, read) in [
-        (Kind::Job, &["jobs"][..]),
-        (Kind::Deployment, &["deployments", "replicasets"]),
-        (Kind::Statefulset, &["statefulsets"]),
+        (WorkloadKind::Job, &["jobs"][..]),
+        (WorkloadKind::Deployment, &["deployments", "replicasets"]),
+        (WorkloadKind::Statefulset, &["statefulsets"]),
     ] {
         assert_eq!(resources(PLAIN, kind), [&base[..], read].concat());
     }
     let evidence = format!("{fixed}[api]\nevidence = true\n");
     assert_eq!(
-        resources(&evidence, Kind::Job),
+        resources(&evidence, WorkloadKind::Job),
         [&base[..], &["events", "pods/log"]].concat()
     );
     let base = ["pods", "configmaps", "events", "jobs"];
@@ -101,29 +105,29 @@ fn each_feature_adds_its_rights_and_no_other() {
     let service = format!(
         "{PLAIN}[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nservice_selector = {{ driver = \"etl\" }}\n"
     );
-    assert_eq!(resources(&service, Kind::Job), with(&["services"]));
+    assert_eq!(resources(&service, WorkloadKind::Job), with(&["services"]));
     let sets = format!("{PLAIN}[allocation]\nstrategy = \"statefulset\"\n");
     assert_eq!(
-        resources(&sets, Kind::Job),
+        resources(&sets, WorkloadKind::Job),
         with(&["statefulsets", "statefulsets/scale"])
     );
     let sets = format!("{PLAIN}[allocation]\nstrategy = \"deployment\"\n");
     assert_eq!(
-        resources(&sets, Kind::Job),
+        resources(&sets, WorkloadKind::Job),
         with(&["deployments", "deployments/scale"])
     );
     let gang = format!("{PLAIN}min_executors = 1\n[scheduling]\ngang = \"volcano\"\n");
-    assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+    assert_eq!(resources(&gang, WorkloadKind::Job), with(&["podgroups"]));
     let gang = gang.replace("volcano", "kubernetes");
-    assert_eq!(resources(&gang, Kind::Job), with(&["podgroups"]));
+    assert_eq!(resources(&gang, WorkloadKind::Job), with(&["podgroups"]));
     let queue = format!("{PLAIN}[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n");
     assert_eq!(
-        resources(&queue, Kind::Job),
+        resources(&queue, WorkloadKind::Job),
         with(&["workloads", "workloads/status", "resourceflavors"])
     );
     let budget = format!("{PLAIN}min_available = 1\n");
     assert_eq!(
-        resources(&budget, Kind::Job),
+        resources(&budget, WorkloadKind::Job),
         with(&["poddisruptionbudgets"])
     );
 }
@@ -131,19 +135,19 @@ fn each_feature_adds_its_rights_and_no_other() {
 // spec: O-51, O-108
 #[test]
 fn no_driver_in_a_pod_may_delete_the_record_and_none_with_sets_create_pods() {
-    let has = |text: &str, kind: Option<Kind>, verb: &str, resource: &str| {
+    let has = |text: &str, kind: Option<WorkloadKind>, verb: &str, resource: &str| {
         let mut rights = rights::one_by_one(&config(text), kind).into_iter();
         rights.any(|right| (right.verb, right.resource) == (verb, resource))
     };
     let sets = format!("{PLAIN}[allocation]\nstrategy = \"statefulset\"\n");
-    assert!(has(PLAIN, Some(Kind::Job), "create", "pods"));
-    assert!(!has(&sets, Some(Kind::Job), "create", "pods"));
-    assert!(has(&sets, Some(Kind::Job), "delete", "pods"));
+    assert!(has(PLAIN, Some(WorkloadKind::Job), "create", "pods"));
+    assert!(!has(&sets, Some(WorkloadKind::Job), "create", "pods"));
+    assert!(has(&sets, Some(WorkloadKind::Job), "delete", "pods"));
     let in_pod = format!("{PLAIN}[driver]\npod_name = \"driver-0\"\n");
     let lease = format!("{PLAIN}[ha]\nlease = true\n");
     for (text, kind, deletes) in [
         (PLAIN, None, true),
-        (PLAIN, Some(Kind::Job), false),
+        (PLAIN, Some(WorkloadKind::Job), false),
         (&in_pod, None, false),
         (&lease, None, false),
     ] {
@@ -202,7 +206,7 @@ fn what_a_driver_may_create_is_cleaned_up_with_the_documented_rights() {
 #[test]
 fn a_right_is_shown_with_the_rule_that_grants_it() {
     let lease = config(&format!("{PLAIN}[ha]\nlease = true\n"));
-    let rights = rights::one_by_one(&lease, Some(Kind::Job));
+    let rights = rights::one_by_one(&lease, Some(WorkloadKind::Job));
     let right = rights.last().unwrap();
     assert_eq!(right.to_string(), "update leases boatswain-driver");
     assert_eq!(
@@ -219,7 +223,7 @@ fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
         "{PLAIN}[shutdown]\ngrace = \"50s\"\n[backend]\nlisten = \"0.0.0.0:7078\"\n\
          plain_http = true\nservice_selector = {{ driver = \"etl\" }}\n"
     );
-    let objects = printed(&text, Kind::Deployment);
+    let objects = printed(&text, WorkloadKind::Deployment);
     let template = &objects[4]["spec"]["template"];
     assert_eq!(template["spec"]["terminationGracePeriodSeconds"], 60);
     assert_eq!(template["metadata"]["labels"]["driver"], "etl");
@@ -234,10 +238,10 @@ fn the_pod_is_killed_later_than_the_driver_ends_and_is_found_by_its_service() {
 #[test]
 fn a_queue_needs_a_right_outside_the_namespace_which_the_account_gets_by_name() {
     let text = format!("{PLAIN}[scheduling]\nqueue = \"kueue\"\nqueue_name = \"team\"\n");
-    assert!(refused(&text, &options(Kind::Job)).contains("--namespace"));
+    assert!(refused(&text, &options(WorkloadKind::Job)).contains("--namespace"));
     let with = Options {
         namespace: Some("jobs".to_owned()),
-        ..options(Kind::Job)
+        ..options(WorkloadKind::Job)
     };
     let objects = manifests(&config(&text), &text, &with).unwrap();
     let [.., role, binding] = &objects[..] else {
@@ -258,7 +262,7 @@ fn a_queue_needs_a_right_outside_the_namespace_which_the_account_gets_by_name() 
 #[test]
 fn a_changed_configuration_changes_the_pod() {
     let checksum = |text: &str| {
-        let objects = printed(text, Kind::Job);
+        let objects = printed(text, WorkloadKind::Job);
         objects[4]["spec"]["template"]["metadata"]["annotations"]["checksum/config"].clone()
     };
     assert_ne!(checksum(PLAIN), checksum(&format!("{PLAIN}cpu = \"1\"\n")));
@@ -269,7 +273,7 @@ fn a_changed_configuration_changes_the_pod() {
 fn secrets_are_mounted_and_not_printed() {
     let text =
         format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"/etc/s/tokens\"\n");
-    let objects = printed(&text, Kind::Job);
+    let objects = printed(&text, WorkloadKind::Job);
     assert!(objects.iter().all(|object| object["kind"] != "Secret"));
     let pod = &objects[4]["spec"]["template"]["spec"];
     assert_eq!(
@@ -277,12 +281,12 @@ fn secrets_are_mounted_and_not_printed() {
         "/etc/s"
     );
     assert_eq!(pod["volumes"][1]["secret"]["secretName"], "driver-secrets");
-    let commands = secrets_to_create(&config(&text), &options(Kind::Job));
+    let commands = secrets_to_create(&config(&text), &options(WorkloadKind::Job));
     assert_eq!(
         commands,
         ["kubectl create secret generic driver-secrets --from-file=tokens"]
     );
-    let commands = secrets_to_create(&config(PLAIN), &options(Kind::Job));
+    let commands = secrets_to_create(&config(PLAIN), &options(WorkloadKind::Job));
     assert_eq!(commands, [""; 0]);
 }
 
@@ -297,7 +301,7 @@ fn each_secret_file_but_a_certificates_gets_a_value_of_its_own() {
     let options = Options {
         namespace: Some("jobs".to_owned()),
         generate_secrets: true,
-        ..options(Kind::Job)
+        ..options(WorkloadKind::Job)
     };
     let mut n = 0;
     let mut make = || {
@@ -336,7 +340,7 @@ fn the_certificate_has_a_secret_of_its_own_and_the_kubelet_a_port() {
         "{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ncertificate_file = \"/etc/c/tls.crt\"\nkey_file = \"/etc/c/tls.key\"\n\
          [metrics]\nlisten = \"0.0.0.0:9090\"\n[probes]\nlisten = \"0.0.0.0:9091\"\n"
     );
-    let objects = printed(&text, Kind::Deployment);
+    let objects = printed(&text, WorkloadKind::Deployment);
     let pod = &objects[4]["spec"]["template"]["spec"];
     let secret = &pod["volumes"][1]["secret"];
     assert_eq!(secret["secretName"], "driver-certificate");
@@ -357,7 +361,7 @@ fn the_certificate_has_a_secret_of_its_own_and_the_kubelet_a_port() {
 #[test]
 fn with_the_lease_a_second_driver_stands_by() {
     let text = format!("{PLAIN}[ha]\nlease = true\n");
-    let objects = printed(&text, Kind::Deployment);
+    let objects = printed(&text, WorkloadKind::Deployment);
     let rules = objects[1]["rules"].as_array().unwrap();
     let of_one = (rules.iter())
         .find(|rule| rule["resourceNames"].is_array())
@@ -370,7 +374,7 @@ fn with_the_lease_a_second_driver_stands_by() {
     let generated =
         format!("{PLAIN}[backend]\nlisten = \"127.0.0.1:7078\"\n[tls]\ngenerate = true\n");
     assert_eq!(
-        resources(&generated, Kind::Job),
+        resources(&generated, WorkloadKind::Job),
         ["pods", "configmaps", "events", "jobs", "secrets", "secrets"]
     );
 }
@@ -378,14 +382,14 @@ fn with_the_lease_a_second_driver_stands_by() {
 // spec: O-51
 #[test]
 fn a_configuration_that_cannot_run_in_a_pod_is_refused() {
-    let job = options(Kind::Job);
+    let job = options(WorkloadKind::Job);
     let outside = format!("{PLAIN}[cluster]\ncontext = \"mine\"\n");
     assert!(refused(&outside, &job).contains("leave them out"));
     let relative = format!("{PLAIN}[api]\nlisten = \"127.0.0.1:8080\"\ntoken_file = \"tokens\"\n");
     assert!(refused(&relative, &job).contains("absolute"));
     let elsewhere = Options {
         namespace: Some("b".to_owned()),
-        ..options(Kind::Job)
+        ..options(WorkloadKind::Job)
     };
     let text = format!("{PLAIN}[cluster]\nnamespace = \"a\"\n");
     assert!(refused(&text, &elsewhere).contains("leave one of them out"));
@@ -401,7 +405,7 @@ fn only_executors_reach_the_sessions_and_no_loopback_port_is_opened() {
     let with = Options {
         network_policy: true,
         pod_monitor: true,
-        ..options(Kind::Deployment)
+        ..options(WorkloadKind::Deployment)
     };
     let objects = manifests(&config(&text), &text, &with).unwrap();
     let policy = &objects[5];
@@ -432,7 +436,7 @@ fn only_executors_reach_the_sessions_and_no_loopback_port_is_opened() {
 fn a_pod_monitor_without_metrics_or_with_tokens_is_refused() {
     let with = Options {
         pod_monitor: true,
-        ..options(Kind::Job)
+        ..options(WorkloadKind::Job)
     };
     assert!(refused(PLAIN, &with).contains("needs metrics.listen"));
     let tokens = "[metrics]\nlisten = \"0.0.0.0:9090\"\ntoken_file = \"/etc/s/metrics\"\n";
@@ -443,15 +447,15 @@ fn a_pod_monitor_without_metrics_or_with_tokens_is_refused() {
 #[test]
 fn only_drivers_that_stand_by_have_a_disruption_budget() {
     let lease = format!("{PLAIN}[ha]\nlease = true\n");
-    let objects = printed(&lease, Kind::Deployment);
+    let objects = printed(&lease, WorkloadKind::Deployment);
     is_typed::<PodDisruptionBudget>(&objects[5]);
     assert_eq!(objects[5]["spec"]["maxUnavailable"], 1);
     assert_eq!(
         objects[5]["spec"]["selector"],
         objects[4]["spec"]["selector"]
     );
-    assert_eq!(printed(&lease, Kind::Job).len(), 5);
-    assert_eq!(printed(PLAIN, Kind::Deployment).len(), 5);
+    assert_eq!(printed(&lease, WorkloadKind::Job).len(), 5);
+    assert_eq!(printed(PLAIN, WorkloadKind::Deployment).len(), 5);
 }
 
 // spec: O-74
@@ -460,7 +464,7 @@ fn the_pod_has_the_priority_and_the_protection_that_are_asked_for() {
     let with = Options {
         priority_class: Some("high".to_owned()),
         do_not_disrupt: true,
-        ..options(Kind::Job)
+        ..options(WorkloadKind::Job)
     };
     let objects = manifests(&config(PLAIN), PLAIN, &with).unwrap();
     is_typed::<Job>(&objects[4]);

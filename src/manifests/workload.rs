@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{Kind, Options, Unfit};
+use super::{Options, Unfit, WorkloadKind};
 use crate::config::Config;
 
 const CONFIGURATION: &str = "/etc/boatswain";
@@ -115,11 +115,11 @@ pub(super) fn workload(
     // The second one stands by.
     let replicas = if config.ha.lease { 2 } else { 1 };
     match options.kind {
-        Kind::Job => json!({
+        WorkloadKind::Job => json!({
             "apiVersion": "batch/v1", "kind": "Job",
             "spec": {"backoffLimit": 6, "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": failure_rules()}, "template": template},
         }),
-        Kind::Deployment => json!({
+        WorkloadKind::Deployment => json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "spec": {
                 "replicas": replicas, "selector": selector,
@@ -128,7 +128,7 @@ pub(super) fn workload(
                 "template": template,
             },
         }),
-        Kind::Statefulset => json!({
+        WorkloadKind::Statefulset => json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
             "spec": {
                 "replicas": replicas, "selector": selector, "serviceName": options.name,
@@ -207,7 +207,7 @@ fn pod(
     }
     let grace = config.shutdown.grace + AFTER_GRACE;
     let checksum = ring::digest::digest(&ring::digest::SHA256, data.to_string().as_bytes());
-    let restart = if options.kind == Kind::Job {
+    let restart = if options.kind == WorkloadKind::Job {
         "Never"
     } else {
         "Always"

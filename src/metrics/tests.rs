@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
-use crate::kubernetes::Kind;
+use crate::kubernetes::FailureKind;
 use crate::kubernetes::calls::CallMade;
 use crate::testing::pages::{code, rows};
 
@@ -19,7 +19,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
 #[test]
 fn each_call_is_counted_by_outcome_and_timed() {
     let metrics = metrics();
-    for (failure, took) in [(None, 3), (None, 30), (Some(Kind::Quota), 3)] {
+    for (failure, took) in [(None, 3), (None, 30), (Some(FailureKind::Quota), 3)] {
         let call = CallMade {
             verb: "POST",
             resource: "pods",

@@ -71,7 +71,7 @@ pub fn play(curve: &Curve) -> Vec<Played> {
             .copied()
             .collect();
         for n in &running {
-            scaler.see(id(*n), !busy.contains(n), now);
+            scaler.observe(id(*n), !busy.contains(n), now);
         }
         let demand = Demand {
             pending: work - has_work,

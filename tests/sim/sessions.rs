@@ -12,7 +12,7 @@ use axum::Router;
 use boatswain::clock::Clock;
 use boatswain::config::Auth;
 use boatswain::model::Snapshot;
-use boatswain::model::executor::Why;
+use boatswain::model::executor::LeaveReason;
 use boatswain_agent::NO_DRIVER;
 use devcluster::State;
 use rand::rngs::StdRng;
@@ -381,10 +381,10 @@ impl World {
             };
             let is_for_silence = matches!(
                 leaving.why,
-                Why::HeartbeatTimeout(_)
-                    | Why::Disconnected
-                    | Why::Unreachable(_)
-                    | Why::RegistrationTimeout(_)
+                LeaveReason::HeartbeatTimeout(_)
+                    | LeaveReason::Disconnected
+                    | LeaveReason::Unreachable(_)
+                    | LeaveReason::RegistrationTimeout(_)
             );
             let was_leaving = before
                 .and_then(|before| before.entry(entry.id))
@@ -397,10 +397,10 @@ impl World {
             let may_be_path =
                 |longest| !sessions.was_heard(uid) && sessions.was_cut_within(longest);
             let may_be_lost = match leaving.why {
-                Why::Unreachable(longest) => {
+                LeaveReason::Unreachable(longest) => {
                     sessions.may_lose_live_executor() || may_be_path(longest)
                 }
-                Why::RegistrationTimeout(longest) => may_be_path(longest),
+                LeaveReason::RegistrationTimeout(longest) => may_be_path(longest),
                 _ => false,
             };
             if !(sessions.is_silent(uid) || self.may_be_refused(uid) || may_be_lost) {

@@ -31,7 +31,7 @@ use crate::trust::{self, TrustError};
 
 /// What the agent must react to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// The driver orders the executor to exit.
     Stop { within: Duration },
     /// The driver orders the executor to finish its work and exit.
@@ -158,7 +158,7 @@ impl Conversation {
     /// Runs until the child has ended and this was reported to the driver, or could not be.
     pub(super) async fn run(
         mut self,
-        heard: mpsc::Sender<Heard>,
+        heard: mpsc::Sender<Received>,
         mut ended: watch::Receiver<Option<Ended>>,
     ) {
         loop {
@@ -178,7 +178,7 @@ impl Conversation {
                     "the driver has been unreachable for too long: stopping the command"
                 );
                 self.driver_timeout = None;
-                tell(&heard, Heard::DriverGone).await;
+                tell(&heard, Received::DriverGone).await;
             }
             let pause = match over {
                 Over::Superseded => RECONNECT.max,
@@ -210,7 +210,7 @@ impl Conversation {
     }
 
     /// Opens a session and registers.
-    async fn open(&mut self, heard: &mpsc::Sender<Heard>) -> Result<(Socket, Registered), Over> {
+    async fn open(&mut self, heard: &mpsc::Sender<Received>) -> Result<(Socket, Registered), Over> {
         let token = self.identity.token.read().map_err(Over::Token)?;
         let mut socket = in_time(connect(&self.identity, &token)).await??;
         loop {
@@ -234,7 +234,7 @@ impl Conversation {
                             message,
                             "the driver refuses this executor: it must exit"
                         );
-                        tell(heard, Heard::Unwanted).await;
+                        tell(heard, Received::Unwanted).await;
                     }
                     return Err(Over::Refused(message));
                 }
@@ -248,7 +248,7 @@ impl Conversation {
         &mut self,
         mut socket: Socket,
         registered: Registered,
-        heard: &mpsc::Sender<Heard>,
+        heard: &mpsc::Sender<Received>,
         ended: &mut watch::Receiver<Option<Ended>>,
     ) -> Over {
         let (executor, session) = (registered.executor, registered.session);
@@ -299,24 +299,24 @@ impl Conversation {
         &self,
         message: ToExecutor,
         socket: &mut Socket,
-        heard: &mpsc::Sender<Heard>,
+        heard: &mpsc::Sender<Received>,
     ) -> Result<(), Over> {
         match message {
             ToExecutor::Stop { deadline_ms, why } => {
                 tracing::info!(deadline_ms, why, "the driver orders this executor to stop");
                 let within = Duration::from_millis(deadline_ms);
-                tell(heard, Heard::Stop { within }).await;
+                tell(heard, Received::Stop { within }).await;
                 Ok(())
             }
             ToExecutor::Decommission { deadline_ms, why } => {
                 tracing::info!(deadline_ms, why, "the driver orders this executor to drain");
                 let within = Duration::from_millis(deadline_ms);
-                tell(heard, Heard::Decommission { within }).await;
+                tell(heard, Received::Decommission { within }).await;
                 Ok(())
             }
             ToExecutor::Refused { message, exit, .. } => {
                 if exit {
-                    tell(heard, Heard::Unwanted).await;
+                    tell(heard, Received::Unwanted).await;
                 }
                 Err(Over::Refused(message))
             }
@@ -363,7 +363,7 @@ impl Conversation {
 }
 
 /// The agent receives at once; if it has stopped, this task ends too.
-async fn tell(heard: &mpsc::Sender<Heard>, what: Heard) {
+async fn tell(heard: &mpsc::Sender<Received>, what: Received) {
     let _ = heard.send(what).await;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use super::conversation::Heard;
+use super::conversation::Received;
 
 /// An action on the child.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,15 +61,15 @@ impl ChildState {
     }
 
     /// Reacts to an order, or to the loss of the driver.
-    pub(super) fn heard(&mut self, heard: Heard, now: Instant) -> Vec<Action> {
+    pub(super) fn heard(&mut self, heard: Received, now: Instant) -> Vec<Action> {
         match heard {
-            Heard::Stop { within } => self.stop(now + within),
-            Heard::Unwanted => self.stop(now + self.grace),
-            Heard::DriverGone => {
+            Received::Stop { within } => self.stop(now + within),
+            Received::Unwanted => self.stop(now + self.grace),
+            Received::DriverGone => {
                 self.driver_gone = !self.stops && !self.drains;
                 self.stop(now + self.grace)
             }
-            Heard::Decommission { within } => self.drain(within, now),
+            Received::Decommission { within } => self.drain(within, now),
         }
     }
 
@@ -180,15 +180,15 @@ mod tests {
     fn whoever_wants_its_end_the_child_gets_one_sigterm_and_then_a_deadline() {
         let now = Instant::now();
         for (heard, within) in [
-            (Heard::Stop { within: seconds(5) }, seconds(5)),
+            (Received::Stop { within: seconds(5) }, seconds(5)),
             (
-                Heard::Decommission {
+                Received::Decommission {
                     within: seconds(60),
                 },
                 seconds(60),
             ),
-            (Heard::Unwanted, GRACE),
-            (Heard::DriverGone, GRACE),
+            (Received::Unwanted, GRACE),
+            (Received::DriverGone, GRACE),
         ] {
             let mut state = ChildState::new(None, GRACE);
             assert_eq!(state.deadline(), None);
@@ -206,12 +206,12 @@ mod tests {
         let within = seconds(5);
         for (before, gone) in [
             (None, true),
-            (Some(Heard::Stop { within }), false),
-            (Some(Heard::Decommission { within }), false),
-            (Some(Heard::Unwanted), false),
+            (Some(Received::Stop { within }), false),
+            (Some(Received::Decommission { within }), false),
+            (Some(Received::Unwanted), false),
         ] {
             let mut state = ChildState::new(None, GRACE);
-            for heard in before.into_iter().chain([Heard::DriverGone]) {
+            for heard in before.into_iter().chain([Received::DriverGone]) {
                 state.heard(heard, now);
             }
             assert_eq!(state.driver_gone(), gone);
@@ -232,10 +232,10 @@ mod tests {
         let now = Instant::now();
         let mut state = ChildState::new(command.map(str::to_owned), GRACE);
         let actions = events.iter().flat_map(|event| match event {
-            Event::Stop => state.heard(Heard::Stop { within: seconds(5) }, now),
+            Event::Stop => state.heard(Received::Stop { within: seconds(5) }, now),
             Event::Decommission => {
                 let within = seconds(60);
-                state.heard(Heard::Decommission { within }, now)
+                state.heard(Received::Decommission { within }, now)
             }
             Event::FromOutside(signal) => state.signalled(*signal),
             Event::CommandFails => state.command_failed(),
@@ -322,16 +322,16 @@ mod tests {
             command,
             left: within,
         }];
-        assert_eq!(state.heard(Heard::Decommission { within }, now), run);
-        assert_eq!(state.heard(Heard::Decommission { within }, now), []);
+        assert_eq!(state.heard(Received::Decommission { within }, now), run);
+        assert_eq!(state.heard(Received::Decommission { within }, now), []);
         // A later deadline does not extend the first one; an earlier one replaces it.
-        let later = Heard::Stop {
+        let later = Received::Stop {
             within: seconds(90),
         };
         assert_eq!(state.heard(later, now), TERM);
         assert_eq!(state.deadline(), Some(now + within));
-        state.heard(Heard::Stop { within: seconds(5) }, now);
+        state.heard(Received::Stop { within: seconds(5) }, now);
         assert_eq!(state.deadline(), Some(now + seconds(5)));
-        assert_eq!(state.heard(Heard::Decommission { within }, now), []);
+        assert_eq!(state.heard(Received::Decommission { within }, now), []);
     }
 }

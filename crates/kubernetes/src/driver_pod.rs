@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::calls::Calls;
-use super::refusal::{self, Failure, Kind};
+use super::refusal::{self, Failure, FailureKind};
 use super::transport_error::of_error;
 
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl DriverPod {
             forwarding.map_err(|error| failed("pods/portforward", self.name(), &error))?;
         let stream = forwarder.take_stream(port);
         // It was asked for.
-        stream.ok_or_else(|| Failure::new(Kind::Unreachable, "no stream is forwarded"))
+        stream.ok_or_else(|| Failure::new(FailureKind::Unreachable, "no stream is forwarded"))
     }
 }
 

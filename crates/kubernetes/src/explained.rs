@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::refusal::{Cause, Failure, Kind, clean};
+use super::refusal::{Cause, Failure, FailureKind, clean};
 
 const LONGEST: usize = 1_024;
 
@@ -10,10 +10,10 @@ impl Failure {
     /// What was refused and why; the server's own message if nothing more specific can be derived from it.
     pub fn explained(&self) -> Arc<str> {
         let text = match self.kind {
-            Kind::Quota => quota(&self.message),
-            Kind::Rights => self.missing_right().map(|right| right.to_string()),
-            Kind::Invalid | Kind::Admission => causes(&self.causes),
-            Kind::Credentials => Some(format!(
+            FailureKind::Quota => quota(&self.message),
+            FailureKind::Rights => self.missing_right().map(|right| right.to_string()),
+            FailureKind::Invalid | FailureKind::Admission => causes(&self.causes),
+            FailureKind::Credentials => Some(format!(
                 "the API server does not accept the driver's credentials: {}",
                 self.message
             )),
@@ -47,7 +47,7 @@ fn causes(causes: &[Cause]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn failure(kind: Kind, message: &str) -> Failure {
+    fn failure(kind: FailureKind, message: &str) -> Failure {
         Failure::new(kind, message)
     }
 
@@ -57,12 +57,12 @@ mod tests {
         let said = "POST /pods: 403 Forbidden: pods \"e\" is forbidden: exceeded quota: q, \
                     requested: cpu=2,pods=1, used: cpu=3,pods=3, limited: cpu=4,pods=3";
         assert_eq!(
-            &*failure(Kind::Quota, said).explained(),
+            &*failure(FailureKind::Quota, said).explained(),
             "quota q is used up: cpu=2,pods=1 more would be beyond cpu=4,pods=3, cpu=3,pods=3 is used"
         );
         // The status of a new quota is unknown; the server's message is kept.
         let unknown = "status unknown for quota: q, resources: pods";
-        assert_eq!(&*failure(Kind::Quota, unknown).explained(), unknown);
+        assert_eq!(&*failure(FailureKind::Quota, unknown).explained(), unknown);
     }
 
     // spec: A-21
@@ -71,7 +71,7 @@ mod tests {
         let said = "403 Forbidden: pods is forbidden: User \"u\" cannot create resource \"pods\" \
                     in API group \"\" in the namespace \"jobs\"";
         assert_eq!(
-            &*failure(Kind::Rights, said).explained(),
+            &*failure(FailureKind::Rights, said).explained(),
             "u may not create pods in namespace jobs; the rule that would allow it: \
              {apiGroups: [\"\"], resources: [\"pods\"], verbs: [\"create\"]}"
         );
@@ -91,13 +91,16 @@ mod tests {
                 cause("spec.b", "Invalid"),
                 cause("", "?"),
             ],
-            ..failure(Kind::Invalid, "Pod is invalid")
+            ..failure(FailureKind::Invalid, "Pod is invalid")
         };
         assert_eq!(
             &*refused.explained(),
             "spec.a: Required value; spec.b: Invalid"
         );
         let webhook = "400: admission webhook \"w\" denied the request: not on a Friday";
-        assert_eq!(&*failure(Kind::Admission, webhook).explained(), webhook);
+        assert_eq!(
+            &*failure(FailureKind::Admission, webhook).explained(),
+            webhook
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, sleep_until};
 
-use super::refusal::{Failure, Kind};
+use super::refusal::{Failure, FailureKind};
 use boatswain_model::planted::{self, Planted};
 
 /// How long a request may be in transit before the server's own time limit begins.
@@ -52,7 +52,7 @@ impl WriteGate {
     /// abandoned: after a pause of the whole process that is noticed before anything else is sent.
     ///
     /// # Errors
-    /// [`Kind::Unreachable`] if the write was not sent, [`Kind::TimedOut`] if it was abandoned.
+    /// [`FailureKind::Unreachable`] if the write was not sent, [`FailureKind::TimedOut`] if it was abandoned.
     pub(super) async fn pass<T, E: From<Failure>>(
         &self,
         place: &str,
@@ -63,13 +63,13 @@ impl WriteGate {
         }
         let Some(permit) = self.open() else {
             let why = format!("{place}: not sent, because this driver does not hold the lease");
-            return Err(Failure::new(Kind::Unreachable, &why).into());
+            return Err(Failure::new(FailureKind::Unreachable, &why).into());
         };
         tokio::select! {
             biased;
             () = sleep_until(permit.done_until) => {
                 let why = format!("{place}: abandoned, because the lease of this driver is over");
-                Err(Failure::new(Kind::TimedOut, &why).into())
+                Err(Failure::new(FailureKind::TimedOut, &why).into())
             }
             answer = write => answer,
         }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(written(&gate, Duration::ZERO).await, Ok(()));
         tokio::time::advance(seconds(20)).await;
         let refused = written(&gate, Duration::ZERO).await.unwrap_err();
-        assert_eq!(refused.kind, Kind::Unreachable);
+        assert_eq!(refused.kind, FailureKind::Unreachable);
         assert!(refused.is_refused(), "the write was not sent: {refused}");
         permit.send_replace(None);
         assert!(written(&gate, Duration::ZERO).await.is_err());
@@ -147,7 +147,7 @@ mod tests {
         assert!(futures::poll!(passing.as_mut()).is_pending());
         tokio::time::advance(seconds(60)).await;
         let abandoned = passing.await.unwrap_err();
-        assert_eq!(abandoned.kind, Kind::TimedOut);
+        assert_eq!(abandoned.kind, FailureKind::TimedOut);
         assert!(!sent.get(), "it was polled first");
     }
 }

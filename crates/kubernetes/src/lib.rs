@@ -39,4 +39,4 @@ pub use gate::{Permit, WriteGate};
 pub use labels::LabelScheme;
 pub use pod_template::{PodBody, ProfileSpec, Template};
 pub use record::Record;
-pub use refusal::{Failure, Kind};
+pub use refusal::{Failure, FailureKind};

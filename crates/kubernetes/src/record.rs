@@ -17,7 +17,7 @@ use super::labels::LabelScheme;
 use super::pod_template::recommended_labels;
 use super::refusal::clean;
 use boatswain_model::failures::KeptFailures;
-use boatswain_model::made::Made;
+use boatswain_model::made::CreatedCount;
 use boatswain_model::recorded_end::RecordedEnd;
 use boatswain_model::snapshot::asked;
 use boatswain_model::{
@@ -262,9 +262,9 @@ impl Record {
     }
 
     /// How many executors were made; an upper bound if the record's writer did not count.
-    pub fn made(&self) -> Made {
+    pub fn made(&self) -> CreatedCount {
         let most = || self.ended.len() + self.bound.len();
-        Made::inherited(self.made.unwrap_or_else(most), self.bound.clone())
+        CreatedCount::inherited(self.made.unwrap_or_else(most), self.bound.clone())
     }
 
     /// Reserves a block of ids from `from` on, unless it is reserved already. Returns whether the record changed.

@@ -25,7 +25,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure, which determines how the caller reacts.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// The HTTP status code; `None` without a response.
     pub code: Option<u16>,
     /// The `Status` reason, such as `Forbidden`; empty if there was none.
@@ -51,7 +51,7 @@ pub struct Cause {
 
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FailureKind {
     /// 429, or 503 with Retry-After: retry later (spec A-20).
     Wait,
     /// A resource quota is exceeded (spec A-21).
@@ -90,7 +90,7 @@ pub enum Kind {
     Garbage,
 }
 
-impl Kind {
+impl FailureKind {
     /// Whether the API server was unreachable or could not process the request, rather than refused it.
     pub fn is_outage(self) -> bool {
         matches!(
@@ -102,31 +102,31 @@ impl Kind {
     /// The kind as a metric label.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Wait => "wait",
-            Kind::Quota => "quota",
-            Kind::NamespaceTerminating => "namespace-terminating",
-            Kind::NamespaceMissing => "namespace-missing",
-            Kind::Admission => "admission",
-            Kind::Invalid => "invalid",
-            Kind::Rights => "rights",
-            Kind::Credentials => "credentials",
-            Kind::Conflict => "conflict",
-            Kind::AlreadyExists => "already-exists",
-            Kind::Expired => "expired",
-            Kind::TooLargeVersion => "too-large-version",
-            Kind::NotFound => "not-found",
-            Kind::Server => "server-error",
-            Kind::TimedOut => "timed-out",
-            Kind::Unreachable => "unreachable",
-            Kind::Broken => "broken",
-            Kind::Garbage => "garbage",
+            FailureKind::Wait => "wait",
+            FailureKind::Quota => "quota",
+            FailureKind::NamespaceTerminating => "namespace-terminating",
+            FailureKind::NamespaceMissing => "namespace-missing",
+            FailureKind::Admission => "admission",
+            FailureKind::Invalid => "invalid",
+            FailureKind::Rights => "rights",
+            FailureKind::Credentials => "credentials",
+            FailureKind::Conflict => "conflict",
+            FailureKind::AlreadyExists => "already-exists",
+            FailureKind::Expired => "expired",
+            FailureKind::TooLargeVersion => "too-large-version",
+            FailureKind::NotFound => "not-found",
+            FailureKind::Server => "server-error",
+            FailureKind::TimedOut => "timed-out",
+            FailureKind::Unreachable => "unreachable",
+            FailureKind::Broken => "broken",
+            FailureKind::Garbage => "garbage",
         }
     }
 }
 
 impl Failure {
     /// Makes a failure without a response, or with an unusable one.
-    pub fn new(kind: Kind, message: &str) -> Self {
+    pub fn new(kind: FailureKind, message: &str) -> Self {
         Self {
             kind,
             code: None,
@@ -146,32 +146,34 @@ impl Failure {
     /// - A 3xx does not count: API servers do not redirect these calls, so another server sent it.
     pub fn is_refused(&self) -> bool {
         match self.kind {
-            Kind::Wait => self.code == Some(429),
-            Kind::Quota
-            | Kind::NamespaceTerminating
-            | Kind::NamespaceMissing
-            | Kind::Admission
-            | Kind::Invalid
-            | Kind::Rights
-            | Kind::Credentials
-            | Kind::Conflict
-            | Kind::AlreadyExists
-            | Kind::Expired
-            | Kind::NotFound
-            | Kind::Unreachable => true,
-            Kind::TimedOut if planted::is(Planted::TimeoutIsRefusal) => self.code == Some(504),
-            Kind::TooLargeVersion
-            | Kind::Server
-            | Kind::TimedOut
-            | Kind::Broken
-            | Kind::Garbage => false,
+            FailureKind::Wait => self.code == Some(429),
+            FailureKind::Quota
+            | FailureKind::NamespaceTerminating
+            | FailureKind::NamespaceMissing
+            | FailureKind::Admission
+            | FailureKind::Invalid
+            | FailureKind::Rights
+            | FailureKind::Credentials
+            | FailureKind::Conflict
+            | FailureKind::AlreadyExists
+            | FailureKind::Expired
+            | FailureKind::NotFound
+            | FailureKind::Unreachable => true,
+            FailureKind::TimedOut if planted::is(Planted::TimeoutIsRefusal) => {
+                self.code == Some(504)
+            }
+            FailureKind::TooLargeVersion
+            | FailureKind::Server
+            | FailureKind::TimedOut
+            | FailureKind::Broken
+            | FailureKind::Garbage => false,
         }
     }
 
     /// The missing permission, if that is the cause and the server's message names it in the usual form (spec A-21).
     pub fn missing_right(&self) -> Option<MissingRight> {
         match self.kind {
-            Kind::Rights => MissingRight::in_message(&self.message),
+            FailureKind::Rights => MissingRight::in_message(&self.message),
             _ => None,
         }
     }
@@ -300,53 +302,53 @@ fn causes_of(status: &StatusBody) -> Vec<Cause> {
         .collect()
 }
 
-fn kind_of(code: u16, told_to_wait: bool, status: Option<&StatusBody>) -> Kind {
+fn kind_of(code: u16, told_to_wait: bool, status: Option<&StatusBody>) -> FailureKind {
     match (code, status) {
         // The body does not matter for either: an API server's overload filter responds with plain text.
-        (429, _) => Kind::Wait,
-        (401, _) => Kind::Credentials,
-        (408, _) => Kind::TimedOut,
-        (410, _) => Kind::Expired,
-        (503, _) if told_to_wait => Kind::Wait,
+        (429, _) => FailureKind::Wait,
+        (401, _) => FailureKind::Credentials,
+        (408, _) => FailureKind::TimedOut,
+        (410, _) => FailureKind::Expired,
+        (503, _) if told_to_wait => FailureKind::Wait,
         (504, Some(status)) => kind_of_timeout(status),
-        (500..=599, _) => Kind::Server,
+        (500..=599, _) => FailureKind::Server,
         (403, Some(status)) => kind_of_forbidden(status),
         (404, Some(status)) => kind_of_not_found(status),
         (409, Some(status)) if status.reason.as_deref() == Some("AlreadyExists") => {
-            Kind::AlreadyExists
+            FailureKind::AlreadyExists
         }
-        (409, Some(_)) => Kind::Conflict,
-        (400..=499, Some(status)) if is_webhook(status) => Kind::Admission,
-        (400..=499, Some(_)) => Kind::Invalid,
-        _ => Kind::Garbage,
+        (409, Some(_)) => FailureKind::Conflict,
+        (400..=499, Some(status)) if is_webhook(status) => FailureKind::Admission,
+        (400..=499, Some(_)) => FailureKind::Invalid,
+        _ => FailureKind::Garbage,
     }
 }
 
-fn kind_of_timeout(status: &StatusBody) -> Kind {
+fn kind_of_timeout(status: &StatusBody) -> FailureKind {
     if status.has_cause("ResourceVersionTooLarge")
         || status.message().contains("Too large resource version")
     {
-        Kind::TooLargeVersion
+        FailureKind::TooLargeVersion
     } else {
-        Kind::TimedOut
+        FailureKind::TimedOut
     }
 }
 
-fn kind_of_forbidden(status: &StatusBody) -> Kind {
+fn kind_of_forbidden(status: &StatusBody) -> FailureKind {
     let message = status.message();
     // "status unknown for quota": the quota was just created, and its usage is not computed yet.
     if message.contains("exceeded quota") || message.contains("status unknown for quota") {
-        Kind::Quota
+        FailureKind::Quota
     } else if status.has_cause("NamespaceTerminating")
         || message.contains("because it is being terminated")
     {
-        Kind::NamespaceTerminating
+        FailureKind::NamespaceTerminating
     } else if MissingRight::in_message(message).is_some() {
-        Kind::Rights
+        FailureKind::Rights
     } else if lacks_the_default_account(message) {
-        Kind::Server
+        FailureKind::Server
     } else {
-        Kind::Admission
+        FailureKind::Admission
     }
 }
 
@@ -356,12 +358,12 @@ fn lacks_the_default_account(message: &str) -> bool {
         && message.contains("serviceaccount \"default\" not found")
 }
 
-fn kind_of_not_found(status: &StatusBody) -> Kind {
+fn kind_of_not_found(status: &StatusBody) -> FailureKind {
     let about = status.details.as_ref().and_then(|d| d.kind.as_deref());
     if about == Some("namespaces") {
-        Kind::NamespaceMissing
+        FailureKind::NamespaceMissing
     } else {
-        Kind::NotFound
+        FailureKind::NotFound
     }
 }
 

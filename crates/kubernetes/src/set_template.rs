@@ -52,13 +52,17 @@ impl Sets {
             profiles: BTreeMap::new(),
         };
         for (name, spec) in profiles {
-            sets.know(name.clone(), spec.clone())?;
+            sets.add_profile(name.clone(), spec.clone())?;
         }
         Ok(sets)
     }
 
     /// Adds or replaces a profile. If its pods cannot be built, nothing changes.
-    pub fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
+    pub fn add_profile(
+        &mut self,
+        name: ProfileName,
+        spec: ProfileSpec,
+    ) -> Result<(), TemplateError> {
         if self.kind == SetKind::Deployment && !spec.claims.is_empty() {
             return Err(TemplateError::Claims { profile: name });
         }
@@ -81,7 +85,7 @@ impl Sets {
     }
 
     /// Forgets a removed profile (spec B-57).
-    pub fn forget(&mut self, name: &ProfileName) {
+    pub fn remove_profile(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use hyper_util::client::legacy::Error as HyperError;
 use kube::client::AuthError;
 
-use super::refusal::{Failure, Kind};
+use super::refusal::{Failure, FailureKind};
 
 /// Classifies an error of the client; `place` names the call.
 pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
@@ -18,16 +18,16 @@ pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
     Failure::new(kind, &format!("{place}: {said}"))
 }
 
-fn kind_of(error: &(dyn Error + 'static)) -> Kind {
+fn kind_of(error: &(dyn Error + 'static)) -> FailureKind {
     if find::<AuthError>(error).is_some() {
-        return Kind::Credentials;
+        return FailureKind::Credentials;
     }
     // If there is a hyper error, it alone decides: an established connection, too, may end with "no route to host".
     if let Some(hyper) = find::<HyperError>(error) {
         return if hyper.is_connect() {
-            Kind::Unreachable
+            FailureKind::Unreachable
         } else {
-            Kind::Broken
+            FailureKind::Broken
         };
     }
     match find::<io::Error>(error).map(io::Error::kind) {
@@ -37,8 +37,8 @@ fn kind_of(error: &(dyn Error + 'static)) -> Kind {
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable,
-        ) => Kind::Unreachable,
-        _ => Kind::Broken,
+        ) => FailureKind::Unreachable,
+        _ => FailureKind::Broken,
     }
 }
 

@@ -102,14 +102,14 @@ pub struct Absence {
 pub struct Gone {
     /// Its last known pod; `None` if none was ever bound.
     pub bound: Option<Bound>,
-    pub how: HowGone,
+    pub how: GoneEvidence,
     /// When this became known.
     pub at: Tick,
 }
 
 /// How the driver knows that an executor has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HowGone {
+pub enum GoneEvidence {
     /// The deletion was observed.
     Deleted,
     /// A look-up found no such pod (spec L-4).
@@ -131,15 +131,15 @@ pub enum HowGone {
 /// The mark of an executor that was chosen to terminate (spec L-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaving {
-    pub why: Why,
-    pub how: How,
+    pub why: LeaveReason,
+    pub how: LeaveMethod,
     /// When it was marked; if it was hurried later, the time of that.
     pub since: Tick,
 }
 
 /// Why an executor was chosen to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum LeaveReason {
     /// There are more executors than the target.
     ScaledDown,
     /// Too few executors of its gang started within this time, and it is useless without the others (spec B-63).
@@ -171,7 +171,7 @@ pub enum Why {
     Decommissioned(Arc<str>),
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for LeaveReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ScaledDown => f.write_str("more executors than wanted"),
@@ -220,7 +220,7 @@ impl fmt::Display for Why {
 
 /// How LifecycleManager terminates a marked executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum LeaveMethod {
     /// Deletes the pod with its own grace period.
     Delete,
     /// Requests the executor to exit, and deletes the pod without a grace period after `grace` (spec B-28).
@@ -230,7 +230,7 @@ pub enum How {
     Drain { within: Duration },
 }
 
-impl How {
+impl LeaveMethod {
     /// Whether it ends an executor sooner than `other`. Only then does it replace the `how` of a leaving executor.
     pub fn is_harder_than(self, other: Self) -> bool {
         match (self, other) {
@@ -345,8 +345,8 @@ impl Entry {
     /// Whether it drains and its time for that has not passed (spec B-30).
     pub fn drains_at(&self, now: Tick) -> bool {
         (self.leaving.as_ref()).is_some_and(|mark| match mark.how {
-            How::Drain { within } => now < mark.since + within,
-            How::Delete | How::Kill { .. } => false,
+            LeaveMethod::Drain { within } => now < mark.since + within,
+            LeaveMethod::Delete | LeaveMethod::Kill { .. } => false,
         })
     }
 
@@ -389,6 +389,6 @@ impl Entry {
     /// Whether this driver or an earlier one bound it to a pod. Otherwise its end loses no executor.
     pub fn had_a_pod(&self) -> bool {
         self.uid().is_some()
-            || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart)
+            || matches!(&self.state, State::Gone(gone) if gone.how == GoneEvidence::LostBeforeStart)
     }
 }

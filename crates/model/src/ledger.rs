@@ -232,7 +232,7 @@ impl Ledger {
             }
             News::DeleteFoundNothing { uid, name } => {
                 if self.current.orphans.contains_key(&uid) {
-                    self.lay(&uid, &mut draft);
+                    self.remove_orphan(&uid, &mut draft);
                 } else if let Some(entry) = self.holder(&name, &uid) {
                     self.advance(entry, &EntryNews::DeleteFoundNothing, now, &mut draft);
                 }

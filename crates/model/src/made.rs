@@ -6,20 +6,20 @@ use super::intervals::IdSet;
 
 /// Counts each executor once, also across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Made {
+pub struct CreatedCount {
     count: u64,
     /// The counted executors that may still be in the ledger.
     open: IdSet,
 }
 
-impl Made {
+impl CreatedCount {
     /// The count of an earlier incarnation, and the executors in it that may still be in the ledger.
     pub fn inherited(count: u64, open: IdSet) -> Self {
         Self { count, open }
     }
 
     /// Must be called for each executor that was changed or, with `None`, removed from the ledger.
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
+    pub fn observe(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         match entry {
             None => self.open.remove(id),
             Some(entry) if entry.uid().is_some() && !self.open.contains(id) => {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn each_executor_with_a_pod_is_counted_once_and_refused_requests_are_not() {
         let mut scenario = Scenario::new(&[("default", 3)]);
-        let mut made = Made::inherited(7, [id(1)].into_iter().collect());
+        let mut made = CreatedCount::inherited(7, [id(1)].into_iter().collect());
         for n in 1..=3 {
             let profile = "default".into();
             scenario.requested(n, Outcome::Sent { profile });
@@ -55,12 +55,12 @@ mod tests {
         scenario.requested(3, Outcome::Refused("quota".into()));
         for _ in 0..3 {
             for n in 1..=3 {
-                made.see(id(n), scenario.entry(n).map(AsRef::as_ref));
+                made.observe(id(n), scenario.entry(n).map(AsRef::as_ref));
             }
             scenario.runs(2);
         }
         assert_eq!(made.count(), 8, "1 was counted before");
-        made.see(id(2), None);
+        made.observe(id(2), None);
         assert_eq!((made.count(), made.open.len()), (8, 1));
     }
 }

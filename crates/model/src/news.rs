@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::Tick;
-use super::executor::{How, Why};
+use super::executor::{LeaveMethod, LeaveReason};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
 use super::pod::Sighting;
 use super::reason::LossReason;
@@ -57,9 +57,9 @@ pub enum News {
     /// Executors were chosen to terminate. Targets that change with that are in the same message (spec E-5).
     Retire {
         ids: Vec<ExecutorId>,
-        aim: Aim,
-        why: Why,
-        how: How,
+        aim: TargetChange,
+        why: LeaveReason,
+        how: LeaveMethod,
     },
     /// The new targets.
     Targets(BTreeMap<ProfileName, u32>),
@@ -76,7 +76,7 @@ pub enum News {
     Hold {
         /// Who requests it; `None` if the application was silent for too long (spec B-35).
         by: Option<Arc<str>>,
-        how: How,
+        how: LeaveMethod,
     },
     /// Ends the hold: the requested targets apply again (spec B-31).
     Resume,
@@ -104,7 +104,7 @@ pub enum News {
 
 /// How the targets change when executors are chosen to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Aim {
+pub enum TargetChange {
     /// They do not change: the executors are replaced.
     Stay,
     /// They do not change: the executors are a surplus. Only as many become leaving as still exceed the target, because

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Tick;
-use super::executor::{Entry, HowGone, State, Why};
+use super::executor::{Entry, GoneEvidence, LeaveReason, State};
 use super::exit_code;
 use super::pod::{
     ContainerState, Pod, RUNTIME_UNKNOWN, STATUS_UNKNOWN, Termination, is_not_its_turn,
@@ -168,17 +168,17 @@ pub fn ran_for(entry: &Entry, now: Tick) -> Option<Duration> {
 fn marked(entry: &Entry) -> Option<(LossClass, String)> {
     let why = &entry.leaving.as_ref()?.why;
     let class = match why {
-        Why::ScaledDown | Why::GangMissed(_) => LossClass::ScaledDown,
-        Why::Mislabelled(_) => LossClass::Mislabelled,
-        Why::ApplicationEnded | Why::Killed(_) => LossClass::Killed,
-        Why::Decommissioned(_) => LossClass::Decommissioned,
-        Why::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
-        Why::Disconnected => LossClass::Disconnected,
-        Why::Unreachable(_) => LossClass::Unreachable,
-        Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
-        Why::PendingTimeout(..) => LossClass::PendingTimeout,
-        Why::NeverStarts(..) | Why::NoClaim(_) => LossClass::StartFailed,
-        Why::QuotaLost(_) => LossClass::Preempted,
+        LeaveReason::ScaledDown | LeaveReason::GangMissed(_) => LossClass::ScaledDown,
+        LeaveReason::Mislabelled(_) => LossClass::Mislabelled,
+        LeaveReason::ApplicationEnded | LeaveReason::Killed(_) => LossClass::Killed,
+        LeaveReason::Decommissioned(_) => LossClass::Decommissioned,
+        LeaveReason::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
+        LeaveReason::Disconnected => LossClass::Disconnected,
+        LeaveReason::Unreachable(_) => LossClass::Unreachable,
+        LeaveReason::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
+        LeaveReason::PendingTimeout(..) => LossClass::PendingTimeout,
+        LeaveReason::NeverStarts(..) | LeaveReason::NoClaim(_) => LossClass::StartFailed,
+        LeaveReason::QuotaLost(_) => LossClass::Preempted,
     };
     Some((class, why.to_string()))
 }
@@ -329,14 +329,16 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
 fn by_absence(entry: &Entry) -> (LossClass, String) {
     match &entry.state {
         State::Gone(gone) => match &gone.how {
-            HowGone::LostBeforeStart => {
+            GoneEvidence::LostBeforeStart => {
                 (LossClass::Lost, "it ended while no driver ran".to_owned())
             }
-            HowGone::NotCreated(why) => (LossClass::NotCreated, why.to_string()),
-            HowGone::Deleted | HowGone::DeleteFoundNothing | HowGone::Kept => {
+            GoneEvidence::NotCreated(why) => (LossClass::NotCreated, why.to_string()),
+            GoneEvidence::Deleted | GoneEvidence::DeleteFoundNothing | GoneEvidence::Kept => {
                 (LossClass::Deleted, deleted(entry.pod().map(Arc::as_ref)))
             }
-            HowGone::Missing | HowGone::NoLongerListed | HowGone::RelabelledAfterEnd => (
+            GoneEvidence::Missing
+            | GoneEvidence::NoLongerListed
+            | GoneEvidence::RelabelledAfterEnd => (
                 LossClass::Missing,
                 "its pod is not there any more, and nobody saw it go".to_owned(),
             ),

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::clock::Tick;
 use crate::executor::{
-    Absence, Bound, Gone, How, HowGone, Leaving, Request, Session, Unanswered, Why,
+    Absence, Bound, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving, Request, Session,
+    Unanswered,
 };
 use crate::planted::{self, Planted};
 use crate::{Entry, Epoch, ExecutorId, LossReason, Pod, PodState, ResourceVersion, State};
@@ -39,7 +40,7 @@ pub enum EntryNews<'a> {
     /// The inactive label is confirmed.
     Inactive,
     Reported(&'a Arc<LossReason>),
-    Leave(&'a Why, How),
+    Leave(&'a LeaveReason, LeaveMethod),
     Session(Session),
 }
 
@@ -207,7 +208,7 @@ fn seen_deleted_first(pod: &Arc<Pod>, at: &At) -> Option<State> {
     };
     Some(State::Gone(Gone {
         bound: Some(bound),
-        how: HowGone::Deleted,
+        how: GoneEvidence::Deleted,
         at: at.now,
     }))
 }
@@ -215,13 +216,13 @@ fn seen_deleted_first(pod: &Arc<Pod>, at: &At) -> Option<State> {
 fn not_created(why: &Arc<str>, at: &At) -> State {
     State::Gone(Gone {
         bound: None,
-        how: HowGone::NotCreated(Arc::clone(why)),
+        how: GoneEvidence::NotCreated(Arc::clone(why)),
         at: at.now,
     })
 }
 
 /// A mark on a leaving entry may make `how` more urgent. The reason stays the first one.
-fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
+fn mark(entry: &Entry, why: &LeaveReason, how: LeaveMethod, at: &At) -> Option<Entry> {
     if let Some(known) = &entry.leaving {
         let hurried = !entry.has_ended() && how.is_harder_than(known.how);
         return hurried.then(|| Entry {

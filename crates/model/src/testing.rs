@@ -247,7 +247,7 @@ impl Scenario {
         self.requested(n, outcome);
     }
 
-    pub fn see(&mut self, pod: Pod) {
+    pub fn observe(&mut self, pod: Pod) {
         let pod = self.newer(pod);
         self.tell(News::Seen {
             pod,
@@ -257,18 +257,18 @@ impl Scenario {
 
     pub fn runs(&mut self, n: u64) {
         let pod = running(self.pod(n));
-        self.see(pod);
+        self.observe(pod);
     }
 
     pub fn exits(&mut self, n: u64, code: i32) {
         let pod = exited(self.pod(n), code);
-        self.see(pod);
+        self.observe(pod);
     }
 
     /// The pod's deletion has begun.
     pub fn terminates(&mut self, n: u64) {
         let pod = terminating(self.pod(n));
-        self.see(pod);
+        self.observe(pod);
     }
 
     /// The pod's DELETED event.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use boatswain_agent::backoff::Backoff;
 
-use crate::kubernetes::Kind;
+use crate::kubernetes::FailureKind;
 use crate::model::Tick;
 
 /// How long after a reload the credentials are reloaded again while they are refused.
@@ -15,20 +15,20 @@ const AGAIN: Backoff = Backoff {
 
 /// What an answer shows about the credentials of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum CredentialAnswer {
     /// The credentials are valid, even if the call failed for another reason.
     Accepted,
     /// 401.
     Refused,
 }
 
-impl Heard {
+impl CredentialAnswer {
     /// By the outcome of an answered call. `None` if the call may not have been authenticated: a server that shuts down
     /// and a proxy before it answer 429 or 503 without looking at the credentials.
-    pub fn of(failure: Option<Kind>) -> Option<Self> {
+    pub fn of(failure: Option<FailureKind>) -> Option<Self> {
         match failure {
-            Some(Kind::Credentials) => Some(Self::Refused),
-            Some(Kind::Wait) => None,
+            Some(FailureKind::Credentials) => Some(Self::Refused),
+            Some(FailureKind::Wait) => None,
             _ => Some(Self::Accepted),
         }
     }
@@ -75,9 +75,9 @@ enum Phase {
 
 impl Acceptance {
     /// Processes the answer to a call that took `took`.
-    pub fn heard(&mut self, heard: Heard, took: Duration, now: Tick) -> Option<Step> {
+    pub fn called(&mut self, heard: CredentialAnswer, took: Duration, now: Tick) -> Option<Step> {
         let Self::Refused(refusal) = self else {
-            if heard == Heard::Accepted {
+            if heard == CredentialAnswer::Accepted {
                 return None;
             }
             *self = Self::Refused(Refusal {
@@ -95,12 +95,12 @@ impl Acceptance {
             return None;
         }
         match heard {
-            Heard::Refused => {
+            CredentialAnswer::Refused => {
                 *refused = true;
                 let said = std::mem::replace(&mut refusal.said, true);
                 (!said).then_some(Step::SayRefused)
             }
-            Heard::Accepted => {
+            CredentialAnswer::Accepted => {
                 let after = now.since(refusal.since);
                 *self = Self::Good;
                 Some(Step::SayAccepted(after))
@@ -156,29 +156,38 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(5);
 
     fn refused(acceptance: &mut Acceptance, second: u64) -> Option<Step> {
-        acceptance.heard(Heard::Refused, SHORT, at(second))
+        acceptance.called(CredentialAnswer::Refused, SHORT, at(second))
     }
 
     // spec: A-22
     #[test]
     fn only_an_answer_to_an_authenticated_call_shows_that_the_credentials_are_accepted() {
-        assert_eq!(Heard::of(None), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Some(Kind::Rights)), Some(Heard::Accepted));
-        assert_eq!(Heard::of(Some(Kind::Credentials)), Some(Heard::Refused));
-        assert_eq!(Heard::of(Some(Kind::Wait)), None);
+        assert_eq!(CredentialAnswer::of(None), Some(CredentialAnswer::Accepted));
+        assert_eq!(
+            CredentialAnswer::of(Some(FailureKind::Rights)),
+            Some(CredentialAnswer::Accepted)
+        );
+        assert_eq!(
+            CredentialAnswer::of(Some(FailureKind::Credentials)),
+            Some(CredentialAnswer::Refused)
+        );
+        assert_eq!(CredentialAnswer::of(Some(FailureKind::Wait)), None);
     }
 
     // spec: A-22
     #[test]
     fn refused_credentials_are_reloaded_at_once_and_a_second_refusal_is_logged_once() {
         let mut acceptance = Acceptance::default();
-        assert_eq!(acceptance.heard(Heard::Accepted, SHORT, at(1)), None);
+        assert_eq!(
+            acceptance.called(CredentialAnswer::Accepted, SHORT, at(1)),
+            None
+        );
         assert_eq!(refused(&mut acceptance, 10), Some(Step::Renew));
         assert_eq!(refused(&mut acceptance, 10), None, "one reload at a time");
         acceptance.renewed(0.0, at(11));
         let slow = Duration::from_secs(5);
         assert_eq!(
-            acceptance.heard(Heard::Refused, slow, at(12)),
+            acceptance.called(CredentialAnswer::Refused, slow, at(12)),
             None,
             "it was made before"
         );
@@ -187,7 +196,10 @@ mod tests {
             assert_eq!(refused(&mut acceptance, second), None, "said once");
         }
         let over = Some(Step::SayAccepted(Duration::from_secs(990)));
-        assert_eq!(acceptance.heard(Heard::Accepted, SHORT, at(1_000)), over);
+        assert_eq!(
+            acceptance.called(CredentialAnswer::Accepted, SHORT, at(1_000)),
+            over
+        );
         assert_eq!(
             refused(&mut acceptance, 1_001),
             Some(Step::Renew),
@@ -229,7 +241,7 @@ mod tests {
         }
         assert_eq!(acceptance.looked(true, at(100)), Some(Step::Renew));
         acceptance.renewed(0.0, at(100));
-        acceptance.heard(Heard::Accepted, SHORT, at(101));
+        acceptance.called(CredentialAnswer::Accepted, SHORT, at(101));
         assert_eq!(acceptance.looked(true, at(102)), None, "they are accepted");
     }
 }

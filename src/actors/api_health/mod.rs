@@ -22,12 +22,12 @@ use tokio::time::timeout;
 use crate::clock::Clock;
 use crate::kubernetes::calls::{CallMade, ServerIsBack, StopCalling};
 use crate::kubernetes::record::record_name;
-use crate::kubernetes::{Calls, Kind};
+use crate::kubernetes::{Calls, FailureKind};
 use crate::model::Tick;
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
-use reachability::{Effect, Event, Heard, Reachability};
+use reachability::{CallResult, Effect, Event, Reachability};
 use reloading::Reloading;
 
 /// A probe that is not answered for this long counts as failed.
@@ -62,7 +62,7 @@ impl Outcomes {
     /// An answer is no news while all is good. One that comes between a failed call and its report is not reported
     /// either; then the probe shows the same.
     pub fn report(&self, call: CallMade) {
-        let is_good = call.is_answered() && call.failure != Some(Kind::Credentials);
+        let is_good = call.is_answered() && call.failure != Some(FailureKind::Credentials);
         if !is_good || !self.health.borrow().is_good {
             self.to.do_send(call);
         }
@@ -138,8 +138,8 @@ impl ApiHealth {
         let (calls, record) = (self.calls.clone(), self.record.clone());
         let probe = async move { timeout(PROBE_TIMEOUT, calls.get_config_map(&record)).await };
         ctx.spawn(probe.into_actor(self).map(|answer, this, ctx| {
-            let heard = answer.map_or(Heard::Nothing, |answer| {
-                Heard::of(answer.err().map(|failure| failure.kind))
+            let heard = answer.map_or(CallResult::Nothing, |answer| {
+                CallResult::of(answer.err().map(|failure| failure.kind))
             });
             this.step(Event::Probed(heard), ctx);
         }));
@@ -172,7 +172,7 @@ impl Handler<CallMade> for ApiHealth {
             false => self.unanswered_since.or(Some(now)),
         };
         self.called(&call, ctx);
-        self.step(Event::Called(Heard::of(call.failure)), ctx);
+        self.step(Event::Called(CallResult::of(call.failure)), ctx);
     }
 }
 

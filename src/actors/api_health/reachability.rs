@@ -11,7 +11,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::kubernetes::Kind;
+use crate::kubernetes::FailureKind;
 use crate::model::Tick;
 
 /// From the first failure to the probe, in ms. A busy driver's other calls are answered in this
@@ -31,7 +31,7 @@ const REPORT_GAP: Duration = Duration::from_secs(10);
 
 /// What the outcome of a call shows about the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum CallResult {
     /// It works, even if it refused this call.
     Answer,
     /// Nothing, or an error of the network or of the server.
@@ -41,10 +41,12 @@ pub enum Heard {
     Unclear,
 }
 
-impl Heard {
-    pub fn of(failure: Option<Kind>) -> Self {
+impl CallResult {
+    pub fn of(failure: Option<FailureKind>) -> Self {
         match failure {
-            Some(Kind::Wait | Kind::Rights | Kind::Credentials) => Self::Unclear,
+            Some(FailureKind::Wait | FailureKind::Rights | FailureKind::Credentials) => {
+                Self::Unclear
+            }
             Some(failure) if failure.is_outage() => Self::Nothing,
             Some(_) | None => Self::Answer,
         }
@@ -54,9 +56,9 @@ impl Heard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A call of any actor has ended.
-    Called(Heard),
+    Called(CallResult),
     /// The probe has ended.
-    Probed(Heard),
+    Probed(CallResult),
     /// The timer rings.
     Alarm,
 }
@@ -119,17 +121,19 @@ impl Reachability {
 
     pub fn step(&mut self, event: Event, now: Tick) -> Option<Effect> {
         match (self.state, event) {
-            (State::Works, Event::Called(Heard::Nothing)) => {
+            (State::Works, Event::Called(CallResult::Nothing)) => {
                 self.state = State::Suspected { since: now };
                 // The answer to a probe in flight decides as well.
                 let due = self.probing.is_none();
                 due.then(|| self.arm(FIRST_PROBE_MS, Duration::ZERO))
             }
-            (State::Suspected { .. }, Event::Called(Heard::Answer)) => {
+            (State::Suspected { .. }, Event::Called(CallResult::Answer)) => {
                 self.state = State::Works;
                 None
             }
-            (State::Outage { since }, Event::Called(Heard::Answer)) => self.answered(since, now),
+            (State::Outage { since }, Event::Called(CallResult::Answer)) => {
+                self.answered(since, now)
+            }
             (State::Suspected { .. } | State::Outage { .. }, Event::Alarm)
                 if self.probing.is_none() =>
             {
@@ -151,22 +155,28 @@ impl Reachability {
         }
     }
 
-    fn probed(&mut self, state: State, heard: Heard, took: Duration, now: Tick) -> Option<Effect> {
+    fn probed(
+        &mut self,
+        state: State,
+        heard: CallResult,
+        took: Duration,
+        now: Tick,
+    ) -> Option<Effect> {
         match (state, heard) {
             (State::Works, _) => None,
-            (State::Suspected { .. }, Heard::Answer | Heard::Unclear) => {
+            (State::Suspected { .. }, CallResult::Answer | CallResult::Unclear) => {
                 self.state = State::Works;
                 None
             }
-            (State::Suspected { since }, Heard::Nothing) => {
+            (State::Suspected { since }, CallResult::Nothing) => {
                 self.state = State::Outage { since };
                 Some(self.arm(PROBE_EVERY_MS, took))
             }
-            (State::Outage { since }, Heard::Answer) => {
+            (State::Outage { since }, CallResult::Answer) => {
                 let back = self.answered(since, now);
                 back.or_else(|| Some(self.arm(PROBE_EVERY_MS, took)))
             }
-            (State::Outage { .. }, Heard::Nothing | Heard::Unclear) => {
+            (State::Outage { .. }, CallResult::Nothing | CallResult::Unclear) => {
                 Some(self.arm(PROBE_EVERY_MS, took))
             }
         }
@@ -229,12 +239,12 @@ mod tests {
             effect
         }
 
-        fn called(&mut self, heard: Heard) -> Option<Effect> {
+        fn called(&mut self, heard: CallResult) -> Option<Effect> {
             self.step(Event::Called(heard))
         }
 
         /// Lets the timer ring, and the probe end as given.
-        fn probe(&mut self, heard: Heard) -> Option<Effect> {
+        fn probe(&mut self, heard: CallResult) -> Option<Effect> {
             let at = self.armed.take().unwrap();
             self.now = self.now.max(at);
             assert_eq!(self.step(Event::Alarm), Some(Effect::Probe));
@@ -244,8 +254,8 @@ mod tests {
         /// In an outage since the time 0.
         fn in_an_outage(seed: u64) -> Self {
             let mut driven = Self::new(seed);
-            driven.called(Heard::Nothing);
-            driven.probe(Heard::Nothing);
+            driven.called(CallResult::Nothing);
+            driven.probe(CallResult::Nothing);
             driven
         }
     }
@@ -260,15 +270,15 @@ mod tests {
     fn the_first_answer_to_any_call_ends_an_outage_once() {
         let mut driven = Driven::in_an_outage(1);
         for _ in 0..20 {
-            driven.called(Heard::Nothing);
-            driven.probe(Heard::Nothing);
+            driven.called(CallResult::Nothing);
+            driven.probe(CallResult::Nothing);
         }
         driven.now = 60_000;
-        assert_eq!(driven.called(Heard::Answer), back(60_000));
-        assert_eq!(driven.called(Heard::Answer), None);
+        assert_eq!(driven.called(CallResult::Answer), back(60_000));
+        assert_eq!(driven.called(CallResult::Answer), None);
         let mut driven = Driven::in_an_outage(1);
         driven.armed = Some(5_000);
-        assert_eq!(driven.probe(Heard::Answer), back(5_000), "a probe too");
+        assert_eq!(driven.probe(CallResult::Answer), back(5_000), "a probe too");
     }
 
     // spec: W-8
@@ -276,7 +286,7 @@ mod tests {
     fn during_an_outage_a_probe_begins_every_two_seconds_at_the_latest() {
         for seed in 0..50 {
             let mut driven = Driven::new(seed);
-            driven.called(Heard::Nothing);
+            driven.called(CallResult::Nothing);
             let mut begun = driven.now;
             for probe in 0..20 {
                 let at = driven.armed.take().unwrap();
@@ -285,7 +295,7 @@ mod tests {
                 driven.step(Event::Alarm);
                 // Every other probe is not answered at all.
                 driven.now += if probe % 2 == 0 { 2_000 } else { 0 };
-                driven.step(Event::Probed(Heard::Nothing));
+                driven.step(Event::Probed(CallResult::Nothing));
             }
         }
     }
@@ -295,10 +305,10 @@ mod tests {
     fn a_call_that_always_fails_while_the_server_answers_others_is_no_outage() {
         let mut driven = Driven::new(2);
         for _ in 0..50 {
-            assert!(driven.called(Heard::Nothing).is_some());
-            assert_eq!(driven.probe(Heard::Answer), None);
-            driven.called(Heard::Nothing);
-            assert_eq!(driven.called(Heard::Answer), None);
+            assert!(driven.called(CallResult::Nothing).is_some());
+            assert_eq!(driven.probe(CallResult::Answer), None);
+            driven.called(CallResult::Nothing);
+            assert_eq!(driven.called(CallResult::Answer), None);
             driven.now += 30_000;
         }
     }
@@ -306,25 +316,38 @@ mod tests {
     // spec: W-8
     #[test]
     fn a_refusal_for_rights_or_load_neither_begins_nor_ends_an_outage() {
-        for kind in [Kind::Wait, Kind::Rights, Kind::Credentials] {
-            assert_eq!(Heard::of(Some(kind)), Heard::Unclear);
+        for kind in [
+            FailureKind::Wait,
+            FailureKind::Rights,
+            FailureKind::Credentials,
+        ] {
+            assert_eq!(CallResult::of(Some(kind)), CallResult::Unclear);
         }
-        for kind in [Kind::NotFound, Kind::Conflict, Kind::Invalid, Kind::Quota] {
-            assert_eq!(Heard::of(Some(kind)), Heard::Answer);
+        for kind in [
+            FailureKind::NotFound,
+            FailureKind::Conflict,
+            FailureKind::Invalid,
+            FailureKind::Quota,
+        ] {
+            assert_eq!(CallResult::of(Some(kind)), CallResult::Answer);
         }
-        for kind in [Kind::Server, Kind::Unreachable, Kind::Broken] {
-            assert_eq!(Heard::of(Some(kind)), Heard::Nothing);
+        for kind in [
+            FailureKind::Server,
+            FailureKind::Unreachable,
+            FailureKind::Broken,
+        ] {
+            assert_eq!(CallResult::of(Some(kind)), CallResult::Nothing);
         }
         let mut driven = Driven::new(3);
-        assert_eq!(driven.called(Heard::Unclear), None);
+        assert_eq!(driven.called(CallResult::Unclear), None);
         let mut driven = Driven::in_an_outage(3);
-        assert_eq!(driven.called(Heard::Unclear), None);
+        assert_eq!(driven.called(CallResult::Unclear), None);
         assert!(matches!(
-            driven.probe(Heard::Unclear),
+            driven.probe(CallResult::Unclear),
             Some(Effect::Arm { .. })
         ));
         driven.now = 9_000;
-        assert_eq!(driven.called(Heard::Answer), back(9_000));
+        assert_eq!(driven.called(CallResult::Answer), back(9_000));
     }
 
     // spec: W-8
@@ -333,10 +356,10 @@ mod tests {
         let mut driven = Driven::new(4);
         let mut reports = Vec::new();
         while driven.now < 300_000 {
-            driven.called(Heard::Nothing);
-            driven.probe(Heard::Nothing);
+            driven.called(CallResult::Nothing);
+            driven.probe(CallResult::Nothing);
             while !matches!(driven.reachability.state, State::Works) {
-                if matches!(driven.probe(Heard::Answer), Some(Effect::Back { .. })) {
+                if matches!(driven.probe(CallResult::Answer), Some(Effect::Back { .. })) {
                     reports.push(driven.now);
                 }
             }

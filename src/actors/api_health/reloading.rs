@@ -14,7 +14,7 @@ use crate::planted::{self, Planted};
 use crate::telemetry::millis;
 
 use super::ApiHealth;
-use super::acceptance::{Acceptance, Heard, Step};
+use super::acceptance::{Acceptance, CredentialAnswer, Step};
 
 /// How often the credentials' files are looked at while the credentials do not work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -125,11 +125,11 @@ impl ApiHealth {
         if !call.is_answered() {
             return self.unanswered(ctx);
         }
-        let Some(heard) = Heard::of(call.failure) else {
+        let Some(heard) = CredentialAnswer::of(call.failure) else {
             return;
         };
         let now = self.clock.now().tick;
-        match self.reloading.acceptance.heard(heard, call.took, now) {
+        match self.reloading.acceptance.called(heard, call.took, now) {
             None => {}
             Some(Step::Renew) => self.reload(ctx),
             Some(Step::SayRefused) => tracing::warn!(

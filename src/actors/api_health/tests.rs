@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tower::service_fn;
 
 use super::*;
-use crate::kubernetes::{Clients, Kind};
+use crate::kubernetes::{Clients, FailureKind};
 use crate::testing::calls_to;
 
 /// Clients whose calls are answered with this code.
@@ -56,7 +56,7 @@ fn clients(file: &Path, files: &[PathBuf], old: &Clients) -> Clients {
 async fn accepted_after(
     file: &NamedTempFile,
     files: &[PathBuf],
-    (old, why): (&Clients, Kind),
+    (old, why): (&Clients, FailureKind),
     pause: Duration,
 ) -> Duration {
     fs::write(file.path(), "old").unwrap();
@@ -97,7 +97,10 @@ fn paused(test: impl Future<Output = ()>) {
 fn credentials_rotated_after_the_first_refusal_are_read_within_the_backoff() {
     paused(async {
         let file = NamedTempFile::new().unwrap();
-        let old = (&answering(StatusCode::UNAUTHORIZED), Kind::Credentials);
+        let old = (
+            &answering(StatusCode::UNAUTHORIZED),
+            FailureKind::Credentials,
+        );
         let after = accepted_after(&file, &[], old, Duration::from_secs(1)).await;
         assert!(after <= Duration::from_secs(32), "{after:?}");
     });
@@ -110,7 +113,10 @@ fn a_changed_file_is_read_within_a_second_while_calls_are_refused() {
         let file = NamedTempFile::new().unwrap();
         let files = [file.path().to_owned()];
         // Calls are rare: without the file's state, two of them would be needed to end the backoff.
-        let old = (&answering(StatusCode::UNAUTHORIZED), Kind::Credentials);
+        let old = (
+            &answering(StatusCode::UNAUTHORIZED),
+            FailureKind::Credentials,
+        );
         let after = accepted_after(&file, &files, old, Duration::from_secs(9)).await;
         assert!(after <= Duration::from_secs(9), "{after:?}");
     });
@@ -123,7 +129,7 @@ fn changed_files_are_read_by_the_second_call_whose_connection_is_refused() {
         let file = NamedTempFile::new().unwrap();
         let files = [file.path().to_owned()];
         let pause = Duration::from_secs(2);
-        let old = (&unanswered(), Kind::Broken);
+        let old = (&unanswered(), FailureKind::Broken);
         let after = accepted_after(&file, &files, old, pause).await;
         assert!(after <= 2 * pause, "{after:?}");
     });
@@ -141,7 +147,7 @@ async fn all_copies_of_the_calls_use_the_reloaded_credentials() {
     let calls = calls_to(clients);
     let copy = calls.clone();
     let refused = copy.get_pod("a-exec-1").await.unwrap_err();
-    assert_eq!(refused.kind, Kind::Credentials);
+    assert_eq!(refused.kind, FailureKind::Credentials);
     assert_eq!(calls.renew_credentials().await, Ok(true));
     assert_eq!(copy.get_pod("a-exec-1").await, Ok(None));
     assert_eq!(

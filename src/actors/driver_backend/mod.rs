@@ -219,7 +219,7 @@ impl Handler<Round> for DriverBackend {
         self.keep(batch.latest().clone());
         self.adopted
             .send_if_modified(|adopted| !std::mem::replace(adopted, true));
-        self.autoscaler.see(&batch, &self.profiles, now.tick);
+        self.autoscaler.observe(&batch, &self.profiles, now.tick);
         self.status.note_losses(&batch, now);
         let plan = (self.commands).check_liveness(&self.latest, now.tick);
         self.carry_out(plan)

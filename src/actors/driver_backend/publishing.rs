@@ -83,7 +83,9 @@ impl DriverBackend {
             publishing
                 .into_actor(self)
                 .map(|(known, published, look), this: &mut Self, _| {
-                    known.iter().for_each(|added| this.profiles.know(added));
+                    known
+                        .iter()
+                        .for_each(|added| this.profiles.add_profile(added));
                     // The store has stopped only if the driver is ending.
                     if let Ok(Look(latest)) = look {
                         this.keep(latest);
@@ -111,7 +113,7 @@ impl DriverBackend {
         ctx.spawn(forgotten.map(move |latest, this, _| {
             this.is_forgetting = false;
             if let Some(latest) = latest {
-                this.profiles.forget(&name);
+                this.profiles.remove_profile(&name);
                 this.keep(latest);
             }
         }));

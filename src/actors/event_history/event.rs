@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::model::Ending;
-use crate::model::executor::{Class, HowGone};
+use crate::model::executor::{Class, GoneEvidence};
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
@@ -242,7 +242,7 @@ impl Step {
             Class::Finished => return None,
             Class::Gone => match &entry.state {
                 State::Gone(gone) => match &gone.how {
-                    HowGone::NotCreated(why) => Self::NotCreated {
+                    GoneEvidence::NotCreated(why) => Self::NotCreated {
                         why: why.to_string(),
                     },
                     _ => return None,

@@ -30,8 +30,8 @@ use crate::clock::Clock;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::metrics::{Measure, Metrics, whole};
 use crate::model::delivery::Timing;
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::{ExecutorId, Snapshot};
 use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 
@@ -142,9 +142,9 @@ impl ExecutorRegistry {
                 })),
                 Effect::Retire(id, why) => self.store.do_send(Tell(News::Retire {
                     ids: vec![id],
-                    aim: Aim::Stay,
+                    aim: TargetChange::Stay,
                     why,
-                    how: How::Delete,
+                    how: LeaveMethod::Delete,
                 })),
                 Effect::ReadRecord => {}
                 Effect::AsksToGo(id, why) => self.asks_to_go(id, &why),
@@ -192,19 +192,19 @@ impl ExecutorRegistry {
         };
         self.store.do_send(Tell(News::Retire {
             ids: vec![id],
-            aim: Aim::Stay,
-            why: Why::Decommissioned(by.into()),
-            how: How::Drain {
+            aim: TargetChange::Stay,
+            why: LeaveReason::Decommissioned(by.into()),
+            how: LeaveMethod::Drain {
                 within: self.decommission_timeout,
             },
         }));
     }
 
     /// Answers a message by this snapshot, or by the last batch's.
-    fn said(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
+    fn receive(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
         let snapshot = newest.or(self.snapshot.as_ref());
-        let answer = self.registry.said(
+        let answer = self.registry.receive(
             &say.proof,
             say.via,
             &say.message,
@@ -327,13 +327,13 @@ impl Handler<Say> for ExecutorRegistry {
         let registers = matches!(say.message, FromExecutor::Register(_));
         let known = |snapshot: &Snapshot| self.registry.knows(&say.proof, snapshot);
         if !registers || self.snapshot.as_ref().is_none_or(known) {
-            let answer = self.said(&say, None);
+            let answer = self.receive(&say, None);
             return Box::pin(actix::fut::ready(answer));
         }
         let looking = self.store.send(LookNow).into_actor(self);
         Box::pin(looking.map(move |look, this: &mut Self, _| {
             let newest = look.ok().map(|look| look.0);
-            this.said(&say, newest.as_ref())
+            this.receive(&say, newest.as_ref())
         }))
     }
 }
@@ -410,7 +410,7 @@ impl Handler<ProfileAdded> for ExecutorRegistry {
 
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
         if let Some(grace) = added.spec.termination_grace {
-            self.registry.know(added.name.clone(), grace);
+            self.registry.add_profile(added.name.clone(), grace);
         }
         Ok(())
     }
@@ -420,7 +420,7 @@ impl Handler<ForgetProfile> for ExecutorRegistry {
     type Result = bool;
 
     fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        self.registry.forget(&forget.name);
+        self.registry.remove_profile(&forget.name);
         true
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::kubernetes::calls::{Lease, LeaseSpec, micro_time};
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::{Now, Tick};
 
 pub use values::{Answer, Effect, Identity, Loss, Op, Settings};
@@ -153,7 +153,7 @@ impl Machine {
             return Vec::new();
         }
         match lease {
-            Some(lease) => self.see(lease, now.tick),
+            Some(lease) => self.observe(lease, now.tick),
             None => self.must_read = true,
         }
         self.report()
@@ -201,16 +201,16 @@ impl Machine {
         self.not_before = now.tick;
         effects.extend(match answer {
             Answer::Written(lease) if frees => {
-                self.see(lease, now.tick);
+                self.observe(lease, now.tick);
                 self.role = Role::Over;
                 vec![Effect::Released]
             }
             Answer::Written(lease) if lease.spec.holder.as_ref() == Some(&self.identity) => {
-                self.see(lease, now.tick);
+                self.observe(lease, now.tick);
                 self.held(sent, now.tick)
             }
             Answer::Written(lease) | Answer::Got(Some(lease)) => {
-                self.see(lease, now.tick);
+                self.observe(lease, now.tick);
                 self.read(now.tick)
             }
             Answer::Got(None) => self.missing(now.tick),
@@ -298,7 +298,7 @@ impl Machine {
         self.failed = self.failed.saturating_add(1);
         let contended = matches!(
             failure.kind,
-            Kind::Conflict | Kind::AlreadyExists | Kind::NotFound
+            FailureKind::Conflict | FailureKind::AlreadyExists | FailureKind::NotFound
         );
         let pause = match contended && self.failed == 1 {
             true => Duration::ZERO,
@@ -308,12 +308,12 @@ impl Machine {
         self.not_before = now + pause.max(asked.min(self.settings.retry_period));
         let hopeless = matches!(
             failure.kind,
-            Kind::Rights
-                | Kind::NamespaceMissing
-                | Kind::NamespaceTerminating
-                | Kind::Invalid
-                | Kind::Admission
-                | Kind::Quota
+            FailureKind::Rights
+                | FailureKind::NamespaceMissing
+                | FailureKind::NamespaceTerminating
+                | FailureKind::Invalid
+                | FailureKind::Admission
+                | FailureKind::Quota
         );
         if hopeless && self.role == Role::Candidate && self.seen.is_none() {
             self.role = Role::Over;
@@ -325,7 +325,7 @@ impl Machine {
         vec![Effect::Troubled(failure.message)]
     }
 
-    fn see(&mut self, lease: Lease, now: Tick) {
+    fn observe(&mut self, lease: Lease, now: Tick) {
         let same = |seen: &&mut Seen| {
             !seen.deleted && (&seen.lease.uid, &seen.lease.spec) == (&lease.uid, &lease.spec)
         };

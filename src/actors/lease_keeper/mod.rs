@@ -21,7 +21,7 @@ use tokio::sync::watch as channel;
 use crate::clock::Clock;
 use crate::kubernetes::calls::{Lease, lease_object};
 use crate::kubernetes::gate::Permit;
-use crate::kubernetes::{Calls, Failure, Kind, WatchLine, WriteGate};
+use crate::kubernetes::{Calls, Failure, FailureKind, WatchLine, WriteGate};
 use crate::model::Tick;
 
 use machine::{Answer, Effect, Loss, Machine, Op, Settings};
@@ -166,7 +166,7 @@ impl LeaseKeeper {
         };
         ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
             if let Answer::Failed(failure) = &answer
-                && failure.kind == Kind::Credentials
+                && failure.kind == FailureKind::Credentials
             {
                 this.renew_credentials(ctx);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::{Bound, How, Leaving, Why};
+use crate::model::executor::{Bound, LeaveMethod, LeaveReason, Leaving};
 use crate::model::pod::DrainedFor;
 use crate::model::{Entry, PodState, Tick};
 
@@ -30,11 +30,13 @@ impl Step {
     /// A set replaces a pod that is deleted before the set shrinks. So for a while the deletion of
     /// a surplus pod is left to the set (spec A-80).
     pub fn left_to_a_set(mut self, entry: &Entry, patience: Duration, now: Tick) -> Self {
-        let too_many = (entry.leaving.as_ref()).filter(|mark| mark.why == Why::ScaledDown);
+        let too_many = (entry.leaving.as_ref()).filter(|mark| mark.why == LeaveReason::ScaledDown);
         if let (Some(mark), PodCall::Delete { .. }) = (too_many, &self.pod_call) {
             let drained = match mark.how {
-                How::Drain { within } if entry.session.registered => within,
-                How::Drain { .. } | How::Delete | How::Kill { .. } => Duration::ZERO,
+                LeaveMethod::Drain { within } if entry.session.registered => within,
+                LeaveMethod::Drain { .. } | LeaveMethod::Delete | LeaveMethod::Kill { .. } => {
+                    Duration::ZERO
+                }
             };
             let at = mark.since + drained + patience;
             if at > now {
@@ -61,7 +63,7 @@ pub fn next(
     };
     let terminating = bound.pod.state() == PodState::Terminating;
     match leaving.how {
-        How::Kill { grace } => {
+        LeaveMethod::Kill { grace } => {
             let at = leaving.since + grace;
             let at_once = bound.pod.deletion.map(|deletion| deletion.grace);
             if at_once == Some(Some(Duration::ZERO)) {
@@ -78,9 +80,9 @@ pub fn next(
                 Step::now(delete(Some(whole_seconds(grace))))
             })
         }
-        How::Delete => (!terminating).then(|| Step::now(delete(None))),
-        How::Drain { .. } if terminating => None,
-        How::Drain { within } => {
+        LeaveMethod::Delete => (!terminating).then(|| Step::now(delete(None))),
+        LeaveMethod::Drain { .. } if terminating => None,
+        LeaveMethod::Drain { within } => {
             let until = leaving.since + within;
             let marked = bound.pod.draining.is_some();
             let grace = adoption_grace.filter(|_| entry.adopted);
@@ -114,19 +116,21 @@ pub fn next(
 /// The reason that is written on the pod.
 fn drained_for(leaving: &Leaving) -> DrainedFor {
     match &leaving.why {
-        Why::Decommissioned(by) | Why::Killed(by) => DrainedFor::Asked(Arc::clone(by)),
-        Why::ApplicationEnded => DrainedFor::ApplicationEnded,
-        Why::ScaledDown
-        | Why::GangMissed(_)
-        | Why::Mislabelled(_)
-        | Why::HeartbeatTimeout(_)
-        | Why::Disconnected
-        | Why::Unreachable(_)
-        | Why::RegistrationTimeout(_)
-        | Why::PendingTimeout(..)
-        | Why::NeverStarts(..)
-        | Why::NoClaim(_)
-        | Why::QuotaLost(_) => DrainedFor::Surplus,
+        LeaveReason::Decommissioned(by) | LeaveReason::Killed(by) => {
+            DrainedFor::Asked(Arc::clone(by))
+        }
+        LeaveReason::ApplicationEnded => DrainedFor::ApplicationEnded,
+        LeaveReason::ScaledDown
+        | LeaveReason::GangMissed(_)
+        | LeaveReason::Mislabelled(_)
+        | LeaveReason::HeartbeatTimeout(_)
+        | LeaveReason::Disconnected
+        | LeaveReason::Unreachable(_)
+        | LeaveReason::RegistrationTimeout(_)
+        | LeaveReason::PendingTimeout(..)
+        | LeaveReason::NeverStarts(..)
+        | LeaveReason::NoClaim(_)
+        | LeaveReason::QuotaLost(_) => DrainedFor::Surplus,
     }
 }
 

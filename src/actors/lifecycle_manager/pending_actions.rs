@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 
-use crate::model::executor::How;
+use crate::model::executor::LeaveMethod;
 use crate::model::reasoning::{reason_of_an_overdue, says_more};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
@@ -162,7 +162,7 @@ impl PendingActions {
                 self.report_overdue(entry, now, actions);
             }
             None => {
-                self.probes.left(id);
+                self.probes.removed(id);
                 self.reporting.remove(&id);
                 self.corrected.remove(&id);
                 self.instructed.remove(&id);
@@ -177,7 +177,7 @@ impl PendingActions {
     }
 
     fn orphan(&mut self, uid: PodUid, latest: &Snapshot, now: Tick) {
-        let owed = latest.orphans.get(&uid).and_then(|g| laying(&uid, g));
+        let owed = latest.orphans.get(&uid).and_then(|g| orphan_call(&uid, g));
         self.queue.set(Subject::OrphanPod(uid), owed, now);
     }
 
@@ -221,9 +221,9 @@ impl PendingActions {
             return;
         };
         let (order, within) = match leaving.how {
-            How::Delete => (Order::Stop, Duration::ZERO),
-            How::Kill { grace } => (Order::Stop, grace),
-            How::Drain { within } => (Order::Drain, within),
+            LeaveMethod::Delete => (Order::Stop, Duration::ZERO),
+            LeaveMethod::Kill { grace } => (Order::Stop, grace),
+            LeaveMethod::Drain { within } => (Order::Drain, within),
         };
         let until = leaving.since + within;
         let marked = entry.pod().is_some_and(|pod| pod.draining.is_some());
@@ -388,7 +388,7 @@ fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
 }
 
 /// The pending call of an orphan pod.
-fn laying(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
+fn orphan_call(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
     let pod_call = PodCall::Delete {
         name: Arc::clone(&orphan.name),
         uid: uid.clone(),

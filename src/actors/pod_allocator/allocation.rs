@@ -16,16 +16,16 @@ use std::sync::Arc;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
-use crate::model::executor::{Class, How, Why};
+use crate::model::executor::{Class, LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
-use crate::model::made::Made;
+use crate::model::made::CreatedCount;
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::{
     Batch, Ending, Entry, ExecutorId, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
 
 use super::claims::Claims;
-use super::crash_loop::{Change, CrashLoop, Kept};
+use super::crash_loop::{BackoffState, Change, CrashLoop};
 use super::decision::{Action, Decision, Notice};
 use super::failures::restarts::Restarts;
 use super::failures::{Failures, Spent};
@@ -66,7 +66,7 @@ pub struct Allocation {
     /// Containers that the kubelet starts again by their own policies.
     restarts: Restarts,
     waiting: Waiting,
-    made: Made,
+    made: CreatedCount,
     said_enough: bool,
     avoid: Avoid,
     kept_steps: BTreeMap<ProfileName, u32>,
@@ -90,7 +90,7 @@ impl Allocation {
         let (min_age, server_timeout) = (settings.creation_timeout, settings.server_timeout);
         let claims = Claims::new(settings.claims.clone(), min_age, server_timeout, now);
         let (kept, now) = (&inherited.backoffs, now.tick);
-        let resume = |(profile, kept): (&ProfileName, &Kept)| {
+        let resume = |(profile, kept): (&ProfileName, &BackoffState)| {
             let resumed = CrashLoop::resume(*kept, &settings.crash_backoff, now);
             (profile.clone(), resumed)
         };
@@ -159,23 +159,23 @@ impl Allocation {
     }
 
     /// Adds a profile; `least` is the size of its gang, and `hash` that of its template.
-    pub fn know(&mut self, profile: ProfileName, least: u32, hash: Arc<str>) {
+    pub fn add_profile(&mut self, profile: ProfileName, least: u32, hash: Arc<str>) {
         if let Some(queue) = &mut self.queue {
-            queue.know(profile.clone(), hash, least);
+            queue.add_profile(profile.clone(), hash, least);
         }
-        self.gangs.know(profile, least);
+        self.gangs.add_profile(profile, least);
     }
 
     /// Forgets a removed profile, of which no executor is left (spec B-57).
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.limit_pending(profile.clone(), None);
-        self.claims.forget(profile);
-        self.gangs.forget(profile);
-        self.failures.forget(profile);
+        self.claims.remove_profile(profile);
+        self.gangs.remove_profile(profile);
+        self.failures.remove_profile(profile);
         self.crash_loops.remove(profile);
         self.refusal_pauses.remove(profile);
         if let Some(queue) = &mut self.queue {
-            queue.forget(profile);
+            queue.remove_profile(profile);
         }
     }
 
@@ -223,7 +223,7 @@ impl Allocation {
         };
         if std::mem::take(&mut self.reconfigured) {
             for entry in latest.entries.values() {
-                self.waiting.see(entry, now);
+                self.waiting.observe(entry, now);
             }
         }
         self.judge(batch, &changed, now, &mut decision);
@@ -234,18 +234,18 @@ impl Allocation {
             self.observe(id, latest, now);
             self.see_restarts(id, latest, wall, &mut decision);
         }
-        self.mind_failures(now, &mut decision);
+        self.check_failure_budget(now, &mut decision);
         if self.failures.are_too_many() {
             // The application ends; the component that ends it retires the executors.
             return decision;
         }
         for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
-            let going = Action::Retire(vec![id], why, How::Delete);
+            let going = Action::Retire(vec![id], why, LeaveMethod::Delete);
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
         for (id, why) in self.claims.making.refused(latest) {
-            let going = Action::Retire(vec![id], why, How::Delete);
+            let going = Action::Retire(vec![id], why, LeaveMethod::Delete);
             decision.actions.push(going);
         }
         let backoff = &self.settings.crash_backoff;
@@ -259,14 +259,14 @@ impl Allocation {
             let within = self.settings.victims.decommission_timeout;
             queue.decide(latest, within, now, &mut decision);
         }
-        self.go_down(latest, now, &mut decision);
+        self.retire_surplus(latest, now, &mut decision);
         if latest.record.is_some() {
             let due = self.claims.making.due(now);
             decision
                 .actions
                 .extend(due.into_iter().map(Action::EnsureClaim));
             decision.wake_at(self.claims.making.next_at(), now);
-            self.go_up(latest, now, &mut decision);
+            self.request_missing(latest, now, &mut decision);
         }
         self.keep(now, &mut decision);
         decision
@@ -327,7 +327,7 @@ impl Allocation {
         looping.ended(entry.id, early, &self.settings.crash_backoff, now);
     }
 
-    fn mind_failures(&mut self, now: Tick, decision: &mut Decision) {
+    fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) {
         if let Some(spent) = self.failures.spent(now) {
             decision.say(over(spent));
         }
@@ -341,20 +341,20 @@ impl Allocation {
     /// Updates the state with one executor's change.
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick) {
         let known = latest.entry(id).map(AsRef::as_ref);
-        self.claims.see(id, known);
+        self.claims.observe(id, known);
         let Some(entry) = latest.entry(id) else {
             self.repeatable.remove(&id);
-            self.failures.left(id, now);
-            self.restarts.left(id);
-            self.waiting.left(id);
-            self.made.see(id, None);
-            self.gangs.left(id);
+            self.failures.removed(id, now);
+            self.restarts.removed(id);
+            self.waiting.removed(id);
+            self.made.observe(id, None);
+            self.gangs.removed(id);
             if let Some(queue) = &mut self.queue {
-                queue.left(id);
+                queue.removed(id);
             }
             self.crash_loops
                 .values_mut()
-                .for_each(|looping| looping.left(id));
+                .for_each(|looping| looping.removed(id));
             return;
         };
         let repeatable = match &entry.state {
@@ -377,13 +377,13 @@ impl Allocation {
         {
             pause.executor_ended(now);
         }
-        self.failures.see(entry, now);
-        self.waiting.see(entry, now);
-        self.made.see(id, Some(entry));
+        self.failures.observe(entry, now);
+        self.waiting.observe(entry, now);
+        self.made.observe(id, Some(entry));
     }
 
     /// Retires surplus executors, also of profiles that are no longer wanted (spec A-45).
-    fn go_down(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+    fn retire_surplus(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         for profile in latest.counts.keys() {
             let mut victims = victims::choose(latest, profile, &self.settings.victims, now);
             let released = self.gangs.released(latest, profile);
@@ -391,21 +391,30 @@ impl Allocation {
                 && !released.is_empty()
             {
                 victims.ids.retain(|id| !released.contains(id));
-                let why = Why::GangMissed(settings.timeout);
+                let why = LeaveReason::GangMissed(settings.timeout);
                 self.retire(released, &why, latest, decision);
             }
-            self.retire(victims.ids, &Why::ScaledDown, latest, decision);
+            self.retire(victims.ids, &LeaveReason::ScaledDown, latest, decision);
             decision.wake_at(victims.more_at, now);
         }
     }
 
     /// Registered executors are drained first.
-    fn retire(&self, ids: Vec<ExecutorId>, why: &Why, latest: &Snapshot, decision: &mut Decision) {
+    fn retire(
+        &self,
+        ids: Vec<ExecutorId>,
+        why: &LeaveReason,
+        latest: &Snapshot,
+        decision: &mut Decision,
+    ) {
         let registered =
             |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
         let (drained, deleted): (Vec<_>, Vec<_>) = ids.into_iter().partition(registered);
         let within = self.settings.victims.decommission_timeout;
-        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+        for (ids, how) in [
+            (drained, LeaveMethod::Drain { within }),
+            (deleted, LeaveMethod::Delete),
+        ] {
             if !ids.is_empty() {
                 decision.actions.push(Action::Retire(ids, why.clone(), how));
             }
@@ -414,7 +423,7 @@ impl Allocation {
 
     /// Backoffs are written to the record when their step changes, not as time passes.
     fn keep(&mut self, now: Tick, decision: &mut Decision) {
-        let kept: BTreeMap<ProfileName, Kept> = (self.crash_loops.iter())
+        let kept: BTreeMap<ProfileName, BackoffState> = (self.crash_loops.iter())
             .filter_map(|(profile, looping)| {
                 Some((
                     profile.clone(),

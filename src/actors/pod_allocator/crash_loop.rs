@@ -95,7 +95,7 @@ pub enum Change {
 
 /// What a successor has to know of a backoff (spec O-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct BackoffState {
     /// How often in a row the wait was doubled, from 1.
     pub step: u32,
     /// How much longer nothing is requested.
@@ -106,7 +106,7 @@ pub struct Kept {
 
 impl CrashLoop {
     /// Continues the backoff of an earlier incarnation.
-    pub fn resume(kept: Kept, backoff: &Backoff, now: Tick) -> Self {
+    pub fn resume(kept: BackoffState, backoff: &Backoff, now: Tick) -> Self {
         let longest = match planted::is(Planted::BackoffByTheWall) {
             true => Duration::MAX,
             false => backoff.max,
@@ -131,13 +131,13 @@ impl CrashLoop {
         }
     }
 
-    pub fn keep(&self, stable_after: Duration, now: Tick) -> Option<Kept> {
+    pub fn keep(&self, stable_after: Duration, now: Tick) -> Option<BackoffState> {
         let remaining = match self.phase {
             Phase::Open => return None,
             Phase::BackingOff { until, .. } => now.until(until),
             Phase::Probing { .. } => Duration::ZERO,
         };
-        Some(Kept {
+        Some(BackoffState {
             step: self.step,
             remaining,
             trial: Some(self.trial(stable_after)),
@@ -191,7 +191,7 @@ impl CrashLoop {
     }
 
     /// An executor has left the snapshot.
-    pub fn left(&mut self, id: ExecutorId) {
+    pub fn removed(&mut self, id: ExecutorId) {
         self.judged.remove(&id);
         self.forget_young(id);
     }

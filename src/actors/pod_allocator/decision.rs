@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::{How, Why};
+use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, ProfileName, Tick};
 
 use super::claims::making::Ensure;
-use super::crash_loop::Kept;
+use super::crash_loop::BackoffState;
 use super::queue;
-use super::refusal::Kind;
+use super::refusal::RefusalKind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -26,7 +26,7 @@ pub enum Action {
         profile: ProfileName,
     },
     /// Mark these executors as leaving (spec L-10).
-    Retire(Vec<ExecutorId>, Why, How),
+    Retire(Vec<ExecutorId>, LeaveReason, LeaveMethod),
     /// List the application's volume claims in this epoch (spec A-60).
     ListClaims(Epoch),
     /// Make sure that this claim exists (spec K-10).
@@ -34,7 +34,7 @@ pub enum Action {
     /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
     /// Write these backoffs to the record (spec O-30).
-    KeepBackoffs(BTreeMap<ProfileName, Kept>),
+    KeepBackoffs(BTreeMap<ProfileName, BackoffState>),
     /// Write these failures to the record (spec L-30).
     KeepFailures(KeptFailures),
     /// New executors avoid exactly these nodes from now on (spec L-32).
@@ -79,7 +79,7 @@ pub enum Notice {
     /// The API server refuses a profile's requests.
     RefusalBegan {
         profile: ProfileName,
-        kind: Kind,
+        kind: RefusalKind,
         /// The server's message.
         why: Arc<str>,
         /// How long nothing is requested.
@@ -99,7 +99,7 @@ pub enum Notice {
     Recovered { after: Duration },
     /// Requests are refused for good before the first executor: the driver ends (spec A-24).
     Fatal {
-        kind: Kind,
+        kind: RefusalKind,
         /// The server's message.
         why: Arc<str>,
     },
@@ -134,7 +134,7 @@ pub enum Answer {
     /// 409. The name is taken, but the server works.
     NameTaken,
     /// Refused for a reason of the profile's.
-    Refused(Kind, Arc<str>),
+    Refused(RefusalKind, Arc<str>),
     /// Refused or failed for a reason of the server's, with its Retry-After if any.
     Trouble(Option<Duration>, Arc<str>),
 }

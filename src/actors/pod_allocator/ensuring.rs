@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::PodAllocator;
 use super::claims::making::{Ensure, Ensured};
 use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::claims::Claim;
 use crate::model::{Epoch, PodUid};
 
@@ -66,7 +66,7 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
         Err(failure) => failure,
     };
     // An earlier request may have created it, and its answer was lost.
-    if refusal.kind == Kind::AlreadyExists {
+    if refusal.kind == FailureKind::AlreadyExists {
         return match calls.get_claim(&ensure.name).await {
             Ok(Some(there)) => found(&there),
             Ok(None) | Err(_) => Ensured::Trouble,
@@ -92,9 +92,10 @@ fn found(claim: &Claim) -> Ensured {
 /// A refusal of the claim is final; any other failure is repeated (spec ).
 fn meaning(failure: &Failure) -> Ensured {
     match failure.kind {
-        Kind::Quota | Kind::Admission | Kind::Invalid | Kind::Rights => {
-            Ensured::Refused(failure.explained())
-        }
+        FailureKind::Quota
+        | FailureKind::Admission
+        | FailureKind::Invalid
+        | FailureKind::Rights => Ensured::Refused(failure.explained()),
         _ => Ensured::Trouble,
     }
 }

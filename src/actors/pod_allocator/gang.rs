@@ -81,18 +81,18 @@ impl Gangs {
             ..Self::default()
         };
         for (profile, least) in least {
-            gangs.know(profile.clone(), *least);
+            gangs.add_profile(profile.clone(), *least);
         }
         gangs
     }
 
-    pub fn know(&mut self, profile: ProfileName, least: u32) {
+    pub fn add_profile(&mut self, profile: ProfileName, least: u32) {
         if self.settings.is_some() && least > 0 {
             self.of.entry(profile).or_insert_with(|| Gang::of(least));
         }
     }
 
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.of.remove(profile);
     }
 
@@ -114,7 +114,7 @@ impl Gangs {
     }
 
     /// An executor has left the snapshot.
-    pub fn left(&mut self, id: ExecutorId) {
+    pub fn removed(&mut self, id: ExecutorId) {
         self.alone.remove(&id);
         for gang in self.of.values_mut() {
             gang.there.remove(&id);

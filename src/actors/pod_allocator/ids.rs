@@ -78,7 +78,7 @@ impl Ids {
     }
 
     /// How many ids may be assigned now. Reserves more in time.
-    pub fn left(&mut self, wanted: u32, now: Tick, decision: &mut Decision) -> u32 {
+    pub fn assignable(&mut self, wanted: u32, now: Tick, decision: &mut Decision) -> u32 {
         let Some(next) = self.next else {
             if !std::mem::replace(&mut self.said_out_of_ids, true) {
                 decision.say(Notice::OutOfIds);

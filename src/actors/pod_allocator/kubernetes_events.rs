@@ -2,7 +2,7 @@
 
 use super::decision::Notice;
 use super::notices::TWICE;
-use super::refusal::Kind;
+use super::refusal::RefusalKind;
 use crate::event_recorder::events::Note;
 
 pub fn note(notice: &Notice) -> Option<Note> {
@@ -19,11 +19,11 @@ pub fn note(notice: &Notice) -> Option<Note> {
             profile, kind, why, ..
         } => {
             let reason = match kind {
-                Kind::Quota => "QuotaExceeded",
-                Kind::Blocked => "TemplateRefused",
-                Kind::Rights => "RightMissing",
-                Kind::Credentials => "CredentialsRefused",
-                Kind::Namespace => "NamespaceUnusable",
+                RefusalKind::Quota => "QuotaExceeded",
+                RefusalKind::Blocked => "TemplateRefused",
+                RefusalKind::Rights => "RightMissing",
+                RefusalKind::Credentials => "CredentialsRefused",
+                RefusalKind::Namespace => "NamespaceUnusable",
             };
             of(
                 reason,
@@ -101,8 +101,8 @@ mod tests {
             wait,
         };
         let reason = |notice: &Notice| note(notice).map(|note| note.reason);
-        assert_eq!(reason(&held(Kind::Quota)), Some("QuotaExceeded"));
-        assert_eq!(reason(&held(Kind::Blocked)), Some("TemplateRefused"));
+        assert_eq!(reason(&held(RefusalKind::Quota)), Some("QuotaExceeded"));
+        assert_eq!(reason(&held(RefusalKind::Blocked)), Some("TemplateRefused"));
         let began = Notice::BackoffBegan {
             profile: profile(),
             wait,
@@ -125,7 +125,7 @@ mod tests {
         let passing = Notice::Degraded { why: "503".into() };
         assert_eq!(note(&passing), None);
         assert_eq!(
-            note(&held(Kind::Quota)).map(|note| note.text),
+            note(&held(RefusalKind::Quota)).map(|note| note.text),
             Some("profile gpu: quota q is used up".to_owned())
         );
     }

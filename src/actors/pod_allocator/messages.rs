@@ -10,8 +10,8 @@ use crate::kubernetes::pod_template::NodeWeights;
 use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
-use super::crash_loop::Kept;
-use super::refusal::Kind;
+use super::crash_loop::BackoffState;
+use super::refusal::RefusalKind;
 use super::waiting;
 use boatswain_agent::backoff::Backoff;
 
@@ -23,7 +23,7 @@ pub struct Reserve(pub ExecutorId);
 /// Write these backoffs to the record (spec O-30).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
-pub struct KeepBackoffs(pub BTreeMap<ProfileName, Kept>);
+pub struct KeepBackoffs(pub BTreeMap<ProfileName, BackoffState>);
 
 /// Write these failures to the record (spec L-30, O-30).
 #[derive(Debug, Clone, Message)]
@@ -41,7 +41,7 @@ pub struct OverBudget {
 /// The driver cannot start (spec A-24).
 #[derive(Debug, Clone)]
 pub struct CannotStart {
-    pub kind: Kind,
+    pub kind: RefusalKind,
     /// The server's message.
     pub why: String,
 }

@@ -41,11 +41,11 @@ use crate::clock::Clock;
 use crate::event_recorder::EventRecorder;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
-use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
-use crate::model::executor::Why;
-use crate::model::news::{Aim, News, Outcome};
+use crate::model::executor::LeaveReason;
+use crate::model::news::{News, Outcome, TargetChange};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
@@ -57,7 +57,7 @@ use messages::{
     StopRequesting,
 };
 use pause::Paused;
-use refusal::Kind;
+use refusal::RefusalKind;
 
 pub use pods::Pods;
 
@@ -135,8 +135,8 @@ impl PodAllocator {
             }
             Action::Retire(ids, why, how) => {
                 let aim = match why {
-                    Why::ScaledDown => Aim::Surplus,
-                    _ => Aim::Stay,
+                    LeaveReason::ScaledDown => TargetChange::Surplus,
+                    _ => TargetChange::Stay,
                 };
                 self.store
                     .do_send(Tell(News::Retire { ids, aim, why, how }));
@@ -210,7 +210,7 @@ impl PodAllocator {
             Ok(pod) => (Outcome::Created(pod), Answer::Created),
             Err(Refusal::NoSuchProfile(why)) => (
                 Outcome::Refused(Arc::clone(&why)),
-                Answer::Refused(Kind::Blocked, why),
+                Answer::Refused(RefusalKind::Blocked, why),
             ),
             Err(Refusal::Failed(failure)) => meaning(&failure),
         };
@@ -294,13 +294,13 @@ pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
     let refused = |kind| Answer::Refused(kind, Arc::clone(&why));
     let answer = match failure.kind {
         FailureKind::AlreadyExists => return (Outcome::NameTaken, Answer::NameTaken),
-        FailureKind::Quota => refused(Kind::Quota),
-        FailureKind::Admission | FailureKind::Invalid => refused(Kind::Blocked),
-        FailureKind::Rights => refused(Kind::Rights),
-        FailureKind::Credentials => refused(Kind::Credentials),
+        FailureKind::Quota => refused(RefusalKind::Quota),
+        FailureKind::Admission | FailureKind::Invalid => refused(RefusalKind::Blocked),
+        FailureKind::Rights => refused(RefusalKind::Rights),
+        FailureKind::Credentials => refused(RefusalKind::Credentials),
         FailureKind::NamespaceTerminating
         | FailureKind::NamespaceMissing
-        | FailureKind::NotFound => refused(Kind::Namespace),
+        | FailureKind::NotFound => refused(RefusalKind::Namespace),
         FailureKind::Wait
         | FailureKind::Conflict
         | FailureKind::Expired
@@ -386,13 +386,14 @@ impl Handler<ProfileAdded> for PodAllocator {
         let claims = (spec.claims.iter())
             .map(|claim| claim.template.clone())
             .collect();
-        self.pods.know(name.clone(), spec.clone())?;
-        self.allocation.claims().know(name.clone(), claims);
+        self.pods.add_profile(name.clone(), spec.clone())?;
+        self.allocation.claims().add_profile(name.clone(), claims);
         self.allocation
             .limit_pending(name.clone(), added.max_pending);
         let hash = self.pods.queued(name).map(|pods| pods.hash);
         let hash = hash.unwrap_or_default();
-        self.allocation.know(name.clone(), added.bounds.least, hash);
+        self.allocation
+            .add_profile(name.clone(), added.bounds.least, hash);
         Ok(())
     }
 }
@@ -401,8 +402,8 @@ impl Handler<ForgetProfile> for PodAllocator {
     type Result = bool;
 
     fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        self.pods.forget(&forget.name);
-        self.allocation.forget(&forget.name);
+        self.pods.remove_profile(&forget.name);
+        self.allocation.remove_profile(&forget.name);
         true
     }
 }

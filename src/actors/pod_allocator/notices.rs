@@ -1,7 +1,7 @@
 //! Logs the allocator's notices (spec A-31, O-40).
 
 use super::decision::Notice;
-use super::refusal::Kind;
+use super::refusal::RefusalKind;
 use crate::model::{Entry, LossReason};
 use crate::telemetry::millis;
 
@@ -131,14 +131,18 @@ pub const TWICE: &str = "it does so with pods that have its label queue-name, an
                          named default: remove that, or exclude the namespace in Kueue's managedJobsNamespaceSelector";
 
 /// What the operator can do about a refusal.
-fn hint(kind: Kind) -> &'static str {
+fn hint(kind: RefusalKind) -> &'static str {
     match kind {
-        Kind::Quota => "raise the quota, or want fewer executors: it is tried again when one ends",
-        Kind::Blocked => "mend the profile as the server says: it is tried again in 5 minutes",
-        Kind::Rights => {
+        RefusalKind::Quota => {
+            "raise the quota, or want fewer executors: it is tried again when one ends"
+        }
+        RefusalKind::Blocked => {
+            "mend the profile as the server says: it is tried again in 5 minutes"
+        }
+        RefusalKind::Rights => {
             "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\""
         }
-        Kind::Credentials => "check the kubeconfig's user, or the pod's service account",
-        Kind::Namespace => "create the namespace, or set cluster.namespace",
+        RefusalKind::Credentials => "check the kubeconfig's user, or the pod's service account",
+        RefusalKind::Namespace => "create the namespace, or set cluster.namespace",
     }
 }

@@ -32,7 +32,7 @@ pub enum Health {
 
 /// Trouble with the API server began or ended (spec A-26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum PaceChange {
     Degraded,
     /// After this long.
     Recovered(Duration),
@@ -108,7 +108,13 @@ impl Pace {
     }
 
     /// A request sent at `sent` was answered or failed. `random` from [0, 1) is for jitter.
-    pub fn answered(&mut self, sent: Tick, health: Health, now: Now, random: f64) -> Option<Turn> {
+    pub fn answered(
+        &mut self,
+        sent: Tick,
+        health: Health,
+        now: Now,
+        random: f64,
+    ) -> Option<PaceChange> {
         if health != Health::Trouble || !planted::is(Planted::SlotLeaked) {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
@@ -131,7 +137,7 @@ impl Pace {
                 return self
                     .trouble
                     .take()
-                    .map(|t| Turn::Recovered(now.since(t.since)));
+                    .map(|t| PaceChange::Recovered(now.since(t.since)));
             }
             Health::Wait(told) => told,
             Health::Trouble => None,
@@ -155,7 +161,7 @@ impl Pace {
             trouble.until = trouble.until.max(now + told);
         }
         self.trouble = Some(trouble);
-        known.is_none().then_some(Turn::Degraded)
+        known.is_none().then_some(PaceChange::Degraded)
     }
 
     /// The end of an outage ends the backoff (spec W-14). The trouble is over once a request is
@@ -254,7 +260,7 @@ mod tests {
         let wait = Health::Wait(Some(Duration::from_secs(7)));
         assert_eq!(
             pace.answered(at(0), wait, now(10), 0.0),
-            Some(Turn::Degraded)
+            Some(PaceChange::Degraded)
         );
         assert_eq!(pace.room(at(7_009)), 0);
         assert_eq!(pace.next_room(at(20)), Some(at(7_010)));
@@ -270,7 +276,7 @@ mod tests {
         for n in 0..9 {
             assert_eq!(send_all(&mut pace, time), 1, "try {n} at {time}");
             let turn = pace.answered(at(time), Health::Trouble, now(time), 0.0);
-            assert_eq!(turn, (n == 0).then_some(Turn::Degraded));
+            assert_eq!(turn, (n == 0).then_some(PaceChange::Degraded));
             let until = pace.next_room(at(time)).unwrap().since(at(0)).as_millis() as u64;
             waits.push(until - time);
             time = until;
@@ -281,7 +287,10 @@ mod tests {
         );
         send_all(&mut pace, time);
         let turn = pace.answered(at(time), Health::Works, now(time), 0.0);
-        assert_eq!(turn, Some(Turn::Recovered(Duration::from_millis(time))));
+        assert_eq!(
+            turn,
+            Some(PaceChange::Recovered(Duration::from_millis(time)))
+        );
     }
 
     // spec: W-14

@@ -7,7 +7,7 @@ use actix::Message;
 
 use crate::model::{ProfileName, Tick};
 
-use super::refusal::Kind;
+use super::refusal::RefusalKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -16,7 +16,7 @@ pub enum Cause {
     /// Too few of its executors ran in time (spec B-63).
     GangMissed,
     /// The API server refuses its requests (spec ).
-    Refused(Kind),
+    Refused(RefusalKind),
     /// It waits for its queue (spec A-94).
     Queued,
     /// Requests fail, whatever they request (spec A-26).
@@ -30,11 +30,11 @@ impl Cause {
             Self::GangMissed => "gang-missed",
             Self::Queued => "queued",
             Self::Failing => "requests-fail",
-            Self::Refused(Kind::Quota) => "quota-exceeded",
-            Self::Refused(Kind::Blocked) => "template-refused",
-            Self::Refused(Kind::Rights) => "right-missing",
-            Self::Refused(Kind::Credentials) => "credentials-refused",
-            Self::Refused(Kind::Namespace) => "namespace-unusable",
+            Self::Refused(RefusalKind::Quota) => "quota-exceeded",
+            Self::Refused(RefusalKind::Blocked) => "template-refused",
+            Self::Refused(RefusalKind::Rights) => "right-missing",
+            Self::Refused(RefusalKind::Credentials) => "credentials-refused",
+            Self::Refused(RefusalKind::Namespace) => "namespace-unusable",
         }
     }
 }

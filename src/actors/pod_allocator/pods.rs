@@ -93,7 +93,7 @@ impl Pods {
     }
 
     /// Adds a profile. Changes nothing if no pod can be built from it.
-    pub(super) fn know(
+    pub(super) fn add_profile(
         &mut self,
         name: ProfileName,
         spec: ProfileSpec,
@@ -106,7 +106,7 @@ impl Pods {
     }
 
     /// Forgets a removed profile (spec B-57).
-    pub(super) fn forget(&mut self, name: &ProfileName) {
+    pub(super) fn remove_profile(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
         self.common.preferred.remove(name);
         // It was rendered before, with more profiles.

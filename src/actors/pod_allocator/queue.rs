@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::kubernetes::workloads::{Block, BlockState, Placement};
-use crate::model::executor::{Class, How, Why};
+use crate::model::executor::{Class, LeaveMethod, LeaveReason};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
 
@@ -127,17 +127,17 @@ impl Queue {
     }
 
     /// Adds a profile, or replaces its template.
-    pub fn know(&mut self, profile: ProfileName, hash: Arc<str>, least: u32) {
+    pub fn add_profile(&mut self, profile: ProfileName, hash: Arc<str>, least: u32) {
         self.profiles.insert(profile, Known { hash, least });
     }
 
     /// Forgets a removed profile. Blocks of it that are left are given back.
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.profiles.remove(profile);
         self.waits.remove(profile);
     }
 
-    pub fn left(&mut self, id: ExecutorId) {
+    pub fn removed(&mut self, id: ExecutorId) {
         self.given.remove(&id);
     }
 
@@ -326,10 +326,10 @@ impl Queue {
         }
         for ((why, registered), ids) in evicted {
             let how = match registered {
-                true => How::Drain { within },
-                false => How::Delete,
+                true => LeaveMethod::Drain { within },
+                false => LeaveMethod::Delete,
             };
-            (decision.actions).push(Action::Retire(ids, Why::QuotaLost(why), how));
+            (decision.actions).push(Action::Retire(ids, LeaveReason::QuotaLost(why), how));
         }
     }
 

@@ -10,7 +10,7 @@ use super::PodAllocator;
 use super::queue::{Read, Write};
 use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
 use crate::kubernetes::workloads::{Block, BlockState, Placement};
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::PodUid;
 
 const NOT_INSTALLED: &str = "the cluster does not serve Workloads of kueue.x-k8s.io/v1beta2: install Kueue 0.15 or newer, or \
@@ -52,7 +52,7 @@ async fn write_and_read(calls: &Calls, sends: Sends, known: Placements) -> Read 
                 tokio::time::sleep(calls.request_timeout()).await;
             }
             // Somebody else was faster: what is read says how it is now.
-            if !matches!(failure.kind, Kind::Conflict | Kind::NotFound) {
+            if !matches!(failure.kind, FailureKind::Conflict | FailureKind::NotFound) {
                 trouble = Some(explained(&failure));
             }
         }
@@ -122,7 +122,7 @@ async fn place(calls: &Calls, blocks: &mut [Block], known: Placements) -> Option
 fn explained(failure: &Failure) -> Arc<str> {
     let why = failure.explained();
     match failure.kind {
-        Kind::Rights => format!("{why}: see docs/kubernetes.md, \"Rights\"").into(),
+        FailureKind::Rights => format!("{why}: see docs/kubernetes.md, \"Rights\"").into(),
         _ => why,
     }
 }

@@ -17,7 +17,7 @@ const REFUSED: Backoff = Backoff {
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RefusalKind {
     /// A quota is used up. The end of an executor may free some of it.
     Quota,
     /// The template is invalid or was refused by admission.
@@ -30,12 +30,12 @@ pub enum Kind {
     Namespace,
 }
 
-impl Kind {
+impl RefusalKind {
     /// Whether it ends a driver that never had an executor, if it meets every profile (spec A-24).
     pub fn is_fatal_at_start(self) -> bool {
         match self {
-            Kind::Blocked | Kind::Rights | Kind::Namespace => true,
-            Kind::Quota | Kind::Credentials => false,
+            RefusalKind::Blocked | RefusalKind::Rights | RefusalKind::Namespace => true,
+            RefusalKind::Quota | RefusalKind::Credentials => false,
         }
     }
 }
@@ -43,7 +43,7 @@ impl Kind {
 /// The wait of one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalPause {
-    pub kind: Kind,
+    pub kind: RefusalKind,
     /// The server's message.
     pub why: Arc<str>,
     pub since: Tick,
@@ -55,7 +55,7 @@ pub struct RefusalPause {
 }
 
 impl RefusalPause {
-    pub fn begin(kind: Kind, why: Arc<str>, now: Tick) -> Self {
+    pub fn begin(kind: RefusalKind, why: Arc<str>, now: Tick) -> Self {
         Self {
             kind,
             why,
@@ -68,7 +68,7 @@ impl RefusalPause {
 
     /// Records another refusal, of a request sent at `sent`. Returns whether its kind is new.
     /// Answers to requests that were sent before the test request are ignored.
-    pub fn again(&mut self, kind: Kind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
+    pub fn again(&mut self, kind: RefusalKind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
         if !self.is_answer_to_the_try(sent) {
             return false;
         }
@@ -87,7 +87,7 @@ impl RefusalPause {
     /// An executor of the profile has ended, so a quota may have room. The cluster recalculates the
     /// quota some time after the end, so the backoff begins again at its shortest step (spec A-21).
     pub fn executor_ended(&mut self, now: Tick) {
-        if self.kind == Kind::Quota {
+        if self.kind == RefusalKind::Quota {
             self.until = self.until.min(now);
             self.failures = 0;
         }
@@ -120,10 +120,13 @@ impl RefusalPause {
     }
 }
 
-fn wait(kind: Kind, failures: u32) -> Duration {
+fn wait(kind: RefusalKind, failures: u32) -> Duration {
     match kind {
-        Kind::Blocked => BLOCKED_FOR,
-        Kind::Quota | Kind::Rights | Kind::Credentials | Kind::Namespace => REFUSED.delay(failures),
+        RefusalKind::Blocked => BLOCKED_FOR,
+        RefusalKind::Quota
+        | RefusalKind::Rights
+        | RefusalKind::Credentials
+        | RefusalKind::Namespace => REFUSED.delay(failures),
     }
 }
 
@@ -136,7 +139,7 @@ mod tests {
     }
 
     /// Sends a test request at this second, which is refused.
-    fn refuse(pause: &mut RefusalPause, kind: Kind, second: u64) -> bool {
+    fn refuse(pause: &mut RefusalPause, kind: RefusalKind, second: u64) -> bool {
         assert!(pause.allows_a_try(at(second)), "{pause:?} at {second}");
         pause.try_one(at(second));
         assert!(!pause.allows_a_try(at(second)), "one at a time");
@@ -146,12 +149,12 @@ mod tests {
     // spec: A-21
     #[test]
     fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute() {
-        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
         let (mut second, mut waits) = (0, Vec::new());
         for _ in 0..8 {
             waits.push(at(second).until(pause.until).as_secs());
             second += waits.last().unwrap();
-            refuse(&mut pause, Kind::Quota, second);
+            refuse(&mut pause, RefusalKind::Quota, second);
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     }
@@ -159,20 +162,20 @@ mod tests {
     // spec: A-21
     #[test]
     fn a_quota_is_tried_at_once_when_an_executor_ends_and_a_second_later() {
-        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
         for second in [1, 3, 7, 15, 31] {
-            refuse(&mut pause, Kind::Quota, second);
+            refuse(&mut pause, RefusalKind::Quota, second);
         }
         assert!(!pause.allows_a_try(at(40)));
         pause.executor_ended(at(40));
-        refuse(&mut pause, Kind::Quota, 40);
+        refuse(&mut pause, RefusalKind::Quota, 40);
         assert_eq!(pause.until, at(41), "the quota is reckoned a moment later");
     }
 
     // spec: A-23
     #[test]
     fn a_refused_template_blocks_its_profile_for_five_minutes_even_if_executors_end() {
-        let mut pause = RefusalPause::begin(Kind::Blocked, "invalid".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Blocked, "invalid".into(), at(0));
         pause.executor_ended(at(10));
         assert!(!pause.allows_a_try(at(299)));
         assert!(pause.allows_a_try(at(300)));
@@ -181,11 +184,11 @@ mod tests {
     // spec: A-21
     #[test]
     fn answers_to_requests_sent_before_the_refusal_are_ignored() {
-        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(5));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(5));
         for _ in 0..31 {
-            assert!(!pause.again(Kind::Blocked, "old".into(), at(5), at(5)));
+            assert!(!pause.again(RefusalKind::Blocked, "old".into(), at(5), at(5)));
         }
-        assert_eq!((pause.kind, pause.until), (Kind::Quota, at(6)));
+        assert_eq!((pause.kind, pause.until), (RefusalKind::Quota, at(6)));
         pause.try_one(at(6));
         pause.try_over(at(5));
         assert!(!pause.allows_a_try(at(9)), "the try is still out");
@@ -196,9 +199,9 @@ mod tests {
     // spec: A-31
     #[test]
     fn another_kind_of_refusal_begins_its_own_wait() {
-        let mut pause = RefusalPause::begin(Kind::Quota, "full".into(), at(0));
-        assert!(!refuse(&mut pause, Kind::Quota, 1));
-        assert!(refuse(&mut pause, Kind::Blocked, 3));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
+        assert!(!refuse(&mut pause, RefusalKind::Quota, 1));
+        assert!(refuse(&mut pause, RefusalKind::Blocked, 3));
         assert_eq!(pause.until, at(303));
     }
 }

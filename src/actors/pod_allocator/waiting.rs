@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::{Class, Why};
+use crate::model::executor::{Class, LeaveReason};
 use crate::model::pod::{ContainerState, PendingStage, Scheduling};
 use crate::model::{Entry, ExecutorId, Pod, PodState, Tick};
 use crate::planted::{self, Planted};
@@ -93,9 +93,9 @@ impl Waiting {
     }
 
     /// An executor has changed.
-    pub fn see(&mut self, entry: &Entry, now: Tick) {
+    pub fn observe(&mut self, entry: &Entry, now: Tick) {
         let id = entry.id;
-        let before = self.forget(id);
+        let before = self.remove(id);
         let Some(bound) = entry
             .bound()
             .filter(|_| matches!(entry.class(), Class::Pending(_)))
@@ -142,8 +142,8 @@ impl Waiting {
     }
 
     /// An executor has left the ledger.
-    pub fn left(&mut self, id: ExecutorId) {
-        self.forget(id);
+    pub fn removed(&mut self, id: ExecutorId) {
+        self.remove(id);
         self.gated.remove(&id);
     }
 
@@ -152,12 +152,12 @@ impl Waiting {
         &mut self,
         entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
         now: Tick,
-    ) -> Vec<(ExecutorId, Why)> {
+    ) -> Vec<(ExecutorId, LeaveReason)> {
         let mut overdue = Vec::new();
         while let Some(&(until, id)) = self.order.first()
             && until <= now
         {
-            let wait = self.forget(id);
+            let wait = self.remove(id);
             let waits = |entry: &&Arc<Entry>| matches!(entry.class(), Class::Pending(_));
             let pod = entry(id).filter(waits).and_then(|entry| entry.pod());
             if let Some((wait, pod)) = wait.zip(pod) {
@@ -168,8 +168,8 @@ impl Waiting {
                 overdue.push((
                     id,
                     match hopeless {
-                        true => Why::NeverStarts(so_since, words),
-                        false => Why::PendingTimeout(since, words),
+                        true => LeaveReason::NeverStarts(so_since, words),
+                        false => LeaveReason::PendingTimeout(since, words),
                     },
                 ));
             }
@@ -182,7 +182,7 @@ impl Waiting {
         self.order.first().map(|(at, _)| *at)
     }
 
-    fn forget(&mut self, id: ExecutorId) -> Option<Wait> {
+    fn remove(&mut self, id: ExecutorId) -> Option<Wait> {
         let wait = self.waits.remove(&id)?;
         self.order.remove(&(wait.until, id));
         Some(wait)

@@ -8,7 +8,7 @@ use actix::Recipient;
 use thiserror::Error;
 
 use crate::actors::snapshot_store::messages::{BeginList, ListArrived};
-use crate::kubernetes::{Calls, Failure, Kind, ListQuery, NotStreamed};
+use crate::kubernetes::{Calls, Failure, FailureKind, ListQuery, NotStreamed};
 use crate::model::ResourceVersion;
 use crate::model::ledger::ListVerdict;
 use crate::model::news::{ListKind, Listed};
@@ -178,11 +178,13 @@ impl Lister {
                     });
                 }
                 Err(failure)
-                    if failure.kind == Kind::TooLargeVersion && kind == ListKind::PollCached =>
+                    if failure.kind == FailureKind::TooLargeVersion
+                        && kind == ListKind::PollCached =>
                 {
                     wanted = ListKind::PollNewest;
                 }
-                Err(failure) if failure.kind == Kind::Expired && beginnings < MAX_BEGINNINGS => {}
+                Err(failure)
+                    if failure.kind == FailureKind::Expired && beginnings < MAX_BEGINNINGS => {}
                 Err(failure) => return Err(failure.into()),
             }
         }

@@ -25,7 +25,7 @@ use devcluster::{self, DevCluster, Options};
 
 /// What the store received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     News(News),
     Begin,
     List(Listed),
@@ -34,13 +34,13 @@ pub(crate) enum Heard {
 /// A store that only records. It gives out tickets of its own epoch and accepts lists of that
 /// epoch.
 pub(crate) struct Recorder {
-    heard: mpsc::UnboundedSender<Heard>,
+    heard: mpsc::UnboundedSender<Received>,
     highest: ResourceVersion,
     epoch: Epoch,
 }
 
 impl Recorder {
-    pub(crate) fn started() -> (actix::Addr<Self>, mpsc::UnboundedReceiver<Heard>) {
+    pub(crate) fn started() -> (actix::Addr<Self>, mpsc::UnboundedReceiver<Received>) {
         let (heard, hears) = mpsc::unbounded();
         let recorder = Self {
             heard,
@@ -50,7 +50,7 @@ impl Recorder {
         (recorder.start(), hears)
     }
 
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: Received) {
         self.heard.unbounded_send(heard).unwrap();
     }
 }
@@ -63,7 +63,7 @@ impl Handler<Tell> for Recorder {
     type Result = Vec<ExecutorId>;
 
     fn handle(&mut self, Tell(news): Tell, _: &mut Self::Context) -> Self::Result {
-        self.hear(Heard::News(news));
+        self.hear(Received::News(news));
         Vec::new()
     }
 }
@@ -72,7 +72,7 @@ impl Handler<BeginList> for Recorder {
     type Result = MessageResult<BeginList>;
 
     fn handle(&mut self, _: BeginList, _: &mut Self::Context) -> Self::Result {
-        self.hear(Heard::Begin);
+        self.hear(Received::Begin);
         MessageResult(ListTicket {
             begun_at: 0,
             tick: Tick::default(),
@@ -90,7 +90,7 @@ impl Handler<ListArrived> for Recorder {
         if accepted {
             self.highest = self.highest.clone().max(list.version.clone());
         }
-        self.hear(Heard::List(list));
+        self.hear(Received::List(list));
         MessageResult(ListVerdict {
             epoch: self.epoch,
             outcome: match accepted {
@@ -303,19 +303,19 @@ pub(crate) fn pod(id: u64, version: u64) -> Value {
 }
 
 /// The versions of all news received so far, in order; 0 for unreadable ones.
-pub(crate) fn versions(hears: &mut mpsc::UnboundedReceiver<Heard>) -> Vec<(char, u64)> {
+pub(crate) fn versions(hears: &mut mpsc::UnboundedReceiver<Received>) -> Vec<(char, u64)> {
     let number = |version: Option<&ResourceVersion>| {
         version.map_or(0, |version| version.to_string().parse().unwrap())
     };
     let mut versions = Vec::new();
     while let Ok(heard) = hears.try_recv() {
         versions.push(match heard {
-            Heard::News(News::Seen { pod, .. }) => ('s', number(pod.version())),
-            Heard::News(News::Deleted { pod, .. }) => ('d', number(pod.version())),
-            Heard::News(News::Bookmark { version, .. }) => ('b', number(Some(&version))),
-            Heard::News(other) => panic!("no news of a source: {other:?}"),
-            Heard::Begin => ('?', 0),
-            Heard::List(list) => ('l', number(Some(&list.version))),
+            Received::News(News::Seen { pod, .. }) => ('s', number(pod.version())),
+            Received::News(News::Deleted { pod, .. }) => ('d', number(pod.version())),
+            Received::News(News::Bookmark { version, .. }) => ('b', number(Some(&version))),
+            Received::News(other) => panic!("no news of a source: {other:?}"),
+            Received::Begin => ('?', 0),
+            Received::List(list) => ('l', number(Some(&list.version))),
         });
     }
     versions

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::testing::{
-    BeginEpoch, Heard, Recorder, Server, cluster, create, lister, pod, status, versions,
+    BeginEpoch, Received, Recorder, Server, cluster, create, lister, pod, status, versions,
 };
 use super::*;
 use crate::kubernetes::Clients;
@@ -28,7 +28,7 @@ const ALONE: Pace = Pace {
 struct Rig {
     server: Server,
     store: Addr<Recorder>,
-    hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
+    hears: futures::channel::mpsc::UnboundedReceiver<Received>,
     source: Addr<PollSource>,
 }
 
@@ -47,7 +47,7 @@ impl Rig {
         }
     }
 
-    async fn heard(&mut self) -> Vec<(char, u64)> {
+    async fn received(&mut self) -> Vec<(char, u64)> {
         sleep(Duration::from_millis(10)).await;
         versions(&mut self.hears)
     }
@@ -70,7 +70,7 @@ async fn without_a_watch_the_first_list_is_a_quorum_list_and_later_ones_are_not_
     assert!(page.has("continue=next") && !page.has("resourceVersion=10"));
     page.page(12, "", &[pod(2, 12)]);
     assert_eq!(
-        rig.heard().await,
+        rig.received().await,
         [('?', 0), ('l', 10), ('?', 0), ('l', 12)]
     );
 }
@@ -115,7 +115,7 @@ async fn a_server_that_has_not_reached_the_version_is_asked_for_the_newest_at_on
     sleep(S).await;
     let mut lists = Vec::new();
     while let Ok(heard) = rig.hears.try_recv() {
-        if let Heard::List(list) = heard {
+        if let Received::List(list) = heard {
             lists.push((list.version, list.kind));
         }
     }
@@ -137,9 +137,9 @@ async fn an_expired_page_token_starts_the_list_again_but_not_for_ever() {
         rig.server.list().await.refuse(410, "Expired");
     }
     rig.server.quiet_for(Duration::from_millis(400)).await;
-    assert_eq!(rig.heard().await, [('?', 0); 4]);
+    assert_eq!(rig.received().await, [('?', 0); 4]);
     rig.server.list().await.page(20, "", &[]);
-    assert_eq!(rig.heard().await, [('?', 0), ('l', 20)]);
+    assert_eq!(rig.received().await, [('?', 0), ('l', 20)]);
 }
 
 // spec: P-2
@@ -172,7 +172,7 @@ async fn a_failed_poll_tells_the_store_nothing_and_waits_for_the_next_interval()
     rig.server.list().await.page(10, "", &[]);
     rig.server.list().await.refuse(500, "InternalError");
     rig.server.quiet_for(27 * S).await;
-    assert_eq!(rig.heard().await, [('?', 0), ('l', 10), ('?', 0)]);
+    assert_eq!(rig.received().await, [('?', 0), ('l', 10), ('?', 0)]);
     rig.server.list().await;
 }
 
@@ -193,7 +193,7 @@ async fn the_end_of_the_driver_ends_everything_at_once() {
     rig.source.send(StopCalling).await.unwrap();
     asked.page(10, "", &[]);
     rig.server.quiet_for(3_600 * S).await;
-    assert_eq!(rig.heard().await, [('?', 0)]);
+    assert_eq!(rig.received().await, [('?', 0)]);
 }
 
 // spec: P-1
@@ -210,7 +210,7 @@ async fn all_pages_of_a_cluster_make_one_list_as_of_the_first_page() {
     let _source = PollSource::new(lister.clone(), ALONE, StdRng::seed_from_u64(3)).start();
     for round in 0..3 {
         let list = loop {
-            if let Some(Heard::List(list)) = hears.next().await {
+            if let Some(Received::List(list)) = hears.next().await {
                 break list;
             }
         };

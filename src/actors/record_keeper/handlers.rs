@@ -15,7 +15,7 @@ use super::messages::{DeleteRecord, FinishRecord, Flush, ForgetTargets, ProfileR
 use super::profile_objects::ProfileObjects;
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
-use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::messages::{
@@ -53,7 +53,7 @@ impl Handler<Round> for RecordKeeper {
             self.keeping.check();
         }
         if let Some(later) = self.latest.later {
-            self.keeping.meet_later(later);
+            self.keeping.found_later_driver(later);
         }
         self.keep_targets(batch.latest());
         self.keep_hold(batch.latest());
@@ -68,9 +68,9 @@ impl Handler<Round> for RecordKeeper {
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
             if !self.latest.of_sets {
-                is_unsure |= self.owners.see(id, entry, record);
+                is_unsure |= self.owners.observe(id, entry, record);
             }
-            self.made.see(id, entry);
+            self.made.observe(id, entry);
         }
         if is_unsure {
             self.keeping.check();
@@ -113,7 +113,7 @@ impl Handler<KeepBackoffs> for RecordKeeper {
 
     fn handle(&mut self, KeepBackoffs(kept): KeepBackoffs, ctx: &mut Self::Context) {
         let now = self.clock.now();
-        let save = |kept: Kept| SavedBackoff {
+        let save = |kept: BackoffState| SavedBackoff {
             step: kept.step,
             until: wall_deadline(now, kept.remaining),
             trial_ms: (kept.trial).and_then(|trial| u64::try_from(trial.as_millis()).ok()),
@@ -158,7 +158,7 @@ impl Handler<ProfileAdded> for RecordKeeper {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         for objects in &self.objects {
-            objects.know(Arc::clone(&added));
+            objects.add_profile(Arc::clone(&added));
         }
         let name = added.name.clone();
         let Some(kept) = added.kept.clone() else {
@@ -199,7 +199,10 @@ impl Handler<ForgetProfile> for RecordKeeper {
 
     /// The record keeps the profile until nothing else of it is left.
     fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> Self::Result {
-        let gone = self.objects.iter().map(|one| one.forget(forget.clone()));
+        let gone = self
+            .objects
+            .iter()
+            .map(|one| one.remove_profile(forget.clone()));
         let gone = join_all(gone).into_actor(self);
         Box::pin(gone.map(move |gone, this, ctx| {
             let is_gone = gone.into_iter().all(|gone| gone);

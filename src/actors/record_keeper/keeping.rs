@@ -12,7 +12,7 @@ use crate::kubernetes::Failure;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::model::failures::KeptFailures;
-use crate::model::made::Made;
+use crate::model::made::CreatedCount;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Epoch, ExecutorId, IdSet, Incarnation, PodUid, ResourceVersion, Tick};
 use boatswain_agent::backoff::Backoff;
@@ -195,7 +195,7 @@ impl Keeping {
         }
     }
 
-    pub fn made(&self) -> Made {
+    pub fn made(&self) -> CreatedCount {
         self.wanted.made()
     }
 
@@ -304,7 +304,7 @@ impl Keeping {
     }
 
     /// Processes that pods bear a later incarnation. The record shows whether its driver is current.
-    pub fn meet_later(&mut self, incarnation: Incarnation) {
+    pub fn found_later_driver(&mut self, incarnation: Incarnation) {
         if self.later < Some(incarnation) && incarnation > self.incarnation {
             self.later = Some(incarnation);
             self.must_read = true;

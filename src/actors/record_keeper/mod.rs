@@ -30,7 +30,7 @@ use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::{Held, Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
 use crate::model::delivery::Timing;
-use crate::model::made::Made;
+use crate::model::made::CreatedCount;
 use crate::model::news::News;
 use crate::model::snapshot::Target;
 use crate::model::{Epoch, ExecutorId, IdSet, LossReason, PodUid, ProfileName, Snapshot, Tick};
@@ -65,7 +65,7 @@ pub struct RecordKeeper {
     /// The hold in the last batch, or at the start.
     held: Option<Held>,
     /// The number of executors created so far (spec A-5).
-    made: Made,
+    made: CreatedCount,
     /// Whether executors have changed since the record's intervals were computed.
     stale: bool,
     /// A record that was seen while some pods have another owner.
@@ -336,7 +336,7 @@ impl RecordKeeper {
         // Sets own their pods, and the record owns the sets, which SetScaler corrects.
         if !self.latest.of_sets {
             for (id, entry) in self.latest.entries.iter() {
-                self.owners.see(id, Some(entry), Some(&uid));
+                self.owners.observe(id, Some(entry), Some(&uid));
             }
         }
         self.owners.try_again();

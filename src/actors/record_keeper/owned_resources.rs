@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::kubernetes::owned_resources::OwnedResource;
 use crate::kubernetes::pod_template::owner_reference;
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::{PodUid, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -109,7 +109,9 @@ impl OwnedResources {
             let listed = match listed {
                 Ok(listed) => listed,
                 // Without claims in its configuration a driver needs no right to list them.
-                Err(failure) if !configured && failure.kind == Kind::Rights => return Settled::All,
+                Err(failure) if !configured && failure.kind == FailureKind::Rights => {
+                    return Settled::All;
+                }
                 Err(failure) => return Settled::NoClaims(failure),
             };
             let strays = (listed.iter())
@@ -118,7 +120,9 @@ impl OwnedResources {
             for claim in strays {
                 match calls.give_claim(claim, &owner).await {
                     // The claim was replaced meanwhile.
-                    Err(failure) if matches!(failure.kind, Kind::Invalid | Kind::Conflict) => {}
+                    Err(failure)
+                        if matches!(failure.kind, FailureKind::Invalid | FailureKind::Conflict) => {
+                    }
                     Err(failure) => return Settled::NoClaims(failure),
                     Ok(()) => {}
                 }
@@ -178,7 +182,7 @@ mod tests {
     }
 
     fn failed() -> Failure {
-        Failure::new(Kind::Server, "it broke")
+        Failure::new(FailureKind::Server, "it broke")
     }
 
     // spec: K-8

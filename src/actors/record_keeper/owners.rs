@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::kubernetes::Kind;
+use crate::kubernetes::FailureKind;
 use crate::model::executor::State;
 use crate::model::{Entry, ExecutorId, PodState, PodUid};
 use crate::planted::{self, Planted};
@@ -37,7 +37,12 @@ pub struct Adoption {
 impl Owners {
     /// Processes the change of an entry. Without a record, no new owner is known. Returns whether another record is
     /// seen to own the pod for the first time: it may be a younger driver's.
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) -> bool {
+    pub fn observe(
+        &mut self,
+        id: ExecutorId,
+        entry: Option<&Entry>,
+        record: Option<&PodUid>,
+    ) -> bool {
         let ownership = entry.map_or(Ownership::NotNeeded, ownership);
         match (ownership, record) {
             (Ownership::NotNeeded, _) => {
@@ -88,14 +93,17 @@ impl Owners {
 
     /// Processes the answer to a patch. After a success, the pod is soon seen with its new owner. A failure that says
     /// nothing about the pod does not count as a try.
-    pub fn answered(&mut self, id: ExecutorId, failed: Option<Kind>) {
+    pub fn answered(&mut self, id: ExecutorId, failed: Option<FailureKind>) {
         let Some(kind) = failed else {
             self.orphans.remove(&id);
             return;
         };
         if let Some(orphan) = self.orphans.get_mut(&id) {
             orphan.in_flight = false;
-            if matches!(kind, Kind::Credentials | Kind::Wait | Kind::Unreachable) {
+            if matches!(
+                kind,
+                FailureKind::Credentials | FailureKind::Wait | FailureKind::Unreachable
+            ) {
                 // Its pod may have been seen anew meanwhile, with no tries.
                 orphan.tries = orphan.tries.saturating_sub(1);
             }
@@ -172,7 +180,7 @@ mod tests {
         let find = |id: ExecutorId| fleet.get(id.get() as usize - 1);
         let mut owners = Owners::default();
         for entry in &fleet {
-            owners.see(entry.id, Some(entry), Some(&record));
+            owners.observe(entry.id, Some(entry), Some(&record));
         }
         let first = ExecutorId::FIRST;
         let mut patched = 0;
@@ -181,7 +189,7 @@ mod tests {
             assert!(!adoptions.is_empty() && adoptions.len() <= MAX_IN_FLIGHT);
             for adoption in adoptions {
                 patched += 1;
-                let failed = (adoption.id == first).then_some(Kind::Invalid);
+                let failed = (adoption.id == first).then_some(FailureKind::Invalid);
                 owners.answered(adoption.id, failed);
             }
         }
@@ -197,8 +205,12 @@ mod tests {
     fn failures_that_say_nothing_about_a_pod_are_no_tries_of_it() {
         let lives = entry(1, Some("old"));
         let mut owners = Owners::default();
-        owners.see(lives.id, Some(&lives), Some(&"new".into()));
-        let others = [Kind::Credentials, Kind::Wait, Kind::Unreachable];
+        owners.observe(lives.id, Some(&lives), Some(&"new".into()));
+        let others = [
+            FailureKind::Credentials,
+            FailureKind::Wait,
+            FailureKind::Unreachable,
+        ];
         for kind in others.into_iter().cycle().take(3 * MAX_TRIES as usize) {
             assert_eq!(owners.next(|_| Some(&lives)).len(), 1);
             owners.answered(lives.id, Some(kind));
@@ -211,7 +223,7 @@ mod tests {
     fn an_executor_that_has_the_right_owner_is_left_alone() {
         let mut owners = Owners::default();
         let mine = entry(1, Some("new"));
-        owners.see(mine.id, Some(&mine), Some(&"new".into()));
+        owners.observe(mine.id, Some(&mine), Some(&"new".into()));
         assert!(owners.is_settled() && owners.orphans.is_empty());
     }
 
@@ -221,10 +233,10 @@ mod tests {
         let mut owners = Owners::default();
         let record: PodUid = "new".into();
         let theirs = entry(1, Some("theirs"));
-        assert!(owners.see(theirs.id, Some(&theirs), Some(&record)));
-        assert!(!owners.see(theirs.id, Some(&theirs), Some(&record)));
+        assert!(owners.observe(theirs.id, Some(&theirs), Some(&record)));
+        assert!(!owners.observe(theirs.id, Some(&theirs), Some(&record)));
         let orphaned = entry(2, None);
-        assert!(!owners.see(orphaned.id, Some(&orphaned), Some(&record)));
+        assert!(!owners.observe(orphaned.id, Some(&orphaned), Some(&record)));
     }
 
     // spec: K-13, I-4
@@ -233,10 +245,10 @@ mod tests {
         let mut owners = Owners::default();
         let (lives, ends) = (entry(1, Some("old")), entry(2, Some("old")));
         for entry in [&lives, &ends] {
-            owners.see(entry.id, Some(entry), Some(&"new".into()));
+            owners.observe(entry.id, Some(entry), Some(&"new".into()));
         }
-        owners.see(lives.id, Some(&lives), None);
-        owners.see(ends.id, None, None);
+        owners.observe(lives.id, Some(&lives), None);
+        owners.observe(ends.id, None, None);
         assert_eq!(owners.orphans.keys().collect::<Vec<_>>(), [&lives.id]);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::executor::How;
+use crate::model::executor::LeaveMethod;
 use crate::model::news::Outcome;
 use crate::testing::{Scenario, id};
 
@@ -65,7 +65,7 @@ fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them()
     assert_eq!(set(&scenario), BTreeMap::new());
     scenario.tell(News::Hold {
         by: None,
-        how: How::Delete,
+        how: LeaveMethod::Delete,
     });
     assert_eq!(set(&scenario), BTreeMap::new());
     scenario.want("default", 5);

@@ -17,9 +17,9 @@ use crate::actors::pod_allocator::failures::restarts::{Restarts, as_it_ended};
 use crate::actors::pod_allocator::failures::{Failures, Spent};
 use crate::actors::pod_allocator::ids::Ids;
 use crate::kubernetes::{SetKind, SetSeen};
-use crate::model::executor::{How, Why};
+use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::failures::KeptFailures;
-use crate::model::news::Aim;
+use crate::model::news::TargetChange;
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{
@@ -73,7 +73,7 @@ pub enum Action {
         name: Arc<str>,
     },
     /// Mark these executors as leaving.
-    Retire(Vec<ExecutorId>, Aim, Why, How),
+    Retire(Vec<ExecutorId>, TargetChange, LeaveReason, LeaveMethod),
     /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
     /// Write these failures to the record (spec L-30).
@@ -180,12 +180,12 @@ impl Scaling {
     }
 
     /// Adds a profile, or changes its template.
-    pub fn know(&mut self, profile: ProfileName, hash: String) {
+    pub fn add_profile(&mut self, profile: ProfileName, hash: String) {
         self.hashes.insert(profile, hash);
     }
 
     /// Forgets a removed profile unless its set is left, or may be (spec B-57).
-    pub fn forget(&mut self, profile: &ProfileName) -> bool {
+    pub fn remove_profile(&mut self, profile: &ProfileName) -> bool {
         let name = format!("{}-{profile}", self.settings.prefix);
         let is_gone = |sets: &BTreeMap<String, SetSeen>| !sets.contains_key(&name);
         let in_flight = self.sets.get(&name).is_some_and(|trial| trial.in_flight);
@@ -251,7 +251,7 @@ impl Scaling {
             actions.extend(spent.map(over));
         }
         for id in ids {
-            self.see(id, latest, now, &mut actions);
+            self.observe(id, latest, now, &mut actions);
         }
         let wanted = latest.targets.values().map(|target| target.executors);
         (self.failures).wanted(wanted.fold(0, u32::saturating_add));
@@ -280,26 +280,31 @@ impl Scaling {
         actions
     }
 
-    fn see(&mut self, id: ExecutorId, latest: &Snapshot, now: Now, actions: &mut Vec<Action>) {
+    fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Now, actions: &mut Vec<Action>) {
         let Some(entry) = latest.entry(id) else {
-            self.failures.left(id, now.tick);
-            self.restarts.left(id);
+            self.failures.removed(id, now.tick);
+            self.restarts.removed(id);
             self.exited.remove(&id);
             self.cheap.remove(&id);
             return;
         };
-        self.failures.see(entry, now.tick);
-        let times = self.restarts.see(entry);
+        self.failures.observe(entry, now.tick);
+        let times = self.restarts.observe(entry);
         if times == 0 {
             return;
         }
         if let Some(mark) = &entry.leaving {
             let told = self.exited.insert(id);
             // Its program has ended, so a restart by the kubelet is useless.
-            if told && mark.why != Why::ScaledDown {
+            if told && mark.why != LeaveReason::ScaledDown {
                 let grace = Duration::from_secs(1);
-                let how = How::Kill { grace };
-                actions.push(Action::Retire(vec![id], Aim::Stay, mark.why.clone(), how));
+                let how = LeaveMethod::Kill { grace };
+                actions.push(Action::Retire(
+                    vec![id],
+                    TargetChange::Stay,
+                    mark.why.clone(),
+                    how,
+                ));
             }
             return;
         }

@@ -32,8 +32,8 @@ use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{Calls, Failure, SetSeen};
 use crate::metrics::{Measure, whole};
 use crate::model::delivery::Timing;
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::pod::Sighting;
 use crate::model::{Epoch, ExecutorId, PodUid};
 
@@ -195,13 +195,13 @@ impl SetScaler {
         }});
         let call = async move { calls.patch_pod(&name, &patch).await };
         ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
-            this.heard(pod.ok().flatten());
+            this.tell_pod(pod.ok().flatten());
             this.scaling.cheapened(id);
             this.ask();
         }));
     }
 
-    fn retire(&self, ids: Vec<ExecutorId>, aim: Aim, why: Why, how: How) {
+    fn retire(&self, ids: Vec<ExecutorId>, aim: TargetChange, why: LeaveReason, how: LeaveMethod) {
         self.store
             .do_send(Tell(News::Retire { ids, aim, why, how }));
     }
@@ -255,13 +255,13 @@ impl SetScaler {
             );
         }
         let succeeded = pod.is_ok();
-        self.heard(pod.ok().flatten());
+        self.tell_pod(pod.ok().flatten());
         self.scaling.numbered(uid, succeeded, self.clock.now().tick);
         self.ask();
     }
 
     /// A pod in an answer is news like any other (spec E-8).
-    fn heard(&self, pod: Option<Sighting>) {
+    fn tell_pod(&self, pod: Option<Sighting>) {
         let epoch = self.epoch;
         if let Some(pod) = pod {
             self.store.do_send(Tell(News::Seen { pod, epoch }));
@@ -315,9 +315,9 @@ impl Handler<ProfileAdded> for SetScaler {
 
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
         let name = added.name.clone();
-        self.sets.know(name.clone(), added.spec.clone())?;
+        self.sets.add_profile(name.clone(), added.spec.clone())?;
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
-        self.scaling.know(name, hash);
+        self.scaling.add_profile(name, hash);
         Ok(())
     }
 }
@@ -327,9 +327,9 @@ impl Handler<ForgetProfile> for SetScaler {
 
     /// Nothing is left once the set is gone.
     fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        let gone = self.scaling.forget(&forget.name);
+        let gone = self.scaling.remove_profile(&forget.name);
         if gone {
-            self.sets.forget(&forget.name);
+            self.sets.remove_profile(&forget.name);
         }
         gone
     }

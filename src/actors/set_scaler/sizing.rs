@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::actors::pod_allocator::victims;
 use crate::kubernetes::{SetKind, SetSeen};
-use crate::model::executor::{How, Why};
-use crate::model::news::Aim;
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::TargetChange;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 use super::decision::Action;
@@ -40,16 +40,16 @@ impl Victims {
     pub(super) fn retire(self, kind: SetKind) -> impl Iterator<Item = Action> {
         let within = self.within;
         let aim = match kind {
-            SetKind::StatefulSet => Aim::Stay,
-            SetKind::Deployment => Aim::Surplus,
+            SetKind::StatefulSet => TargetChange::Stay,
+            SetKind::Deployment => TargetChange::Surplus,
         };
         [
-            (self.drained, How::Drain { within }),
-            (self.deleted, How::Delete),
+            (self.drained, LeaveMethod::Drain { within }),
+            (self.deleted, LeaveMethod::Delete),
         ]
         .into_iter()
         .filter(|(ids, _)| !ids.is_empty())
-        .map(move |(ids, how)| Action::Retire(ids, aim.clone(), Why::ScaledDown, how))
+        .map(move |(ids, how)| Action::Retire(ids, aim.clone(), LeaveReason::ScaledDown, how))
     }
 }
 

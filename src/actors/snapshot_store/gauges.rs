@@ -51,7 +51,7 @@ fn of_end(profile: &ProfileName, class: LossClass, failure: bool) -> [Value; 3] 
 }
 
 /// Removes all values of a removed profile (spec B-52).
-pub(super) fn forget(metrics: &Metrics, profile: &ProfileName) {
+pub(super) fn remove_profile(metrics: &Metrics, profile: &ProfileName) {
     let name = || profile.to_string().into();
     metrics.targets.remove([name()]);
     metrics.starts.remove([name()]);

@@ -1,7 +1,7 @@
 //! Logs and counts the store's changes (spec O-40, O-41).
 
 use crate::metrics::Metrics;
-use crate::model::executor::HowGone;
+use crate::model::executor::GoneEvidence;
 use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
@@ -40,7 +40,7 @@ impl Journal {
                 gauges::ended(&self.metrics, ending);
                 say_ended(ending);
             }
-            Note::ProfileForgotten(profile) => gauges::forget(&self.metrics, profile),
+            Note::ProfileForgotten(profile) => gauges::remove_profile(&self.metrics, profile),
             Note::Unrecognised(pod, why) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
@@ -144,7 +144,7 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
             tracing::debug!(executor, profile, %error, repeats, "the request's outcome is unknown");
         }
         State::Gone(gone) => match &gone.how {
-            HowGone::NotCreated(why) => {
+            GoneEvidence::NotCreated(why) => {
                 tracing::debug!(executor, profile, reason = &**why, "executor not created");
             }
             how => tracing::debug!(executor, profile, ?how, "executor gone"),

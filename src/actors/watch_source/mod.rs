@@ -20,7 +20,7 @@ use self::machine::{Effect, Event, Line, Listing, Machine, Report, Trouble, Trou
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
 use crate::kubernetes::calls::{ServerIsBack, StopCalling};
-use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
+use crate::kubernetes::{Failure, FailureKind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{ResourceVersion, Serial, Tick};
@@ -227,7 +227,7 @@ fn trouble_of(error: &ListError) -> Trouble {
 fn failed(failure: &Failure) -> Trouble {
     Trouble {
         kind: match failure.kind {
-            Kind::Expired => TroubleKind::Expired,
+            FailureKind::Expired => TroubleKind::Expired,
             _ => TroubleKind::Broke,
         },
         error: Arc::clone(&failure.message),
@@ -252,7 +252,7 @@ fn event(call: Serial, item: WatchItem) -> Event {
         Ok(WatchLine::UnknownType(kind)) => {
             Line::Garbage(Arc::from(format!("an event of unknown type {kind:?}")))
         }
-        Err(failure) if failure.kind == Kind::Garbage => Line::Garbage(failure.message),
+        Err(failure) if failure.kind == FailureKind::Garbage => Line::Garbage(failure.message),
         Ok(WatchLine::Expired) => {
             let why = Trouble {
                 kind: TroubleKind::Expired,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::actors::poll_source::testing::{
-    BeginEpoch, Heard, Recorder, Server, lister, pod, status, versions,
+    BeginEpoch, Received, Recorder, Server, lister, pod, status, versions,
 };
 use crate::model::Epoch;
 
@@ -21,7 +21,7 @@ const S: Duration = Duration::from_secs(1);
 struct Rig {
     server: Server,
     store: Addr<Recorder>,
-    hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
+    hears: futures::channel::mpsc::UnboundedReceiver<Received>,
     source: Addr<WatchSource>,
 }
 
@@ -41,7 +41,7 @@ impl Rig {
         }
     }
 
-    async fn heard(&mut self) -> Vec<(char, u64)> {
+    async fn received(&mut self) -> Vec<(char, u64)> {
         sleep(Duration::from_millis(10)).await;
         versions(&mut self.hears)
     }
@@ -55,7 +55,7 @@ async fn every_line_reaches_the_store_in_order_and_a_cut_loses_none() {
     let asked = rig.server.watch(10).await;
     assert!(asked.has("allowWatchBookmarks=true"));
     let lines = asked.lines();
-    assert_eq!(rig.heard().await, [('?', 0), ('l', 10)]);
+    assert_eq!(rig.received().await, [('?', 0), ('l', 10)]);
 
     // More lines than are read at once.
     for version in 11..=311 {
@@ -63,7 +63,7 @@ async fn every_line_reaches_the_store_in_order_and_a_cut_loses_none() {
     }
     lines.send("DELETED", &pod(1, 312));
     let expected: Vec<_> = (11..=311).map(|v| ('s', v)).chain([('d', 312)]).collect();
-    assert_eq!(rig.heard().await, expected);
+    assert_eq!(rig.received().await, expected);
 
     lines.bookmark(400);
     // An incomplete line is dropped.
@@ -71,7 +71,7 @@ async fn every_line_reaches_the_store_in_order_and_a_cut_loses_none() {
     drop(lines);
     let lines = rig.server.watch(400).await.lines();
     lines.send("ADDED", &pod(2, 401));
-    assert_eq!(rig.heard().await, [('b', 400), ('s', 401)]);
+    assert_eq!(rig.received().await, [('b', 400), ('s', 401)]);
 }
 
 // spec: W-1
@@ -92,7 +92,7 @@ async fn pages_are_one_list_and_an_expired_page_token_begins_it_again() {
     let mut lists = Vec::new();
     while let Ok(heard) = rig.hears.try_recv() {
         lists.push(match heard {
-            Heard::List(list) => list.items.len(),
+            Received::List(list) => list.items.len(),
             _ => 0,
         });
     }
@@ -168,7 +168,7 @@ async fn lines_that_cannot_be_read_do_not_end_the_stream() {
     lines.send("MODIFIED", &serde_json::json!({"metadata": {"name": 7}}));
     lines.send("MODIFIED", &pod(1, 13));
     assert_eq!(
-        rig.heard().await,
+        rig.received().await,
         [('?', 0), ('l', 10), ('s', 11), ('s', 0), ('s', 13)]
     );
     assert!(!lines.is_cut());
@@ -195,7 +195,7 @@ async fn a_new_history_ends_the_watch_and_begins_it_with_a_list() {
     assert!(
         matches!(
             last,
-            Some(Heard::News(News::Seen {
+            Some(Received::News(News::Seen {
                 epoch: Epoch(1),
                 ..
             }))

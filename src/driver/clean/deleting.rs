@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{Cleaner, Found, Unseen};
 use crate::exit::Exit;
 use crate::kubernetes::leftovers::{Leftover, due};
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::PodUid;
 
 /// As many deletes at a time as the client allows.
@@ -64,7 +64,7 @@ fn is_final(failure: &Failure) -> bool {
     failure.is_refused()
         && !matches!(
             failure.kind,
-            Kind::Wait | Kind::Conflict | Kind::Unreachable
+            FailureKind::Wait | FailureKind::Conflict | FailureKind::Unreachable
         )
 }
 
@@ -148,7 +148,9 @@ impl Rounds {
                 leftover,
             })
             .collect();
-        let denied = |failure: &Failure| matches!(failure.kind, Kind::Rights | Kind::Credentials);
+        let denied = |failure: &Failure| {
+            matches!(failure.kind, FailureKind::Rights | FailureKind::Credentials)
+        };
         let mut failures = left
             .iter()
             .filter_map(|one| self.failed.get(&one.leftover.uid));
@@ -262,26 +264,35 @@ mod tests {
             Exit::Unreachable
         );
         let mut denied = rounds(vec![service.clone()]);
-        let failure = Failure::new(Kind::Rights, "no right");
+        let failure = Failure::new(FailureKind::Rights, "no right");
         denied.failed.insert(service.uid, failure);
         assert_eq!(denied.outcome().exit(), Exit::Rights);
         // An error of an object that is gone since says nothing.
         let mut gone = rounds(Vec::new());
-        let failure = Failure::new(Kind::Rights, "no right");
+        let failure = Failure::new(FailureKind::Rights, "no right");
         gone.failed.insert("u".into(), failure);
         assert_eq!(gone.outcome().exit(), Exit::Clean);
         let mut blind = rounds(Vec::new());
-        blind.blind = Some(Failure::new(Kind::TimedOut, "no answer"));
+        blind.blind = Some(Failure::new(FailureKind::TimedOut, "no answer"));
         assert_eq!(blind.outcome().exit(), Exit::Unreachable);
     }
 
     // spec: O-33
     #[test]
     fn a_refusal_is_final_but_not_an_outage_or_a_request_to_wait() {
-        for kind in [Kind::Rights, Kind::Admission, Kind::Invalid] {
+        for kind in [
+            FailureKind::Rights,
+            FailureKind::Admission,
+            FailureKind::Invalid,
+        ] {
             assert!(is_final(&Failure::new(kind, "")), "{kind:?}");
         }
-        for kind in [Kind::Wait, Kind::Conflict, Kind::Unreachable, Kind::Server] {
+        for kind in [
+            FailureKind::Wait,
+            FailureKind::Conflict,
+            FailureKind::Unreachable,
+            FailureKind::Server,
+        ] {
             assert!(!is_final(&Failure::new(kind, "")), "{kind:?}");
         }
     }

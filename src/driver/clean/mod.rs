@@ -15,7 +15,7 @@ use crate::kubernetes::labels::is_label_value;
 use crate::kubernetes::leftovers::{LEASE, LISTED, Leftover, LeftoverKind, prefix_of_record};
 use crate::kubernetes::record::record_name;
 use crate::kubernetes::{
-    Access, Calls, CallsSpec, ConnectError, Failure, Kind, LabelScheme, Record,
+    Access, Calls, CallsSpec, ConnectError, Failure, FailureKind, LabelScheme, Record,
 };
 use crate::model::AppId;
 
@@ -74,7 +74,7 @@ pub fn app_id(text: &str) -> Result<String, String> {
 /// The exit code for a failure of the API server.
 pub fn exit_of(failure: &Failure) -> Exit {
     match failure.kind {
-        Kind::Rights | Kind::Credentials => Exit::Rights,
+        FailureKind::Rights | FailureKind::Credentials => Exit::Rights,
         _ => Exit::Unreachable,
     }
 }
@@ -198,7 +198,7 @@ impl Found {
     ) -> Result<Option<T>, Failure> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
-            Err(failure) if failure.kind == Kind::Rights => {
+            Err(failure) if failure.kind == FailureKind::Rights => {
                 self.unseen.push(Unseen {
                     resource: kind.resource,
                     why: failure.explained().to_string(),

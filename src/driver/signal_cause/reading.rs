@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use crate::config::Config;
 use crate::driver::owner_chain::OwnerChain;
 use crate::kubernetes::calls::{Controlled, ControllerKind, Reference};
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::telemetry::millis;
 
 use crate::actors::driver_backend::messages::Stop;
@@ -71,7 +71,7 @@ impl Reader {
         self.record_is_gone = Some(is_gone);
     }
 
-    pub fn know(&mut self, chain: Option<&OwnerChain>) {
+    pub fn set_owner_chain(&mut self, chain: Option<&OwnerChain>) {
         self.chain = chain.cloned();
     }
 
@@ -105,7 +105,7 @@ impl Reader {
                     return Stop::DONE;
                 }
                 // Asking again would tell no more.
-                Err(failure) if failure.kind == Kind::Rights => return pending().await,
+                Err(failure) if failure.kind == FailureKind::Rights => return pending().await,
                 Ok(_) | Err(_) => sleep(RETRY).await,
             }
         }
@@ -117,7 +117,7 @@ impl Reader {
         let first = match timeout_at(until, self.read_until_answered(&mut last)).await {
             Ok(Ok(evidence)) => evidence,
             Ok(Err(failure)) => return self.without_rights(&failure, until).await,
-            Err(_) => match last.filter(|failure| failure.kind == Kind::Credentials) {
+            Err(_) => match last.filter(|failure| failure.kind == FailureKind::Credentials) {
                 Some(failure) => return self.without_rights(&failure, until).await,
                 None => return (Stop::HandOver, "the API server does not answer"),
             },
@@ -159,7 +159,7 @@ impl Reader {
     async fn read_until_answered(&self, last: &mut Option<Failure>) -> Result<Evidence, Failure> {
         loop {
             match self.read().await {
-                Err(failure) if failure.kind != Kind::Rights => {
+                Err(failure) if failure.kind != FailureKind::Rights => {
                     tracing::debug!(error = %failure, "the driver's pod or its controller is not read");
                     *last = Some(failure);
                     sleep(RETRY).await;

@@ -166,7 +166,7 @@ fn reader(router: Router, top: &str, more: &[&str]) -> Reader {
     let config = crate::config::Config::from_toml("", "none.toml", [], &sets).unwrap();
     let calls = calls_to(Clients::in_process(service, "default"));
     let mut reader = Reader::new(&config, calls).unwrap();
-    reader.know(Some(&OwnerChain {
+    reader.set_owner_chain(Some(&OwnerChain {
         pod: reference(POD),
         top: reference(top),
     }));

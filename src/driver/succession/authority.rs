@@ -14,7 +14,7 @@ use crate::driver::Environment;
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::{OwnedResource, secret, secret_name};
 use crate::kubernetes::pod_template::owner_reference;
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::server::tls::authority::{Authority, AuthorityError};
 
 const CERTIFICATE: &str = "ca.crt";
@@ -184,7 +184,7 @@ async fn put(
     match calls.put_secret(resource, there, owner).await {
         Ok(()) => Ok(true),
         Err(failure) => match failure.kind {
-            Kind::AlreadyExists | Kind::Conflict | Kind::NotFound => Ok(false),
+            FailureKind::AlreadyExists | FailureKind::Conflict | FailureKind::NotFound => Ok(false),
             _ => Err(failure),
         },
     }

@@ -5,7 +5,7 @@ use crate::config::{Config, OnSignal};
 use crate::driver::owner_chain::{self, OwnerChain};
 use crate::exit::Exit;
 use crate::kubernetes::calls::{ControllerKind, Reference};
-use crate::kubernetes::{Calls, Kind};
+use crate::kubernetes::{Calls, FailureKind};
 
 /// Reads the chain whose top owns the record; `None` outside a cluster (spec K-2).
 pub(super) async fn owner_chain(
@@ -48,7 +48,7 @@ async fn check_right_to_read(calls: &Calls, top: &Reference) {
         return;
     };
     let failure = match calls.controller(kind, &top.name).await {
-        Err(failure) if failure.kind == Kind::Rights => failure,
+        Err(failure) if failure.kind == FailureKind::Rights => failure,
         _ => return,
     };
     tracing::warn!(

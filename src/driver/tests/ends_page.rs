@@ -16,7 +16,7 @@ use crate::actors::pod_allocator::{meaning, notices};
 use crate::actors::snapshot_store::journal::say_ended;
 use crate::kubernetes::refusal::of_answer;
 use crate::kubernetes::{LabelScheme, PodReader};
-use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};
+use crate::model::executor::{Bound, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving};
 use crate::model::pod::Sighting;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::{Ending, Entry, Epoch, ExecutorId, Incarnation, LossClass, Now, State, Tick};
@@ -56,31 +56,31 @@ fn now() -> Now {
     Now::new(Tick::default(), jiff::Timestamp::UNIX_EPOCH)
 }
 
-fn mark(word: &str) -> Why {
+fn mark(word: &str) -> LeaveReason {
     let (half_a_minute, words) = (Duration::from_secs(30), |text: &str| Arc::from(text));
     match word {
-        "scaled-down" => Why::ScaledDown,
-        "killed" => Why::Killed(words("alice")),
-        "decommissioned" => Why::Decommissioned(words("the roll")),
-        "mislabelled" => Why::Mislabelled(words("boatswain.dev/role")),
-        "heartbeat" => Why::HeartbeatTimeout(Duration::from_secs(120)),
-        "unreachable" => Why::Unreachable(Duration::from_secs(120)),
-        "disconnected" => Why::Disconnected,
-        "registration" => Why::RegistrationTimeout(Duration::from_secs(300)),
-        "never-starts" => Why::NeverStarts(half_a_minute, words("")),
-        "pending-timeout" => Why::PendingTimeout(Duration::from_secs(300), words("")),
+        "scaled-down" => LeaveReason::ScaledDown,
+        "killed" => LeaveReason::Killed(words("alice")),
+        "decommissioned" => LeaveReason::Decommissioned(words("the roll")),
+        "mislabelled" => LeaveReason::Mislabelled(words("boatswain.dev/role")),
+        "heartbeat" => LeaveReason::HeartbeatTimeout(Duration::from_secs(120)),
+        "unreachable" => LeaveReason::Unreachable(Duration::from_secs(120)),
+        "disconnected" => LeaveReason::Disconnected,
+        "registration" => LeaveReason::RegistrationTimeout(Duration::from_secs(300)),
+        "never-starts" => LeaveReason::NeverStarts(half_a_minute, words("")),
+        "pending-timeout" => LeaveReason::PendingTimeout(Duration::from_secs(300), words("")),
         other => panic!("no such mark: {other}"),
     }
 }
 
 /// Replaces the reason by the allocator's description of what this pod waits for (spec A-51).
-fn in_its_words(why: Why, entry: &Entry) -> Why {
+fn in_its_words(why: LeaveReason, entry: &Entry) -> LeaveReason {
     let words =
         |pod: &crate::model::Pod| Arc::from(crate::actors::pod_allocator::waiting::words(pod));
     let words = entry.pod().map_or_else(|| Arc::from(""), |pod| words(pod));
     match why {
-        Why::NeverStarts(waited, _) => Why::NeverStarts(waited, words),
-        Why::PendingTimeout(waited, _) => Why::PendingTimeout(waited, words),
+        LeaveReason::NeverStarts(waited, _) => LeaveReason::NeverStarts(waited, words),
+        LeaveReason::PendingTimeout(waited, _) => LeaveReason::PendingTimeout(waited, words),
         why => why,
     }
 }
@@ -137,9 +137,9 @@ fn ending(end: &End) -> Ending {
         Some(how) => State::Gone(Gone {
             bound: (how != "lost").then_some(bound),
             how: match how {
-                "deleted" => HowGone::Deleted,
-                "missing" => HowGone::Missing,
-                "lost" => HowGone::LostBeforeStart,
+                "deleted" => GoneEvidence::Deleted,
+                "missing" => GoneEvidence::Missing,
+                "lost" => GoneEvidence::LostBeforeStart,
                 other => panic!("{}: gone how: {other}", end.name),
             },
             at: tick,
@@ -147,7 +147,7 @@ fn ending(end: &End) -> Ending {
     };
     entry.leaving = end.leaving.as_deref().map(|word| Leaving {
         why: in_its_words(mark(word), &entry),
-        how: How::Delete,
+        how: LeaveMethod::Delete,
         since: tick,
     });
     let reason = match end.overdue {

@@ -112,7 +112,7 @@ fn queue(basis: &Basis<'_>, pods: &Pods, least: &BTreeMap<ProfileName, u32>) -> 
     let mut queue = Queue::new(basis.now.tick);
     for (profile, least) in least {
         if let Some(pods) = pods.queued(profile) {
-            queue.know(profile.clone(), pods.hash, *least);
+            queue.add_profile(profile.clone(), pods.hash, *least);
         }
     }
     Some(queue)

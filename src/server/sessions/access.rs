@@ -19,7 +19,7 @@ use crate::actors::executor_registry::messages::TokensVerified;
 use crate::actors::executor_registry::registry::{NoKeys, Proof};
 use crate::clock::Clock;
 use crate::kubernetes::server_clock::{Change, Comparison};
-use crate::kubernetes::{Calls, Failure, Kind};
+use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::AppId;
 use crate::planted::{self, Planted};
 use crate::secret::seal::Key;
@@ -331,7 +331,7 @@ async fn review(calls: &Calls, asked: &ProveAccount) -> Result<bool, Failure> {
     let review = calls.review_token(&asked.token, &asked.audience);
     let late = || {
         Err(Failure::new(
-            Kind::TimedOut,
+            FailureKind::TimedOut,
             "the review of a token took too long",
         ))
     };

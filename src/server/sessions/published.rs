@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::access::Denied;
 use super::service_account::{Trusted, is_token};
 use crate::actors::executor_registry::registry::NoKeys;
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::Tick;
 
 /// The least interval between the end of a fetch of the keys and the next one. An unknown key may be a new one, but
@@ -132,7 +132,7 @@ impl Published {
 pub(super) fn trouble_of(failure: &Failure) -> NoKeys {
     match (failure.code, failure.kind) {
         (Some(code), _) => NoKeys::Refused(code),
-        (None, Kind::Garbage) => NoKeys::Unusable,
+        (None, FailureKind::Garbage) => NoKeys::Unusable,
         (None, _) => NoKeys::Unanswered,
     }
 }
@@ -258,13 +258,13 @@ mod tests {
     fn a_failed_call_says_why_there_are_no_keys() {
         let refused = Failure {
             code: Some(403),
-            ..Failure::new(Kind::Rights, "no")
+            ..Failure::new(FailureKind::Rights, "no")
         };
         assert_eq!(trouble_of(&refused), NoKeys::Refused(403));
         for (kind, why) in [
-            (Kind::Garbage, NoKeys::Unusable),
-            (Kind::TimedOut, NoKeys::Unanswered),
-            (Kind::Unreachable, NoKeys::Unanswered),
+            (FailureKind::Garbage, NoKeys::Unusable),
+            (FailureKind::TimedOut, NoKeys::Unanswered),
+            (FailureKind::Unreachable, NoKeys::Unanswered),
         ] {
             assert_eq!(trouble_of(&Failure::new(kind, "no")), why);
         }

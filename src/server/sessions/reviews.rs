@@ -9,7 +9,7 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 
 use super::access::Denied;
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::Tick;
 
 /// How long an accepted token is not asked about again.
@@ -113,7 +113,7 @@ impl Reviews {
             Err(failure) => failure,
         };
         let pause = match failure.kind {
-            Kind::Rights => self.refused(),
+            FailureKind::Rights => self.refused(),
             _ => AFTER_FAILURE,
         };
         self.keys_decide_until = Some(now + pause);
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
-    fn failure(kind: Kind) -> Result<bool, Failure> {
+    fn failure(kind: FailureKind) -> Result<bool, Failure> {
         Err(Failure::new(kind, "a call failed"))
     }
 
@@ -191,7 +191,7 @@ mod tests {
     // spec: O-120
     #[test]
     fn without_an_answer_the_published_keys_decide_for_a_while_but_not_about_a_revoked_token() {
-        for kind in [Kind::Rights, Kind::Unreachable] {
+        for kind in [FailureKind::Rights, FailureKind::Unreachable] {
             let mut reviews = Reviews::default();
             assert!(learn(&mut reviews, "revoked", Ok(false), 0).is_err());
             assert_eq!(
@@ -211,7 +211,10 @@ mod tests {
         let mut reviews = Reviews::default();
         let mut now = 0;
         for pause in [10_000, 20_000, 40_000, 60_000, 60_000, 60_000] {
-            assert_eq!(learn(&mut reviews, "a", failure(Kind::Rights), now), Ok(()));
+            assert_eq!(
+                learn(&mut reviews, "a", failure(FailureKind::Rights), now),
+                Ok(())
+            );
             assert_eq!(verdict(&reviews, "a", now + pause - 1), Verdict::Accepted);
             now += pause;
             assert_eq!(verdict(&reviews, "a", now), Verdict::Unknown);
@@ -219,7 +222,10 @@ mod tests {
         // Once it is granted, tokens are asked about at once, and a later refusal begins anew.
         assert_eq!(learn(&mut reviews, "a", Ok(true), now), Ok(()));
         assert_eq!(verdict(&reviews, "b", now), Verdict::Unknown);
-        assert_eq!(learn(&mut reviews, "b", failure(Kind::Rights), now), Ok(()));
+        assert_eq!(
+            learn(&mut reviews, "b", failure(FailureKind::Rights), now),
+            Ok(())
+        );
         assert_eq!(verdict(&reviews, "b", now + 10_000), Verdict::Unknown);
     }
 
@@ -228,8 +234,8 @@ mod tests {
     fn the_published_keys_alone_decide_about_a_token_for_an_hour_only() {
         let hour = KEYS_ALONE;
         for (kind, denied) in [
-            (Kind::Rights, TOO_OLD),
-            (Kind::Unreachable, Denied::NoReview),
+            (FailureKind::Rights, TOO_OLD),
+            (FailureKind::Unreachable, Denied::NoReview),
         ] {
             let mut reviews = Reviews::default();
             let answer = failure(kind);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::model::executor::Why;
+use boatswain::model::executor::LeaveReason;
 use boatswain::model::{
     Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
 };
@@ -19,7 +19,7 @@ const HISTORY_NOTICE_DELAY: Duration = Duration::from_secs(120);
 /// Whether an executor is leaving for this reason, other than by a mark that an earlier driver wrote to its pod.
 fn is_scaled_down(entry: &Entry) -> bool {
     let inherited = entry.adopted && entry.pod().is_some_and(|pod| pod.draining.is_some());
-    (entry.leaving.as_ref()).is_some_and(|mark| mark.why == Why::ScaledDown && !inherited)
+    (entry.leaving.as_ref()).is_some_and(|mark| mark.why == LeaveReason::ScaledDown && !inherited)
 }
 
 /// The ordinal of an executor's pod in its StatefulSet. `None` for a pod of another profile's set, whose profile label
@@ -34,7 +34,7 @@ fn ordinal(entry: &Entry) -> Option<u32> {
 fn was_wrongly_released(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {
-        matches!(mark.why, Why::GangMissed(_))
+        matches!(mark.why, LeaveReason::GangMissed(_))
             && entry.adopted
             && ran.is_some_and(|ran| ran < mark.since)
     })
@@ -261,7 +261,7 @@ impl Checks {
             self.ever_bound.insert(uid.clone());
             if let Some(mark) = &entry.leaving {
                 self.ever_leaving.insert(uid.clone());
-                if mark.why == Why::ApplicationEnded && self.may_end_application(driver) {
+                if mark.why == LeaveReason::ApplicationEnded && self.may_end_application(driver) {
                     self.ended_with_its_application.insert(uid.clone());
                 }
             }

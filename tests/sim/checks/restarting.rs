@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::model::executor::{Class, Why};
+use boatswain::model::executor::{Class, LeaveReason};
 use boatswain::model::pod::PendingStage;
 use boatswain::model::{Entry, PodUid};
 use tokio::time::Instant;
@@ -35,10 +35,10 @@ impl Restarting {
             let for_silence = (entry.leaving.as_ref()).filter(|leaving| {
                 matches!(
                     leaving.why,
-                    Why::Disconnected
-                        | Why::HeartbeatTimeout(_)
-                        | Why::Unreachable(_)
-                        | Why::RegistrationTimeout(_)
+                    LeaveReason::Disconnected
+                        | LeaveReason::HeartbeatTimeout(_)
+                        | LeaveReason::Unreachable(_)
+                        | LeaveReason::RegistrationTimeout(_)
                 )
             });
             if let (Some(waited), Some(leaving)) = (waited, for_silence)

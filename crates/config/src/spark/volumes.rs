@@ -22,7 +22,7 @@ const ON_DEMAND: &str = "OnDemand";
 type Parts<'s> = BTreeMap<&'s str, &'s str>;
 
 /// The values of one key, and the Spark keys that they are made from.
-type Made = (Vec<Value>, Vec<String>);
+type Volumes = (Vec<Value>, Vec<String>);
 
 /// Combines these keys to volumes and claims. Adds what is not converted to `refused`, with the
 /// reason.
@@ -30,7 +30,7 @@ pub(super) fn gather(
     set: &BTreeMap<&str, &str>,
     refused: &mut Vec<String>,
 ) -> impl Iterator<Item = Gathered> {
-    let (mut volumes, mut claims) = (Made::default(), Made::default());
+    let (mut volumes, mut claims) = (Volumes::default(), Volumes::default());
     for ((kind, name), (parts, from)) in by_volume(set, refused) {
         let (made, into) = match kind == CLAIM && is_on_demand(set, name) {
             true => (claim(name, &parts), &mut claims),
@@ -184,7 +184,7 @@ fn claim(name: &str, parts: &Parts<'_>) -> Result<Table, String> {
 }
 
 /// Adds to each claim what Spark sets for all: the owner and the access mode.
-fn describe_claims(set: &BTreeMap<&str, &str>, claims: &mut Made, refused: &mut Vec<String>) {
+fn describe_claims(set: &BTreeMap<&str, &str>, claims: &mut Volumes, refused: &mut Vec<String>) {
     let (made, from) = claims;
     let mut read = |key: &str, default| {
         let Some(value) = set.get(key) else {

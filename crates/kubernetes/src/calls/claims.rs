@@ -35,7 +35,7 @@ impl Calls {
         }
     }
 
-    /// Creates a claim; fails with [`crate::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a claim; fails with [`crate::FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_claim(&self, claim: &Value) -> Result<Claim, Failure> {
         let body = Some((JSON, Bytes::from(claim.to_string())));
         let call = self.claim_call(Method::POST, None, self.write_query(), body);

@@ -14,7 +14,7 @@ use super::Calls;
 use super::pods::{Deleted, is_another, is_missing, kind_is};
 use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::{Lines, WatchLine};
-use crate::refusal::{Failure, Kind};
+use crate::refusal::{Failure, FailureKind};
 use boatswain_model::{PodUid, ResourceVersion};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Calls {
         }
     }
 
-    /// Creates a ConfigMap; fails with [`crate::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a ConfigMap; fails with [`crate::FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_config_map(&self, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::POST, None, Some(map));
         self.config_map(call).await.map_err(|r| r.failure)
@@ -56,8 +56,8 @@ impl Calls {
     /// Replaces a ConfigMap. The object's `resourceVersion` is a precondition, and so is its `uid` if present.
     ///
     /// # Errors
-    /// [`crate::Kind::Conflict`] if the ConfigMap was changed meanwhile,
-    /// [`crate::Kind::NotFound`] if it does not exist.
+    /// [`crate::FailureKind::Conflict`] if the ConfigMap was changed meanwhile,
+    /// [`crate::FailureKind::NotFound`] if it does not exist.
     pub async fn replace_config_map(&self, name: &str, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::PUT, Some(name), Some(map));
         self.config_map(call).await.map_err(|r| r.failure)
@@ -122,7 +122,7 @@ impl Calls {
             Err(failure)
                 if matches!(
                     failure.kind,
-                    Kind::Credentials | Kind::Wait | Kind::Unreachable
+                    FailureKind::Credentials | FailureKind::Wait | FailureKind::Unreachable
                 ) =>
             {
                 return Err(failure);

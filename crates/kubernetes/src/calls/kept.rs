@@ -16,7 +16,7 @@ use boatswain_model::{ExecutorId, PodUid};
 
 /// A pod that a driver has kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptPod {
     pub uid: PodUid,
     pub name: Arc<str>,
     pub since: Timestamp,
@@ -45,7 +45,7 @@ impl Calls {
     ///
     /// # Errors
     /// If a page cannot be read.
-    pub async fn list_kept_pods(&self) -> Result<Vec<Kept>, Failure> {
+    pub async fn list_kept_pods(&self) -> Result<Vec<KeptPod>, Failure> {
         let reader = &self.at.reader;
         let selector = reader.labels.kept_selector(&reader.app_id);
         let read = |item: &str| Ok(read(reader, item));
@@ -54,14 +54,14 @@ impl Calls {
     }
 }
 
-fn read(reader: &PodReader, json: &str) -> Option<Kept> {
+fn read(reader: &PodReader, json: &str) -> Option<KeptPod> {
     let PodWire { metadata } = serde_json::from_str(json).ok()?;
     let id = metadata.labels?.remove(reader.labels.keys().executor_id)?;
     let id = ExecutorId::parse(&id).ok()?;
     let named = id_in_pod_name(&reader.prefix, &metadata.name) == Some(id);
     let since = metadata.annotations?.remove(KEPT_SINCE)?.parse().ok()?;
     let ours = (named || reader.of_sets) && metadata.deletion_timestamp.is_none();
-    ours.then(|| Kept {
+    ours.then(|| KeptPod {
         uid: PodUid::from(&*metadata.uid),
         name: Arc::from(&*metadata.name),
         since,
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    fn kept(name: &str, id: &str, since: &str, more: &str) -> Option<Kept> {
+    fn kept(name: &str, id: &str, since: &str, more: &str) -> Option<KeptPod> {
         let json = format!(
             r#"{{"metadata": {{"name": "{name}", "uid": "u", "labels": {{"boatswain.dev/executor-id": "{id}"}},
             "annotations": {{"boatswain.dev/kept-since": "{since}"}}{more}}}}}"#

@@ -98,7 +98,7 @@ impl Calls {
         }
     }
 
-    /// Creates a Lease; fails with [`crate::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a Lease; fails with [`crate::FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_lease(&self, lease: &Value, limit: Duration) -> Result<Lease, Failure> {
         let created = self.lease(Method::POST, None, Some(lease), limit).await;
         created.map_err(|rejection| rejection.failure)
@@ -107,7 +107,7 @@ impl Calls {
     /// Replaces a Lease. The object's `uid` and `resourceVersion` are preconditions.
     ///
     /// # Errors
-    /// [`crate::Kind::Conflict`] if it was changed meanwhile, [`crate::Kind::NotFound`] if it
+    /// [`crate::FailureKind::Conflict`] if it was changed meanwhile, [`crate::FailureKind::NotFound`] if it
     /// does not exist.
     pub async fn replace_lease(
         &self,
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::testing::calls_to;
-    use crate::{Clients, Kind, WatchLine, WriteGate};
+    use crate::{Clients, FailureKind, WatchLine, WriteGate};
 
     const LIMIT: Duration = Duration::from_secs(5);
 
@@ -252,7 +252,7 @@ mod tests {
         };
         assert_eq!(created.spec, whole_seconds);
         let again = calls.create_lease(&object, LIMIT).await.unwrap_err();
-        assert_eq!(again.kind, Kind::AlreadyExists);
+        assert_eq!(again.kind, FailureKind::AlreadyExists);
 
         let mut lines = calls.watch_lease("a-driver", 60).await.unwrap();
         let Some(Ok(WatchLine::Seen(seen))) = lines.next().await else {
@@ -271,7 +271,7 @@ mod tests {
             .replace_lease("a-driver", &free, LIMIT)
             .await
             .unwrap_err();
-        assert_eq!(late.kind, Kind::Conflict);
+        assert_eq!(late.kind, FailureKind::Conflict);
     }
 
     // spec: O-32
@@ -283,7 +283,7 @@ mod tests {
         let calls = calls.gated(WriteGate::new(closed));
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         let refused = calls.create_config_map(&map).await.unwrap_err();
-        assert_eq!(refused.kind, Kind::Unreachable, "{refused}");
+        assert_eq!(refused.kind, FailureKind::Unreachable, "{refused}");
         assert_eq!(calls.get_config_map("a").await, Ok(None));
         let object = lease_object("a-driver", None, &held_by(Some("one")), None);
         assert!(calls.create_lease(&object, LIMIT).await.is_ok());

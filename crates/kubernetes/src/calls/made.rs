@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::Message;
 
-use crate::refusal::Kind;
+use crate::refusal::FailureKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
@@ -14,7 +14,7 @@ pub struct CallMade {
     /// The resource, such as `pods`.
     pub resource: &'static str,
     /// `None`: it succeeded.
-    pub failure: Option<Kind>,
+    pub failure: Option<FailureKind>,
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
 }
@@ -22,12 +22,12 @@ pub struct CallMade {
 impl CallMade {
     /// Whether a working API server responded.
     pub fn is_answered(&self) -> bool {
-        !self.failure.is_some_and(Kind::is_outage)
+        !self.failure.is_some_and(FailureKind::is_outage)
     }
 
     /// `ok`, or the failure's kind.
     pub fn outcome(&self) -> &'static str {
-        self.failure.map_or("ok", Kind::word)
+        self.failure.map_or("ok", FailureKind::word)
     }
 }
 

@@ -8,7 +8,7 @@ use super::Calls;
 use super::pods::is_missing;
 use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, garbage};
 use crate::owned_resources::{OwnedResource, is_as_wanted};
-use crate::refusal::{Failure, Kind};
+use crate::refusal::{Failure, FailureKind};
 
 const SECRETS: &str = "secrets";
 
@@ -18,7 +18,7 @@ impl Calls {
     /// over.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] if an object that is not ours has the name; [`Kind::Conflict`] if the object is being deleted.
+    /// [`FailureKind::Invalid`] if an object that is not ours has the name; [`FailureKind::Conflict`] if the object is being deleted.
     pub async fn ensure(
         &self,
         owned_resource: &OwnedResource,
@@ -39,7 +39,7 @@ impl Calls {
         }
         if there["metadata"]["deletionTimestamp"].is_string() {
             let why = format!("{resource}/{name} is being deleted");
-            return Err(Failure::new(Kind::Conflict, &why));
+            return Err(Failure::new(FailureKind::Conflict, &why));
         }
         if is_as_wanted(&there, &wanted) {
             return Ok(());
@@ -53,13 +53,13 @@ impl Calls {
     /// Gets a Secret; `None` if there is none.
     ///
     /// # Errors
-    /// [`Kind::Conflict`] if it is being deleted.
+    /// [`FailureKind::Conflict`] if it is being deleted.
     pub async fn get_secret(&self, name: &str) -> Result<Option<Value>, Failure> {
         let secret = self.get_object(SECRETS, name).await?;
         match secret {
             Some(secret) if secret["metadata"]["deletionTimestamp"].is_string() => {
                 let why = format!("{SECRETS}/{name} is being deleted");
-                Err(Failure::new(Kind::Conflict, &why))
+                Err(Failure::new(FailureKind::Conflict, &why))
             }
             secret => Ok(secret),
         }
@@ -68,7 +68,7 @@ impl Calls {
     /// Creates a Secret with this owner or, if one was read before, replaces it in that version.
     ///
     /// # Errors
-    /// [`Kind::AlreadyExists`] or [`Kind::Conflict`] if another driver was faster; [`Kind::Invalid`] if an object that
+    /// [`FailureKind::AlreadyExists`] or [`FailureKind::Conflict`] if another driver was faster; [`FailureKind::Invalid`] if an object that
     /// is not ours has the name.
     pub async fn put_secret(
         &self,
@@ -150,7 +150,7 @@ impl Calls {
 fn foreign(resource: &str, name: &str) -> Failure {
     let why =
         "there is one that is not this application's: choose another executors.pod_name_prefix";
-    Failure::new(Kind::Invalid, &format!("{resource}/{name}: {why}"))
+    Failure::new(FailureKind::Invalid, &format!("{resource}/{name}: {why}"))
 }
 
 /// Whether the two owners have the same kind and name; their uids may differ.

@@ -14,7 +14,7 @@ use super::transport::{
     self, Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
 };
 use crate::pod_template::PodBody;
-use crate::refusal::{Failure, Kind, StatusBody};
+use crate::refusal::{Failure, FailureKind, StatusBody};
 use crate::wire::{ListMetaWire, ListWire, PodWire, Text};
 use boatswain_model::planted::{self, Planted};
 use boatswain_model::pod::{Sighting, Unreadable};
@@ -58,7 +58,7 @@ impl Calls {
     /// Lists one page of the application's executor pods (spec P-1, S-15).
     ///
     /// # Errors
-    /// Notably [`Kind::Expired`] if the page token is too old, and [`Kind::TooLargeVersion`] if the server has not yet
+    /// Notably [`FailureKind::Expired`] if the page token is too old, and [`FailureKind::TooLargeVersion`] if the server has not yet
     /// reached the requested version.
     pub async fn list_pods(&self, page: &ListQuery) -> Result<ListPage, Failure> {
         let mut query = Query::default().with("labelSelector", &self.at.selector);
@@ -113,7 +113,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`Failure::is_refused`] distinguishes a refusal from an unknown outcome (spec ). The kind is
-    /// [`Kind::AlreadyExists`] if the name is taken.
+    /// [`FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_pod(&self, pod: &PodBody) -> Result<Sighting, Failure> {
         let call = Call {
             method: Method::POST,
@@ -148,7 +148,7 @@ impl Calls {
     /// Applies a merge patch to a pod; `None` if the pod does not exist.
     ///
     /// A uid in the patch's metadata is a precondition: if another pod has the name, the call fails with
-    /// [`Kind::Invalid`], because a uid is immutable.
+    /// [`FailureKind::Invalid`], because a uid is immutable.
     ///
     /// # Errors
     /// As [`Calls::get_pod`].
@@ -324,7 +324,7 @@ pub(super) fn is_missing(rejection: &Rejection, resource: &str, name: &str) -> b
 /// "UID in precondition: …, UID in object meta: …" and "the UID in the precondition (…) does not match …".
 pub(super) fn is_another(rejection: &Rejection) -> bool {
     let message = &rejection.failure.message;
-    rejection.failure.kind == Kind::Conflict
+    rejection.failure.kind == FailureKind::Conflict
         && (message.contains("UID in precondition") || message.contains("UID in the precondition"))
 }
 

@@ -200,7 +200,7 @@ impl Calls {
         }
     }
 
-    /// Fails with [`crate::Kind::AlreadyExists`] if the name is taken.
+    /// Fails with [`crate::FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_profile_object(
         &self,
         object: ProfileObject,

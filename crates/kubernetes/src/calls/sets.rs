@@ -78,7 +78,7 @@ impl Calls {
             .await
     }
 
-    /// Creates a set; fails with [`crate::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a set; fails with [`crate::FailureKind::AlreadyExists`] if the name is taken.
     pub async fn create_set(&self, kind: SetKind, set: &Value) -> Result<SetSeen, Failure> {
         let call = self.set_call(Method::POST, kind, &[], set);
         let answer = self.set(kind, call).await;

@@ -11,7 +11,7 @@ use super::lines::{LineReader, Next};
 use super::transport::{Call, MARGIN, OBJECT_LIMIT, Query};
 use super::watch::{WatchLine, read_line};
 use super::{Calls, WatchedPods};
-use crate::refusal::{Failure, Kind};
+use crate::refusal::{Failure, FailureKind};
 use crate::wire::{LineWire, Pairs, Text};
 use boatswain_model::pod::Sighting;
 use boatswain_model::{PodUid, ResourceVersion};
@@ -98,12 +98,13 @@ impl Calls {
 
 fn of_refusal(failure: Failure) -> NotStreamed {
     match failure.kind {
-        Kind::Invalid => NotStreamed::Refused(failure.message),
+        FailureKind::Invalid => NotStreamed::Refused(failure.message),
         // A server that does not know the parameter reports it as forbidden rather than invalid.
         _ if failure.message.contains("sendInitialEvents") => NotStreamed::Refused(failure.message),
-        Kind::Wait | Kind::Unreachable | Kind::Credentials | Kind::Rights => {
-            NotStreamed::Failed(failure)
-        }
+        FailureKind::Wait
+        | FailureKind::Unreachable
+        | FailureKind::Credentials
+        | FailureKind::Rights => NotStreamed::Failed(failure),
         _ => NotStreamed::Cut(failure.message),
     }
 }

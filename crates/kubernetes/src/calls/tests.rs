@@ -25,7 +25,7 @@ use tower::BoxError;
 
 use super::*;
 use crate::pod_template::PodBody;
-use crate::refusal::{Failure, Kind};
+use crate::refusal::{Failure, FailureKind};
 use crate::testing::calls_spec;
 use boatswain_model::pod::Sighting;
 use boatswain_model::{PodUid, ResourceVersion};
@@ -231,7 +231,7 @@ async fn a_failed_connect_is_a_refusal_and_a_broken_connection_is_not() {
     let failure = create(&refused).await;
     assert_eq!(
         (failure.kind, failure.is_refused()),
-        (Kind::Unreachable, true)
+        (FailureKind::Unreachable, true)
     );
     assert!(
         failure
@@ -241,7 +241,10 @@ async fn a_failed_connect_is_a_refusal_and_a_broken_connection_is_not() {
     );
     let reset = failing(|| io::ErrorKind::ConnectionReset.into());
     let failure = create(&reset).await;
-    assert_eq!((failure.kind, failure.is_refused()), (Kind::Broken, false));
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (FailureKind::Broken, false)
+    );
 }
 
 // spec: A-13
@@ -260,16 +263,22 @@ async fn a_2xx_that_cannot_be_read_is_an_unknown_outcome() {
         let failure = create(&always(201, body)).await;
         assert_eq!(
             (failure.kind, failure.is_refused()),
-            (Kind::Garbage, false),
+            (FailureKind::Garbage, false),
             "{body:.30}"
         );
     }
     let broken = answering(|_| Response::new(pieces(vec!["{\"kind\":\"Pod\""], Last::Reset)));
     let failure = create(&broken).await;
-    assert_eq!((failure.kind, failure.is_refused()), (Kind::Garbage, false));
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (FailureKind::Garbage, false)
+    );
     let endless = answering(|_| Response::new(Endless));
     let failure = create(&endless).await;
-    assert_eq!((failure.kind, failure.is_refused()), (Kind::Garbage, false));
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (FailureKind::Garbage, false)
+    );
     let seen = always(201, REAL).create_pod(&body()).await.unwrap();
     assert!(matches!(seen, Sighting::Read(_)));
 }
@@ -286,7 +295,10 @@ async fn a_refusal_counts_even_if_its_body_is_lost() {
         answer
     });
     let failure = create(&busy).await;
-    assert_eq!((failure.kind, failure.is_refused()), (Kind::Wait, true));
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (FailureKind::Wait, true)
+    );
     assert_eq!(failure.retry_after, Some(Duration::from_secs(3)));
 }
 
@@ -305,11 +317,11 @@ async fn no_call_waits_longer_than_the_servers_own_time_and_a_second() {
         let failure = create(&calls).await;
         assert_eq!(
             (failure.kind, failure.is_refused()),
-            (Kind::TimedOut, false)
+            (FailureKind::TimedOut, false)
         );
         assert_eq!(begun.elapsed(), TIMEOUT + Duration::from_secs(1));
         let listed = calls.list_pods(&ListQuery::default()).await.unwrap_err();
-        assert_eq!(listed.kind, Kind::TimedOut);
+        assert_eq!(listed.kind, FailureKind::TimedOut);
     }
 }
 
@@ -325,10 +337,16 @@ async fn a_pod_is_gone_only_if_the_api_server_reports_it_for_this_pod() {
         Ok(Deleted::NothingThere)
     );
     for (body, kind) in [
-        ("<html>404 Not Found</html>".to_owned(), Kind::Garbage),
-        ("404 page not found\n".to_owned(), Kind::Garbage),
-        (not_found("namespaces", "jobs"), Kind::NamespaceMissing),
-        (not_found("pods", "etl-exec-43"), Kind::NotFound),
+        (
+            "<html>404 Not Found</html>".to_owned(),
+            FailureKind::Garbage,
+        ),
+        ("404 page not found\n".to_owned(), FailureKind::Garbage),
+        (
+            not_found("namespaces", "jobs"),
+            FailureKind::NamespaceMissing,
+        ),
+        (not_found("pods", "etl-exec-43"), FailureKind::NotFound),
     ] {
         let calls = always(404, body.clone());
         assert_eq!(calls.get_pod(name).await.unwrap_err().kind, kind, "{body}");
@@ -392,7 +410,7 @@ async fn a_delete_that_hits_a_different_uid_counts_as_gone() {
         "Operation cannot be fulfilled on pods \"etl-exec-42\": the object has been modified";
     assert_eq!(
         delete(409, conflict(busy)).await.unwrap_err().kind,
-        Kind::Conflict
+        FailureKind::Conflict
     );
     let pod = delete(200, REAL.to_owned()).await.unwrap();
     assert!(matches!(pod, Deleted::Accepted(Some(Sighting::Read(_)))));
@@ -400,7 +418,7 @@ async fn a_delete_that_hits_a_different_uid_counts_as_gone() {
     assert_eq!(delete(200, done).await, Ok(Deleted::Accepted(None)));
     assert_eq!(
         delete(200, "<html>".to_owned()).await.unwrap_err().kind,
-        Kind::Garbage
+        FailureKind::Garbage
     );
 }
 
@@ -418,6 +436,6 @@ async fn the_servers_version_is_read_from_its_own_response() {
             .await
             .unwrap_err()
             .kind,
-        Kind::Garbage
+        FailureKind::Garbage
     );
 }

@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::refusal::{self, Failure, Kind};
+use crate::refusal::{self, Failure, FailureKind};
 use crate::server_clock::ServerClock;
 use crate::transport_error::{chain_text, of_error};
 
@@ -233,7 +233,7 @@ async fn within<T>(
         Ok(result) => result,
         Err(_) => {
             let text = format!("{place}: no answer within {} ms", limit.as_millis());
-            Err(Failure::new(Kind::TimedOut, &text).into())
+            Err(Failure::new(FailureKind::TimedOut, &text).into())
         }
     }
 }
@@ -246,7 +246,7 @@ async fn send(
 ) -> Result<Response<Body>, Rejection> {
     let request = call.into_request().map_err(|error| {
         Failure::new(
-            Kind::Unreachable,
+            FailureKind::Unreachable,
             &format!("{place}: no such request can be made: {error}"),
         )
     })?;
@@ -289,7 +289,7 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, String> {
 
 pub(super) fn garbage(place: &str, why: &str) -> Failure {
     Failure::new(
-        Kind::Garbage,
+        FailureKind::Garbage,
         &format!("{place}: the answer cannot be read: {why}"),
     )
 }

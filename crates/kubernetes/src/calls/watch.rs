@@ -14,7 +14,7 @@ use super::Calls;
 use super::lines::{LINE_LIMIT, LineReader, Next};
 use super::transport::{self, Call, OBJECT_LIMIT, Query};
 use crate::decode::PodReader;
-use crate::refusal::{self, Failure, Kind, StatusBody, clean};
+use crate::refusal::{self, Failure, FailureKind, StatusBody, clean};
 use crate::wire::{LineWire, Text};
 use boatswain_model::ResourceVersion;
 use boatswain_model::pod::Sighting;
@@ -35,7 +35,7 @@ pub enum WatchLine<T> {
     UnknownType(Arc<str>),
 }
 
-/// The lines of a watch. After a failure of kind [`Kind::Garbage`] more lines may follow. The watch ends with the
+/// The lines of a watch. After a failure of kind [`FailureKind::Garbage`] more lines may follow. The watch ends with the
 /// stream.
 pub type Lines<T> = BoxStream<'static, Result<WatchLine<T>, Failure>>;
 
@@ -47,7 +47,7 @@ impl Calls {
     /// The server ends the watch after `timeout_seconds`. The stream does not time out: the caller must judge silence.
     ///
     /// # Errors
-    /// If the watch does not begin; [`Kind::Expired`] if the version is too old.
+    /// If the watch does not begin; [`FailureKind::Expired`] if the version is too old.
     pub async fn watch_pods(
         &self,
         from: &ResourceVersion,
@@ -116,13 +116,13 @@ pub(super) async fn next_line<T, B: HttpBody<Data = Bytes, Error: Error + 'stati
             Next::Rest(rest) => return read_line(&rest, place, read).ok().map(Ok),
             Next::TooLong => {
                 return Some(Err(Failure::new(
-                    Kind::Garbage,
+                    FailureKind::Garbage,
                     &format!("{place}: ended for a line of more than {LINE_LIMIT} bytes"),
                 )));
             }
             Next::Broken(why) => {
                 return Some(Err(Failure::new(
-                    Kind::Broken,
+                    FailureKind::Broken,
                     &format!("{place}: broken: {why}"),
                 )));
             }
@@ -138,7 +138,7 @@ pub(super) fn read_line<T>(
 ) -> Result<WatchLine<T>, Failure> {
     let garbage = |why: &str| {
         Failure::new(
-            Kind::Garbage,
+            FailureKind::Garbage,
             &format!("{place}: a line cannot be read: {why}"),
         )
     };
@@ -192,7 +192,7 @@ fn error_line<T>(object: &str, place: &str) -> WatchLine<T> {
     // An error without a code is treated as a server error, so that the watch resumes after a backoff.
     let failure = refusal::of_status(place, code.unwrap_or(500), None, status.as_ref());
     match failure.kind {
-        Kind::Expired => WatchLine::Expired,
+        FailureKind::Expired => WatchLine::Expired,
         _ => WatchLine::Error(failure),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Calls;
 use super::transport::{Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, path};
 use crate::leftovers::{Leftover, WORKLOADS};
-use crate::refusal::{Failure, Kind};
+use crate::refusal::{Failure, FailureKind};
 use crate::workloads::{Block, GROUP, VERSION, read};
 
 impl Calls {
@@ -38,7 +38,7 @@ impl Calls {
     pub async fn create_workload(&self, workload: &Value) -> Result<(), Failure> {
         let write = self.write_workload(Method::POST, &[], (JSON, workload));
         match write.await {
-            Err(failure) if failure.kind == Kind::AlreadyExists => Ok(()),
+            Err(failure) if failure.kind == FailureKind::AlreadyExists => Ok(()),
             written => written,
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::*;
 use crate::testing::calls_spec;
-use crate::{Calls, CallsSpec, Deleted, Failure, Kind, PodBody};
+use crate::{Calls, CallsSpec, Deleted, Failure, FailureKind, PodBody};
 
 mod client_certificates;
 
@@ -134,7 +134,7 @@ async fn a_refused_connection_means_that_nothing_was_sent() {
     let failure = create(&calls(&format!("http://{address}")).await).await;
     assert_eq!(
         (failure.kind, failure.is_refused()),
-        (Kind::Unreachable, true)
+        (FailureKind::Unreachable, true)
     );
     assert!(failure.message.contains("onnection refused"), "{failure}");
 }
@@ -149,7 +149,7 @@ async fn a_failed_tls_handshake_means_that_nothing_was_sent() {
     let failure = create(&calls(&format!("https://{address}")).await).await;
     assert_eq!(
         (failure.kind, failure.is_refused()),
-        (Kind::Unreachable, true),
+        (FailureKind::Unreachable, true),
         "{failure}"
     );
 }
@@ -159,9 +159,9 @@ async fn a_failed_tls_handshake_means_that_nothing_was_sent() {
 async fn a_connection_that_ends_before_the_response_leaves_the_outcome_unknown() {
     let half = "HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{\"kind\": \"Pod\",";
     for (reply, kind) in [
-        ("", Kind::Broken),
-        ("HTTP/1.1 20", Kind::Broken),
-        (half, Kind::Garbage),
+        ("", FailureKind::Broken),
+        ("HTTP/1.1 20", FailureKind::Broken),
+        (half, FailureKind::Garbage),
     ] {
         let (address, mut requests) = server(move |_| Reply::Cut(reply)).await;
         let failure = create(&calls(&address).await).await;
@@ -190,7 +190,7 @@ async fn a_request_on_a_used_connection_is_not_sent_twice_either() {
     let failure = create(&calls).await;
     assert_eq!(
         (failure.kind, failure.is_refused()),
-        (Kind::Broken, false),
+        (FailureKind::Broken, false),
         "{failure}"
     );
     assert!(requests.recv().await.unwrap().starts_with("GET /version"));

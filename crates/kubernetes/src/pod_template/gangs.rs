@@ -62,7 +62,7 @@ impl Gangs {
     ) {
         let least = |profile: &ProfileName| least.get(profile).copied().unwrap_or(0);
         for (profile, spec) in specs.iter() {
-            self.know(profile, least(profile), spec);
+            self.add_profile(profile, least(profile), spec);
         }
         let task_groups = self.task_groups();
         for (profile, spec) in specs {
@@ -73,7 +73,7 @@ impl Gangs {
     /// Adds the gang of a new profile and marks its pods. Pods of earlier profiles keep the earlier task groups,
     /// because YuniKorn reads only the list in an application's first pod.
     pub fn add(&mut self, profile: &ProfileName, least: u32, spec: &mut ProfileSpec) {
-        self.know(profile, least, spec);
+        self.add_profile(profile, least, spec);
         spec.gang = Some(self.mark(least, &self.task_groups()));
     }
 
@@ -82,7 +82,7 @@ impl Gangs {
         self.groups.remove(profile);
     }
 
-    fn know(&mut self, profile: &ProfileName, least: u32, spec: &ProfileSpec) {
+    fn add_profile(&mut self, profile: &ProfileName, least: u32, spec: &ProfileSpec) {
         if least > 0 {
             let group = task_group(profile, least, spec);
             self.groups.insert(profile.clone(), group);

@@ -27,29 +27,29 @@ fn a_403_is_classified_by_its_message() {
         kind(
             "pods \"exec-2\" is forbidden: exceeded quota: q, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
         ),
-        Kind::Quota
+        FailureKind::Quota
     );
     assert_eq!(
         kind("pods \"e\" is forbidden: status unknown for quota: q, resources: pods"),
-        Kind::Quota
+        FailureKind::Quota
     );
     // A quota on cpu refuses pods without a cpu limit. No retry helps, so this is a template error.
     assert_eq!(
         kind("pods \"e\" is forbidden: failed quota: q: must specify limits.cpu for: executor"),
-        Kind::Admission
+        FailureKind::Admission
     );
     assert_eq!(
         kind(
             "pods \"e\" is forbidden: unable to create new content in namespace jobs because it is being terminated"
         ),
-        Kind::NamespaceTerminating
+        FailureKind::NamespaceTerminating
     );
     // Of a namespace that is a moment old.
     assert_eq!(
         kind(
             "pods \"e\" is forbidden: error looking up service account jobs/default: serviceaccount \"default\" not found"
         ),
-        Kind::Server
+        FailureKind::Server
     );
     for admission in [
         "pods \"e\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
@@ -57,7 +57,7 @@ fn a_403_is_classified_by_its_message() {
         "pods \"e\" is forbidden: error looking up service account jobs/x: serviceaccount \"x\" not found",
         "admission webhook \"deny.example.com\" denied the request: not on a Friday",
     ] {
-        assert_eq!(kind(admission), Kind::Admission, "{admission}");
+        assert_eq!(kind(admission), FailureKind::Admission, "{admission}");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_missing_permission_is_named_with_the_rule_that_grants_it() {
         "Forbidden",
         "pods is forbidden: User \"system:serviceaccount:jobs:driver\" cannot create resource \"pods\" in API group \"\" in the namespace \"jobs\"",
     );
-    assert_eq!(failure.kind, Kind::Rights);
+    assert_eq!(failure.kind, FailureKind::Rights);
     let right = failure.missing_right().unwrap();
     assert_eq!(
         (&*right.verb, &*right.resource, right.namespace.as_deref()),
@@ -90,14 +90,14 @@ fn a_missing_permission_is_named_with_the_rule_that_grants_it() {
 #[test]
 fn a_409_is_a_taken_name_only_if_the_reason_is_already_exists() {
     let taken = status(409, "AlreadyExists", "pods \"exec-1\" already exists");
-    assert_eq!(taken.kind, Kind::AlreadyExists);
+    assert_eq!(taken.kind, FailureKind::AlreadyExists);
     // Concurrent creates may conflict on the quota object.
     let quota = status(
         409,
         "Conflict",
         "Operation cannot be fulfilled on resourcequotas \"q\": the object has been modified; please apply your changes to the latest version and try again",
     );
-    assert_eq!(quota.kind, Kind::Conflict);
+    assert_eq!(quota.kind, FailureKind::Conflict);
     assert!(quota.is_refused());
 }
 
@@ -113,14 +113,14 @@ fn a_refused_template_comes_with_its_causes() {
         ]},
     });
     let failure = failure(422, &body.to_string());
-    assert_eq!(failure.kind, Kind::Invalid);
+    assert_eq!(failure.kind, FailureKind::Invalid);
     assert_eq!(&*failure.causes[0].field, "spec.containers[0].image");
     let webhook = status(
         400,
         "",
         "admission webhook \"w\" denied the request without explanation",
     );
-    assert_eq!(webhook.kind, Kind::Admission);
+    assert_eq!(webhook.kind, FailureKind::Admission);
 }
 
 // spec: A-20
@@ -129,11 +129,11 @@ fn a_429_or_503_may_contain_a_retry_after() {
     // The overload filter responds with plain text.
     let text = b"Too many requests, please try again later.\n";
     let busy = of_answer(PLACE, 429, Some(Duration::from_secs(1)), text);
-    assert_eq!((busy.kind, busy.is_refused()), (Kind::Wait, true));
+    assert_eq!((busy.kind, busy.is_refused()), (FailureKind::Wait, true));
     assert_eq!(busy.retry_after, Some(Duration::from_secs(1)));
     let later = of_answer(PLACE, 503, Some(Duration::from_secs(3)), b"");
-    assert_eq!((later.kind, later.is_refused()), (Kind::Wait, false));
-    assert_eq!(of_answer(PLACE, 503, None, b"").kind, Kind::Server);
+    assert_eq!((later.kind, later.is_refused()), (FailureKind::Wait, false));
+    assert_eq!(of_answer(PLACE, 503, None, b"").kind, FailureKind::Server);
     let in_body = json!({"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 7}});
     let in_body = failure(429, &in_body.to_string());
     assert_eq!(in_body.retry_after, Some(Duration::from_secs(7)));
@@ -151,7 +151,7 @@ fn only_an_api_servers_own_4xx_is_a_refusal() {
         let foreign = failure(code, page);
         assert_eq!(
             (foreign.kind, foreign.is_refused()),
-            (Kind::Garbage, false),
+            (FailureKind::Garbage, false),
             "{code}"
         );
     }
@@ -162,9 +162,13 @@ fn only_an_api_servers_own_4xx_is_a_refusal() {
     assert!(failure(401, page).is_refused());
     assert_eq!(
         status(401, "Unauthorized", "Unauthorized").kind,
-        Kind::Credentials
+        FailureKind::Credentials
     );
-    let unsent = [Kind::Unreachable, Kind::Broken, Kind::TimedOut];
+    let unsent = [
+        FailureKind::Unreachable,
+        FailureKind::Broken,
+        FailureKind::TimedOut,
+    ];
     assert_eq!(
         unsent.map(|kind| Failure::new(kind, "").is_refused()),
         [true, false, false]
@@ -179,10 +183,10 @@ fn versions_too_old_and_too_new_are_distinguished() {
         "Expired",
         "The resourceVersion for the provided list is too old.",
     );
-    assert_eq!(old.kind, Kind::Expired);
+    assert_eq!(old.kind, FailureKind::Expired);
     assert_eq!(
         status(410, "Gone", "too old resource version: 1 (1000)").kind,
-        Kind::Expired
+        FailureKind::Expired
     );
     let new = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -192,7 +196,10 @@ fn versions_too_old_and_too_new_are_distinguished() {
         "code": 504,
     });
     let new = failure(504, &new.to_string());
-    assert_eq!((new.kind, new.is_refused()), (Kind::TooLargeVersion, false));
+    assert_eq!(
+        (new.kind, new.is_refused()),
+        (FailureKind::TooLargeVersion, false)
+    );
     assert_eq!(
         status(
             504,
@@ -200,14 +207,14 @@ fn versions_too_old_and_too_new_are_distinguished() {
             "Timeout: Too large resource version: 7, current: 2"
         )
         .kind,
-        Kind::TooLargeVersion
+        FailureKind::TooLargeVersion
     );
     let slow = status(
         504,
         "Timeout",
         "Timeout: request did not complete within requested timeout",
     );
-    assert_eq!(slow.kind, Kind::TimedOut);
+    assert_eq!(slow.kind, FailureKind::TimedOut);
 }
 
 // spec: A-24, E-10
@@ -222,9 +229,12 @@ fn a_404_is_about_one_object_or_about_something_else() {
     };
     assert_eq!(
         failure(404, &body("namespaces", "jobs")).kind,
-        Kind::NamespaceMissing
+        FailureKind::NamespaceMissing
     );
-    assert_eq!(failure(404, &body("pods", "exec-1")).kind, Kind::NotFound);
+    assert_eq!(
+        failure(404, &body("pods", "exec-1")).kind,
+        FailureKind::NotFound
+    );
     let says = |body: &str| {
         StatusBody::parse(body.as_bytes()).is_some_and(|s| s.says_missing("pods", "exec-1"))
     };

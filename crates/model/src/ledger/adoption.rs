@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::executor::{Class, Gone, How, HowGone, Leaving, Why};
+use crate::executor::{Class, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving};
 use crate::ids::id_in_pod_name;
 use crate::planted::{self, Planted};
 use crate::pod::{DrainedFor, Draining, Phase, PodIdentity, Unreadable};
@@ -19,13 +19,13 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 fn inherited(mark: &Draining, usual: Duration, now: Now) -> Leaving {
     let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
     let (why, most) = match &mark.why {
-        DrainedFor::Surplus => (Why::ScaledDown, usual),
-        DrainedFor::ApplicationEnded => (Why::ApplicationEnded, usual),
-        DrainedFor::Asked(by) => (Why::Decommissioned(Arc::clone(by)), LONGEST_DRAIN),
+        DrainedFor::Surplus => (LeaveReason::ScaledDown, usual),
+        DrainedFor::ApplicationEnded => (LeaveReason::ApplicationEnded, usual),
+        DrainedFor::Asked(by) => (LeaveReason::Decommissioned(Arc::clone(by)), LONGEST_DRAIN),
     };
     Leaving {
         why,
-        how: How::Drain {
+        how: LeaveMethod::Drain {
             within: left.min(most),
         },
         since: now.tick,
@@ -175,7 +175,7 @@ impl Ledger {
             entry.adopted = true;
             entry.state = State::Gone(Gone {
                 bound: None,
-                how: HowGone::LostBeforeStart,
+                how: GoneEvidence::LostBeforeStart,
                 at: now.tick,
             });
             self.put(None, entry, draft);

@@ -80,7 +80,7 @@ impl Drift {
     }
 
     /// The watch has shown that a pod was deleted or left the selector.
-    pub(super) fn left(&mut self, uid: Option<&PodUid>, name: Option<&Arc<str>>) {
+    pub(super) fn removed(&mut self, uid: Option<&PodUid>, name: Option<&Arc<str>>) {
         self.left.extend(uid.cloned().zip(name.cloned()));
         self.shown(uid, name, None);
     }
@@ -104,7 +104,7 @@ impl Drift {
         None
     }
 
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 

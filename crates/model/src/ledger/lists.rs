@@ -249,7 +249,7 @@ impl Ledger {
         self.current.epoch = Epoch(self.current.epoch.0 + 1);
         // Only a record seen in the new epoch counts (spec K-13).
         self.current.record = None;
-        self.drift.forget();
+        self.drift.clear();
         draft.other = true;
         draft.notes.push(Note::NewEpoch {
             epoch: self.current.epoch,

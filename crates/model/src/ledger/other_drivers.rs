@@ -34,7 +34,7 @@ impl Records {
 impl Ledger {
     /// A later incarnation of this record requested the pod, so this driver leaves it alone, and requests nothing
     /// until the record shows which driver is current.
-    pub(super) fn meet_later(
+    pub(super) fn found_later_driver(
         &mut self,
         pod: &Arc<Pod>,
         incarnation: Incarnation,

@@ -83,12 +83,12 @@ impl Ledger {
             PodIdentity::Foreign { .. } => self.drop_orphan(&pod.uid, draft),
             // Only sets make such pods, and those were handled above.
             PodIdentity::UnassignedPod { .. } => {}
-            PodIdentity::Unrecognised { why } => self.meet_unrecognised(pod, why, draft),
+            PodIdentity::Unrecognised { why } => self.note_unrecognised(pod, why, draft),
             PodIdentity::Executor {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation && !self.is_of_other_record(pod) => {
-                self.meet_later(pod, *other, draft);
+                self.found_later_driver(pod, *other, draft);
             }
             PodIdentity::Executor { .. }
                 if may_be_orphan && self.must_read_record_before(pod, draft) => {}
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn meet_unrecognised(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
+    pub(super) fn note_unrecognised(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
         self.drop_orphan(&pod.uid, draft);
         let room = self.unrecognised.len() < MAX_REMEMBERED_UNRECOGNISED;
         if room && self.unrecognised.insert(pod.uid.clone()) {
@@ -118,7 +118,7 @@ impl Ledger {
     }
 
     /// Removes an orphan pod for good: no late answer adds it again (spec S-14).
-    pub(super) fn lay(&mut self, uid: &PodUid, draft: &mut Draft) {
+    pub(super) fn remove_orphan(&mut self, uid: &PodUid, draft: &mut Draft) {
         if self.current.orphans.contains_key(uid) {
             self.tombstones.insert(uid.clone(), self.count);
         }
@@ -195,7 +195,7 @@ impl Ledger {
                 .push(Note::Ignored("a deletion seen in an earlier epoch"));
             return;
         }
-        self.drift.left(pod.uid(), pod.name());
+        self.drift.removed(pod.uid(), pod.name());
         if let Some(version) = pod.version() {
             self.raise(version, epoch);
             self.watch_came(version, epoch, draft);
@@ -220,7 +220,7 @@ impl Ledger {
             return self.advance(entry, &EntryNews::Deleted(pod), now, draft);
         }
         if pod.deletion.is_some() {
-            self.lay(&pod.uid, draft);
+            self.remove_orphan(&pod.uid, draft);
         }
         self.drop_orphan(&pod.uid, draft);
         self.drop_unassigned(&pod.uid, draft);

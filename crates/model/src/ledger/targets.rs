@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::executor::{How, Why};
-use crate::news::Aim;
+use crate::executor::{LeaveMethod, LeaveReason};
+use crate::news::TargetChange;
 use crate::planted::{self, Planted};
 use crate::snapshot::{Hold, Target};
 use crate::table::EntryNews;
@@ -63,9 +63,9 @@ impl Ledger {
     pub(super) fn retire(
         &mut self,
         ids: Vec<ExecutorId>,
-        aim: Aim,
-        why: &Why,
-        how: How,
+        aim: TargetChange,
+        why: &LeaveReason,
+        how: LeaveMethod,
         now: Now,
         draft: &mut Draft,
     ) {
@@ -76,7 +76,7 @@ impl Ledger {
                 draft.notes.push(Note::Ignored("no such entry"));
                 continue;
             };
-            if aim == Aim::Surplus && !self.exceeds_target(&before) {
+            if aim == TargetChange::Surplus && !self.exceeds_target(&before) {
                 draft.notes.push(Note::Ignored("no surplus any more"));
                 continue;
             }
@@ -92,13 +92,13 @@ impl Ledger {
             }
         }
         match aim {
-            Aim::Stay | Aim::Surplus => {}
-            Aim::Fall => counted.into_iter().for_each(|(profile, marked)| {
+            TargetChange::Stay | TargetChange::Surplus => {}
+            TargetChange::Fall => counted.into_iter().for_each(|(profile, marked)| {
                 self.fall(profile, marked, now, draft);
             }),
-            Aim::Become(targets) => self.ask_for(targets, true, now, draft),
+            TargetChange::Become(targets) => self.ask_for(targets, true, now, draft),
             // Also if an executor has ended meanwhile: its replacement is running.
-            Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
+            TargetChange::EndSurge => (profiles.into_iter()).for_each(|profile| {
                 self.surge(profile, false, now, draft);
             }),
         }
@@ -169,19 +169,25 @@ impl Ledger {
     }
 
     /// Marks all executors as leaving, and the targets become 0 with that (spec B-31).
-    pub(super) fn hold(&mut self, by: Option<Arc<str>>, how: How, now: Now, draft: &mut Draft) {
+    pub(super) fn hold(
+        &mut self,
+        by: Option<Arc<str>>,
+        how: LeaveMethod,
+        now: Now,
+        draft: &mut Draft,
+    ) {
         if self.current.held.is_some() {
             draft
                 .notes
                 .push(Note::Ignored("executors are held already"));
             return;
         }
-        let why = Why::Decommissioned(match &by {
+        let why = LeaveReason::Decommissioned(match &by {
             Some(by) => Arc::from(format!("{by}'s hold")),
             None => Arc::from("the hold of a silent application"),
         });
         let ids = self.current.entries.keys().collect();
-        self.retire(ids, Aim::Stay, &why, how, now, draft);
+        self.retire(ids, TargetChange::Stay, &why, how, now, draft);
         self.current.held = Some(Hold { by });
         draft.other = true;
         for (profile, target) in self.current.targets.clone() {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::executor::{Class, Gone, How, HowGone, Why};
+use crate::executor::{Class, Gone, GoneEvidence, LeaveMethod, LeaveReason};
 use crate::news::{Found, ListKind, ListTicket, Listed, News, Outcome};
 use crate::pod::{Deletion, Phase, PodIdentity, Sighting, Unreadable};
 use crate::snapshot::Counts;
@@ -149,9 +149,9 @@ impl Store {
     fn retire(&mut self, number: u64) -> Applied {
         self.tell(News::Retire {
             ids: vec![id(number)],
-            aim: crate::news::Aim::Stay,
-            why: Why::ScaledDown,
-            how: How::Delete,
+            aim: crate::news::TargetChange::Stay,
+            why: LeaveReason::ScaledDown,
+            how: LeaveMethod::Delete,
         })
     }
 
@@ -239,7 +239,7 @@ impl Store {
         }
     }
 
-    fn how_gone(&self, number: u64) -> HowGone {
+    fn how_gone(&self, number: u64) -> GoneEvidence {
         match &self.entry(number).state {
             State::Gone(Gone { how, .. }) => how.clone(),
             other => panic!("{number} is not gone: {other:?}"),

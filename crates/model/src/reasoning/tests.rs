@@ -4,7 +4,7 @@ mod containers;
 mod words;
 
 use super::*;
-use crate::executor::{Bound, Gone, How, Leaving};
+use crate::executor::{Bound, Gone, LeaveMethod, Leaving};
 use crate::pod::{Deletion, Disruption, Phase};
 use crate::testing::{ended, pending};
 use crate::{Epoch, ExecutorId, Incarnation};
@@ -60,7 +60,7 @@ fn bound(pod: Pod) -> Bound {
     }
 }
 
-pub(super) fn gone(pod: Pod, how: HowGone) -> Entry {
+pub(super) fn gone(pod: Pod, how: GoneEvidence) -> Entry {
     let state = State::Gone(Gone {
         bound: Some(bound(pod)),
         how,
@@ -139,11 +139,11 @@ fn each_class_that_a_pod_can_show_is_inferred() {
                     deletion: deleted_at(100, 30),
                     ..running()
                 },
-                HowGone::Deleted,
+                GoneEvidence::Deleted,
             ),
             LossClass::Deleted,
         ),
-        (gone(running(), HowGone::Missing), LossClass::Missing),
+        (gone(running(), GoneEvidence::Missing), LossClass::Missing),
     ];
     for (entry, expected) in cases {
         assert_eq!(class(&entry), expected, "{entry:?}");
@@ -203,12 +203,12 @@ fn the_drivers_own_mark_decides_first_and_then_each_source_before_the_next() {
     };
     let mut all = entry(everything.clone());
     all.leaving = Some(Leaving {
-        why: Why::ScaledDown,
-        how: How::Delete,
+        why: LeaveReason::ScaledDown,
+        how: LeaveMethod::Delete,
         since: tick(1),
     });
     assert_eq!(class(&all), LossClass::ScaledDown);
-    let quota_lost = Why::QuotaLost("Preempted: for another".into());
+    let quota_lost = LeaveReason::QuotaLost("Preempted: for another".into());
     all.leaving.as_mut().unwrap().why = quota_lost;
     assert_eq!(class(&all), LossClass::Preempted, "spec A-93");
     all.leaving = None;
@@ -286,7 +286,7 @@ fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_befor
             deletion,
             ..running()
         },
-        HowGone::Deleted,
+        GoneEvidence::Deleted,
     );
     assert!(!early(&deleted, 20), "deleted while it ran");
     let mut never_ran = gone(
@@ -294,7 +294,7 @@ fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_befor
             deletion,
             ..pending("a", 1, "u", 1)
         },
-        HowGone::Deleted,
+        GoneEvidence::Deleted,
     );
     if let State::Gone(Gone {
         bound: Some(bound), ..
@@ -365,7 +365,7 @@ fn an_executor_that_was_terminating_when_it_was_found_counts_for_nothing() {
         found(failed(1, Some("OOMKilled"))),
         Entry {
             found_terminating: true,
-            ..gone(pending("a", 1, "u", 1), HowGone::Deleted)
+            ..gone(pending("a", 1, "u", 1), GoneEvidence::Deleted)
         },
     ];
     for end in ends {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::executor::{Absence, Bound, Gone, How, HowGone, Leaving, Why};
+use crate::executor::{Absence, Bound, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving};
 use crate::planted::{self, Planted};
 use crate::pod::{Phase, PodIdentity};
 use crate::{Entry, Epoch, Pod, PodState, ProfileName, ResourceVersion, State};
@@ -26,11 +26,11 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
         EntryNews::FoundNothing(sent) => {
             // A name belongs to one pod at a time, so the pod is gone, unless the look-up was sent
             // before the pod was known: then it may not have existed yet.
-            (*sent > bound.since).then(|| gone(entry, bound, HowGone::Missing, at))
+            (*sent > bound.since).then(|| gone(entry, bound, GoneEvidence::Missing, at))
         }
         EntryNews::Deleted(pod) if pod.deletion.is_some() => {
             let last = with_pod(bound, pod, at.epoch);
-            Some(gone(entry, &last, HowGone::Deleted, at))
+            Some(gone(entry, &last, GoneEvidence::Deleted, at))
         }
         EntryNews::Deleted(pod) if !is_newer(bound, &pod.version, at.epoch) => None,
         EntryNews::Deleted(pod) => {
@@ -43,8 +43,10 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
             let known = bound.absent.is_some() && !needs_no_look_up(entry, bound);
             (!outdated && !known).then(|| missed(entry, bound, bound.clone(), as_of, at))
         }
-        EntryNews::DeleteFoundNothing => Some(gone(entry, bound, HowGone::DeleteFoundNothing, at)),
-        EntryNews::Inactive => Some(gone(entry, bound, HowGone::Kept, at)),
+        EntryNews::DeleteFoundNothing => {
+            Some(gone(entry, bound, GoneEvidence::DeleteFoundNothing, at))
+        }
+        EntryNews::Inactive => Some(gone(entry, bound, GoneEvidence::Kept, at)),
         EntryNews::SentAgain
         | EntryNews::Created(_)
         | EntryNews::Refused(_)
@@ -152,12 +154,12 @@ fn found_relabelled(
         ..with_pod(bound, pod, at.epoch)
     };
     if is_over(bound) || pod.state().is_finished() {
-        return Some(gone(entry, &after, HowGone::RelabelledAfterEnd, at));
+        return Some(gone(entry, &after, GoneEvidence::RelabelledAfterEnd, at));
     }
     let mut found = with_state(entry, State::Bound(after));
     found.leaving.get_or_insert_with(|| Leaving {
-        why: Why::Mislabelled(missing_label(&pod.identity)),
-        how: How::Delete,
+        why: LeaveReason::Mislabelled(missing_label(&pod.identity)),
+        how: LeaveMethod::Delete,
         since: at.now,
     });
     (found != *entry).then_some(found)
@@ -166,10 +168,10 @@ fn found_relabelled(
 /// The entry of a missing pod: absent, or gone if no look-up is needed.
 fn missed(entry: &Entry, before: &Bound, now: Bound, as_of: &ResourceVersion, at: &At) -> Entry {
     if needs_no_look_up(entry, before) {
-        return gone(entry, &now, HowGone::NoLongerListed, at);
+        return gone(entry, &now, GoneEvidence::NoLongerListed, at);
     }
     if planted::is(Planted::AbsentIsGone) {
-        return gone(entry, &now, HowGone::Missing, at);
+        return gone(entry, &now, GoneEvidence::Missing, at);
     }
     let mut absence = absence_at(as_of, at);
     if let Some(known) = &before.absent {
@@ -182,7 +184,7 @@ fn missed(entry: &Entry, before: &Bound, now: Bound, as_of: &ResourceVersion, at
     with_state(entry, State::Bound(Bound { absent, ..now }))
 }
 
-fn gone(entry: &Entry, last: &Bound, how: HowGone, at: &At) -> Entry {
+fn gone(entry: &Entry, last: &Bound, how: GoneEvidence, at: &At) -> Entry {
     let gone = Gone {
         bound: Some(last.clone()),
         how,
@@ -219,7 +221,7 @@ fn is_its_own(entry: &Entry, pod: &Pod) -> bool {
 }
 
 fn is_known_mislabelled(entry: &Entry) -> bool {
-    (entry.leaving.as_ref()).is_some_and(|mark| matches!(mark.why, Why::Mislabelled(_)))
+    (entry.leaving.as_ref()).is_some_and(|mark| matches!(mark.why, LeaveReason::Mislabelled(_)))
 }
 
 fn is_over(bound: &Bound) -> bool {

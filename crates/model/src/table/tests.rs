@@ -138,7 +138,7 @@ fn entry_in(column: &str) -> Entry {
     entry.state = if column == "Gone" {
         State::Gone(Gone {
             bound: Some(bound),
-            how: HowGone::Deleted,
+            how: GoneEvidence::Deleted,
             at: at(30),
         })
     } else {
@@ -162,8 +162,8 @@ fn name_of(state: &State) -> &'static str {
             PodState::Succeeded | PodState::Failed => "Finished",
         },
         State::Gone(gone) => match gone.how {
-            HowGone::NotCreated(_) => "NotCreated",
-            HowGone::Missing => "Missing",
+            GoneEvidence::NotCreated(_) => "NotCreated",
+            GoneEvidence::Missing => "Missing",
             _ => "gone",
         },
     }
@@ -259,7 +259,10 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
         "delete answered 404" => next(EntryNews::DeleteFoundNothing),
         "inactive label confirmed" => next(EntryNews::Inactive),
         "reported" => next(EntryNews::Reported(&reason())),
-        "leaving mark" => next(EntryNews::Leave(&Why::ScaledDown, How::Delete)),
+        "leaving mark" => next(EntryNews::Leave(
+            &LeaveReason::ScaledDown,
+            LeaveMethod::Delete,
+        )),
         "session facts" => next(EntryNews::Session(Session {
             registered: true,
             idle: true,
@@ -302,8 +305,8 @@ fn each_news_does_to_each_entry_what_the_table_says() {
 #[test]
 fn a_leaving_mark_is_never_removed_and_hides_no_news() {
     let mark = Leaving {
-        why: Why::ApplicationEnded,
-        how: How::Delete,
+        why: LeaveReason::ApplicationEnded,
+        how: LeaveMethod::Delete,
         since: at(40),
     };
     for (row, column, _) in cells().into_iter().filter(|cell| cell.2 != ".") {
@@ -353,7 +356,7 @@ fn only_a_look_up_later_than_the_server_timeout_after_the_last_send_settles_an_u
 // spec: L-14
 #[test]
 fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_in_flight_when_it_was_marked() {
-    let leave = EntryNews::Leave(&Why::ApplicationEnded, How::Delete);
+    let leave = EntryNews::Leave(&LeaveReason::ApplicationEnded, LeaveMethod::Delete);
     let marked = next(&entry_in("Unknown"), &leave, &here()).unwrap();
     assert_eq!(marked.class(), Class::Leaving);
 
@@ -381,8 +384,8 @@ fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_in_flight_when_
 #[test]
 fn which_entries_are_live_and_which_may_be_retired() {
     let leaving = Leaving {
-        why: Why::ScaledDown,
-        how: How::Delete,
+        why: LeaveReason::ScaledDown,
+        how: LeaveMethod::Delete,
         since: at(40),
     };
     for (column, live, may_be_chosen) in [

@@ -11,8 +11,8 @@ use super::messages::{PostDemand, RefusedDemand};
 use super::plan::Plan;
 use super::profiles::Profiles;
 use crate::actors::pod_allocator::messages::PreferNodes;
-use crate::model::executor::{Class, How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{Class, LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::{Batch, Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 use scaler::{Scaler, Settings, Step};
@@ -39,7 +39,7 @@ impl Autoscaler {
     }
 
     /// Updates the scalers with the idle executors: O(changes), except for the first batch.
-    pub fn see(&mut self, batch: &Batch, profiles: &Profiles, now: Tick) {
+    pub fn observe(&mut self, batch: &Batch, profiles: &Profiles, now: Tick) {
         if self.settings.is_none() {
             return;
         }
@@ -51,7 +51,7 @@ impl Autoscaler {
         let mut see = |id: ExecutorId, entry: Option<&Entry>| {
             for (profile, scaler) in &mut self.by_profile {
                 let own = entry.filter(|entry| entry.profile == *profile);
-                scaler.see(id, own.is_some_and(is_idle), now);
+                scaler.observe(id, own.is_some_and(is_idle), now);
             }
         };
         if std::mem::replace(&mut self.begun, true) {
@@ -139,9 +139,9 @@ fn news(profile: &ProfileName, Step { target, retire }: Step, within: Duration) 
     }
     News::Retire {
         ids: retire,
-        aim: Aim::Become(targets),
-        why: Why::Decommissioned("autoscaling".into()),
-        how: How::Drain { within },
+        aim: TargetChange::Become(targets),
+        why: LeaveReason::Decommissioned("autoscaling".into()),
+        how: LeaveMethod::Drain { within },
     }
 }
 

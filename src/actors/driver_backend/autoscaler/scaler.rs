@@ -84,7 +84,7 @@ impl Scaler {
     }
 
     /// Records whether an executor is idle.
-    pub fn see(&mut self, id: ExecutorId, idle: bool, now: Tick) {
+    pub fn observe(&mut self, id: ExecutorId, idle: bool, now: Tick) {
         if idle {
             self.idle.entry(id).or_insert(now);
         } else {

@@ -30,7 +30,7 @@ fn play(scaler: &mut Autoscaler, scenario: &mut Scenario, seconds: std::ops::Ran
     let profiles = profiles(&[("default", 1)]);
     for second in seconds {
         let now = at(second * 1_000);
-        scaler.see(&scenario.batch(), &profiles, now);
+        scaler.observe(&scenario.batch(), &profiles, now);
         let plan = scaler.decide(scenario.current(), &profiles, now);
         plan.news.into_iter().for_each(|news| scenario.tell(news));
     }
@@ -43,7 +43,7 @@ fn targets_follow_demand_except_during_a_hold() {
     let (mut scaler, mut scenario) = (autoscaler(Some(SETTINGS)), Scenario::new(&[("default", 1)]));
     scenario.tell(News::Hold {
         by: None,
-        how: How::Delete,
+        how: LeaveMethod::Delete,
     });
     let profiles = profiles(&[("default", 1)]);
     let (wanted, _) = scaler.demand(demand(12), &profiles, true, at(0)).unwrap();
@@ -88,7 +88,7 @@ fn a_profile_that_is_being_removed_gets_no_target_and_a_later_one_of_that_name_n
     scaler.demand(demand(12), &known, true, at(0)).unwrap();
     let none = profiles(&[]);
     for second in 0..10 {
-        scaler.see(&scenario.batch(), &none, at(second * 1_000));
+        scaler.observe(&scenario.batch(), &none, at(second * 1_000));
         let plan = scaler.decide(scenario.current(), &none, at(second * 1_000));
         assert_eq!(plan, Plan::default());
     }

@@ -16,8 +16,8 @@ use super::profiles::Profiles;
 use crate::actors::event_history::event::What;
 use crate::exit::OVER_BUDGET;
 use crate::kubernetes::record::Held;
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::snapshot::asked;
 use crate::model::{ExecutorId, ProfileName, Snapshot, Tick};
 use liveness::{Lapse, Liveness};
@@ -72,12 +72,16 @@ impl Commands {
                 way,
                 by,
             } => {
-                let aim = if replace { Aim::Stay } else { Aim::Fall };
+                let aim = if replace {
+                    TargetChange::Stay
+                } else {
+                    TargetChange::Fall
+                };
                 return self.retire(&ids, aim, way, by, latest);
             }
             Command::Hold { by } => {
                 let within = self.settings.decommission_timeout;
-                hold(by, How::Drain { within }, latest)?
+                hold(by, LeaveMethod::Drain { within }, latest)?
             }
             Command::Resume => resume(latest),
             Command::Renew => self.renew(latest, now),
@@ -89,7 +93,7 @@ impl Commands {
     fn retire(
         &self,
         named: &BTreeSet<ExecutorId>,
-        aim: Aim,
+        aim: TargetChange,
         way: Way,
         by: Arc<str>,
         latest: &Snapshot,
@@ -100,10 +104,14 @@ impl Commands {
         let grace = self.settings.kill_grace;
         let usual = self.settings.decommission_timeout;
         let (spare_busy, why, how) = match way {
-            Way::Kill { force } => (!force, Why::Killed(by), How::Kill { grace }),
+            Way::Kill { force } => (!force, LeaveReason::Killed(by), LeaveMethod::Kill { grace }),
             Way::Decommission { within } => {
                 let within = within.unwrap_or(usual);
-                (false, Why::Decommissioned(by), How::Drain { within })
+                (
+                    false,
+                    LeaveReason::Decommissioned(by),
+                    LeaveMethod::Drain { within },
+                )
             }
         };
         let picked = pick(latest, named, spare_busy);
@@ -132,7 +140,7 @@ impl Commands {
             Some(Lapse::Hold) => {
                 tracing::warn!("the application has been silent for app.ttl: its executors go");
                 let within = self.settings.decommission_timeout;
-                hold(None, How::Drain { within }, latest).unwrap_or_default()
+                hold(None, LeaveMethod::Drain { within }, latest).unwrap_or_default()
             }
             Some(Lapse::End) => {
                 tracing::warn!("the application has been silent for twice app.ttl: it ends");
@@ -211,7 +219,7 @@ fn set(targets: BTreeMap<ProfileName, u32>, profiles: &Profiles) -> Result<Plan,
 }
 
 /// Nothing, if executors are held already.
-fn hold(by: Option<Arc<str>>, how: How, latest: &Snapshot) -> Result<Plan, Refused> {
+fn hold(by: Option<Arc<str>>, how: LeaveMethod, latest: &Snapshot) -> Result<Plan, Refused> {
     if latest.held.is_some() {
         return Ok(Plan::default());
     }

@@ -147,7 +147,7 @@ impl Profiles {
     }
 
     /// The other actors know it.
-    pub fn know(&mut self, added: &AddedProfile) {
+    pub fn add_profile(&mut self, added: &AddedProfile) {
         let (profile, executors) = (added.name.as_str(), added.executors);
         tracing::info!(profile, executors, "profile added");
         join_gangs(&mut self.gangs, &mut added.clone());
@@ -209,7 +209,7 @@ impl Profiles {
     }
 
     /// Nothing of a profile that was being removed is left in any actor.
-    pub fn forget(&mut self, name: &ProfileName) {
+    pub fn remove_profile(&mut self, name: &ProfileName) {
         tracing::info!(profile = name.as_str(), "profile removed");
         self.by_name.remove(name);
         if let Some(gangs) = &mut self.gangs {

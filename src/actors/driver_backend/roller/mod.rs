@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::plan::Plan;
-use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, News};
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::{News, TargetChange};
 use crate::model::{ExecutorId, Snapshot, Tick};
 
 use rolling::{Rolling, Settings, Step};
@@ -52,9 +52,9 @@ impl Roller {
             }
             Step::Finish { old } => News::Retire {
                 ids: vec![old],
-                aim: Aim::EndSurge,
-                why: Why::Decommissioned("the roll".into()),
-                how: How::Drain {
+                aim: TargetChange::EndSurge,
+                why: LeaveReason::Decommissioned("the roll".into()),
+                how: LeaveMethod::Drain {
                     within: self.decommission_timeout,
                 },
             }

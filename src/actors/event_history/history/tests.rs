@@ -194,7 +194,7 @@ fn a_long_history_keeps_its_first_event_and_its_last_ones() {
     for _ in 0..50 {
         world.list(Vec::new());
         let pod = world.pod(1);
-        world.see(pod);
+        world.observe(pod);
         event_history.round(&world.batch(), world.now());
     }
     let history = event_history.history(id(1)).unwrap();

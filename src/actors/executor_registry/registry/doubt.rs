@@ -112,7 +112,7 @@ pub(super) struct Look {
 
 /// Doubt has begun or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum DoubtChange {
     Degraded(WhyDoubt),
     Recovered,
 }
@@ -169,7 +169,7 @@ impl Doubt {
     }
 
     /// Whether the driver was paused since the last check. Call before counting silent executors.
-    pub(super) fn wake(&mut self, now: Tick) -> Option<Turn> {
+    pub(super) fn wake(&mut self, now: Tick) -> Option<DoubtChange> {
         let paused = self
             .looked
             .map_or(Duration::ZERO, |looked| now.since(looked));
@@ -180,7 +180,7 @@ impl Doubt {
     }
 
     /// Begins or ends the doubt according to these facts.
-    pub(super) fn look(&mut self, look: Look, now: Tick) -> Option<Turn> {
+    pub(super) fn look(&mut self, look: Look, now: Tick) -> Option<DoubtChange> {
         let Some((why, since)) = self.now else {
             return self.reason(look, now).map(|why| self.begin(why, now));
         };
@@ -220,12 +220,12 @@ impl Doubt {
         }
         self.now = None;
         self.grace_from = now;
-        Some(Turn::Recovered)
+        Some(DoubtChange::Recovered)
     }
 
-    fn begin(&mut self, why: WhyDoubt, now: Tick) -> Turn {
+    fn begin(&mut self, why: WhyDoubt, now: Tick) -> DoubtChange {
         self.now = Some((why, now));
-        Turn::Degraded(why)
+        DoubtChange::Degraded(why)
     }
 
     fn reason(&self, look: Look, now: Tick) -> Option<WhyDoubt> {

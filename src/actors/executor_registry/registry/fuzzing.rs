@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Account, ConnectionId, Effect, Proof, Registry, Settings, Via};
-use crate::model::executor::{How, Why};
+use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::ledger::{Identity, Inheritance, Ledger};
-use crate::model::news::{Aim, ListKind, Listed, News, Outcome};
+use crate::model::news::{ListKind, Listed, News, Outcome, TargetChange};
 use crate::model::{AppId, Batch, ExecutorId, Incarnation, Now, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, MESSAGE_LIMIT, ToExecutor, read};
 
@@ -135,7 +135,7 @@ impl World {
                     registered,
                     idle,
                 },
-                Effect::Retire(id, why) => retired(id, why, How::Delete),
+                Effect::Retire(id, why) => retired(id, why, LeaveMethod::Delete),
                 Effect::Send(connection, _) | Effect::Close(connection) => {
                     assert!(
                         self.open.contains_key(&connection.0),
@@ -196,11 +196,11 @@ impl World {
                 let within = Duration::from_secs(60);
                 self.change_ledger(retired(
                     id,
-                    Why::Decommissioned(by()),
-                    How::Drain { within },
+                    LeaveReason::Decommissioned(by()),
+                    LeaveMethod::Drain { within },
                 ));
             }
-            "k" => self.change_ledger(retired(id, Why::Killed(by()), How::Delete)),
+            "k" => self.change_ledger(retired(id, LeaveReason::Killed(by()), LeaveMethod::Delete)),
             "c" => {
                 // A connection belongs to the executor whose token opened it.
                 let owner = *self.open.entry(connection).or_insert(id);
@@ -221,7 +221,7 @@ impl World {
         assert!(!matches!(&message, FromExecutor::Register(r) if r.pod_uid.is_empty()));
         let proof = Proof::Executor(id);
         let answers = self.change_registry(|registry, snapshot, now, effects| {
-            registry.said(&proof, via, &message, Some(snapshot), now, effects)
+            registry.receive(&proof, via, &message, Some(snapshot), now, effects)
         });
         assert!(!answers.is_empty(), "a message without an answer");
         for answer in &answers {
@@ -253,10 +253,10 @@ impl World {
     }
 }
 
-fn retired(id: ExecutorId, why: Why, how: How) -> News {
+fn retired(id: ExecutorId, why: LeaveReason, how: LeaveMethod) -> News {
     News::Retire {
         ids: vec![id],
-        aim: Aim::Stay,
+        aim: TargetChange::Stay,
         why,
         how,
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{Effect, LOOK, Reach, Registry};
 use crate::actors::executor_registry::messages::Timeouts;
-use crate::model::executor::{Class, Why};
+use crate::model::executor::{Class, LeaveReason};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
 use super::Via;
-use super::doubt::{Look, Turn};
+use super::doubt::{DoubtChange, Look};
 
 /// A running executor that has not registered.
 #[derive(Debug, Clone, Copy)]
@@ -202,12 +202,12 @@ impl Registry {
         let turned = self.doubt.look(self.count(&silent, now), now);
         for turn in [woken, turned].into_iter().flatten() {
             effects.push(match turn {
-                Turn::Degraded(why) => Effect::Degraded(why),
-                Turn::Recovered => Effect::Recovered,
+                DoubtChange::Degraded(why) => Effect::Degraded(why),
+                DoubtChange::Recovered => Effect::Recovered,
             });
         }
         // Executors that have just got more time are evaluated at the next check.
-        if self.doubt.current().is_some() || turned == Some(Turn::Recovered) {
+        if self.doubt.current().is_some() || turned == Some(DoubtChange::Recovered) {
             return;
         }
         let Some(snapshot) = snapshot else { return };
@@ -319,7 +319,7 @@ impl Registry {
         alone: bool,
         snapshot: &Snapshot,
         now: Tick,
-    ) -> Option<Why> {
+    ) -> Option<LeaveReason> {
         let Silent {
             id,
             lost,
@@ -344,17 +344,17 @@ impl Registry {
         let is_over = must_register || unexplained || too_long <= now;
         let suspected = since < self.doubt.grace_from || !(alone || must_register);
         if is_over && suspected {
-            Some(Why::Unreachable(now.since(since)))
+            Some(LeaveReason::Unreachable(now.since(since)))
         } else if must_register {
-            Some(Why::RegistrationTimeout(now.since(since)))
+            Some(LeaveReason::RegistrationTimeout(now.since(since)))
         } else if unexplained {
-            Some(Why::Disconnected)
+            Some(LeaveReason::Disconnected)
         } else {
-            is_over.then(|| Why::HeartbeatTimeout(now.since(since)))
+            is_over.then(|| LeaveReason::HeartbeatTimeout(now.since(since)))
         }
     }
 
-    fn give_up(&mut self, silent: &Silent, why: Why, effects: &mut Vec<Effect>) {
+    fn give_up(&mut self, silent: &Silent, why: LeaveReason, effects: &mut Vec<Effect>) {
         let Silent { id, since, .. } = *silent;
         self.given_up_since = Some(since);
         self.stop_waiting_for(id);

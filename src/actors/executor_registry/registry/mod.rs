@@ -40,7 +40,7 @@ pub use doubt::{NoKeys, WhyDoubt};
 pub use step::SessionStep;
 
 use super::rate::Rate;
-use crate::model::executor::Why;
+use crate::model::executor::LeaveReason;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
 
@@ -116,7 +116,7 @@ pub enum Effect {
         registered: bool,
         idle: bool,
     },
-    Retire(ExecutorId, Why),
+    Retire(ExecutorId, LeaveReason),
     /// Find out whether the record is still this driver's, and call [`Registry::record_read`].
     ReadRecord,
     /// An executor requests to be drained, for this reason (spec B-30).
@@ -207,12 +207,12 @@ impl Registry {
     }
 
     /// Adds a profile, with the termination grace of its pods (spec B-26).
-    pub fn know(&mut self, profile: ProfileName, grace: Duration) {
+    pub fn add_profile(&mut self, profile: ProfileName, grace: Duration) {
         self.settings.graces.insert(profile, grace);
     }
 
     /// Forgets a removed profile (spec B-57).
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.settings.graces.remove(profile);
     }
 
@@ -228,7 +228,7 @@ impl Registry {
 
     /// Answers a message of an executor, with at least one message. O(log n). `snapshot` is the
     /// newest one; `None` before adoption.
-    pub fn said(
+    pub fn receive(
         &mut self,
         proof: &Proof,
         via: Via,

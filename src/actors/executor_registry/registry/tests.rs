@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::ledger::Inheritance;
-use crate::model::news::{Aim, News};
+use crate::model::news::{News, TargetChange};
 use crate::testing::{Scenario, at, id, running};
 use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};
 
@@ -105,9 +105,9 @@ impl World {
                 }
                 Effect::Retire(id, why) => self.scenario.tell(News::Retire {
                     ids: vec![id],
-                    aim: Aim::Stay,
+                    aim: TargetChange::Stay,
                     why,
-                    how: crate::model::executor::How::Delete,
+                    how: crate::model::executor::LeaveMethod::Delete,
                 }),
                 _ => {}
             }
@@ -121,7 +121,7 @@ impl World {
     fn say_as(&mut self, proof: &Proof, via: Via, message: &FromExecutor) -> Vec<ToExecutor> {
         let (snapshot, now) = (self.scenario.current().clone(), self.now());
         let snapshot = Some(&snapshot).filter(|snapshot| snapshot.adopted);
-        (self.registry).said(proof, via, message, snapshot, now, &mut self.effects)
+        (self.registry).receive(proof, via, message, snapshot, now, &mut self.effects)
     }
 
     /// Executor `n` registers over connection `n`.
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// The executors that were given up, and why.
-    fn given_up(&mut self) -> Vec<(u64, Why)> {
+    fn given_up(&mut self) -> Vec<(u64, LeaveReason)> {
         (self.take().into_iter())
             .filter_map(|effect| match effect {
                 Effect::Retire(id, why) => Some((id.get(), why)),
@@ -239,12 +239,12 @@ fn drain(seconds: u64) -> Order {
     }
 }
 
-fn timeout(seconds: u64) -> Why {
-    Why::HeartbeatTimeout(Duration::from_secs(seconds))
+fn timeout(seconds: u64) -> LeaveReason {
+    LeaveReason::HeartbeatTimeout(Duration::from_secs(seconds))
 }
 
-fn unreachable(seconds: u64) -> Why {
-    Why::Unreachable(Duration::from_secs(seconds))
+fn unreachable(seconds: u64) -> LeaveReason {
+    LeaveReason::Unreachable(Duration::from_secs(seconds))
 }
 
 fn required() -> Settings {

@@ -53,7 +53,7 @@ fn got(holder: Option<&str>, version: u64) -> Answer {
     Answer::Got(Some(lease(holder, version)))
 }
 
-fn failed(kind: Kind) -> Answer {
+fn failed(kind: FailureKind) -> Answer {
     Answer::Failed(Failure::new(kind, "so it is"))
 }
 
@@ -202,7 +202,10 @@ fn of_two_candidates_the_one_whose_write_is_refused_waits() {
     let mut machine = candidate();
     machine.watched(Some(lease(None, 2)), now(1_000));
     assert!(matches!(machine.next(now(1_000)), Some(Op::Replace(..))));
-    assert_eq!(machine.answered(failed(Kind::Conflict), now(1_001)), []);
+    assert_eq!(
+        machine.answered(failed(FailureKind::Conflict), now(1_001)),
+        []
+    );
     assert_eq!(machine.next(now(1_001)), Some(Op::Get));
     let effects = machine.answered(got(Some("three"), 3), now(1_002));
     assert!(effects.contains(&Effect::StandBy {
@@ -219,7 +222,7 @@ fn a_renewal_without_an_answer_is_settled_by_a_read_and_extends_nothing() {
     let Some(Op::Replace(spec, ..)) = machine.next(now(4_000)) else {
         panic!()
     };
-    let effects = machine.answered(failed(Kind::TimedOut), now(9_000));
+    let effects = machine.answered(failed(FailureKind::TimedOut), now(9_000));
     assert_eq!(effects, [Effect::Troubled("so it is".into())]);
     assert_eq!(machine.next(now(9_999)), None);
     assert_eq!(machine.next(now(10_000)), Some(Op::Get));
@@ -241,7 +244,7 @@ fn a_renewal_without_an_answer_is_settled_by_a_read_and_extends_nothing() {
 fn a_holder_that_finds_another_one_has_lost() {
     let mut machine = holder();
     machine.next(now(4_000));
-    machine.answered(failed(Kind::Conflict), now(4_010));
+    machine.answered(failed(FailureKind::Conflict), now(4_010));
     assert_eq!(machine.next(now(4_010)), Some(Op::Get));
     let effects = machine.answered(got(Some("two"), 2), now(4_020));
     let by = Arc::from("two");
@@ -255,7 +258,7 @@ fn a_lease_that_was_freed_or_touched_by_hand_is_renewed() {
     for holder_then in [None, Some("one")] {
         let mut machine = holder();
         machine.next(now(4_000));
-        machine.answered(failed(Kind::Conflict), now(4_010));
+        machine.answered(failed(FailureKind::Conflict), now(4_010));
         machine.next(now(4_010));
         machine.answered(got(holder_then, 7), now(4_020));
         let renewal = machine.next(now(4_020));
@@ -268,7 +271,7 @@ fn a_lease_that_was_freed_or_touched_by_hand_is_renewed() {
 fn a_deleted_lease_is_made_again_by_its_holder_and_taken_by_others_only_after_its_time() {
     let mut holds = holder();
     holds.next(now(4_000));
-    holds.answered(failed(Kind::NotFound), now(4_010));
+    holds.answered(failed(FailureKind::NotFound), now(4_010));
     assert_eq!(holds.next(now(4_010)), Some(Op::Get));
     holds.answered(Answer::Got(None), now(4_020));
     let made = holds.next(now(4_020));
@@ -394,7 +397,7 @@ fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     assert!(
         matches!(machine.next(now(4_010)), Some(Op::Replace(spec, ..)) if spec.holder.is_none())
     );
-    machine.answered(failed(Kind::Broken), now(4_020));
+    machine.answered(failed(FailureKind::Broken), now(4_020));
     assert_eq!(machine.next(now(5_020)), Some(Op::Get));
     assert!(
         machine
@@ -405,7 +408,7 @@ fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
     let mut machine = holder();
     machine.release();
     machine.next(now(1_000));
-    machine.answered(failed(Kind::Conflict), now(1_010));
+    machine.answered(failed(FailureKind::Conflict), now(1_010));
     machine.next(now(1_010));
     assert!(
         machine
@@ -419,11 +422,11 @@ fn a_release_waits_for_a_renewal_in_flight_and_is_settled_by_a_read() {
 fn a_missing_right_ends_a_start_and_not_a_standby() {
     let mut first = machine("one");
     first.next(now(0));
-    let effects = first.answered(failed(Kind::Rights), now(0));
+    let effects = first.answered(failed(FailureKind::Rights), now(0));
     assert!(matches!(&effects[..], [Effect::Refused(_)]), "{effects:?}");
     let mut later = candidate();
     assert_eq!(later.next(now(4_000)), Some(Op::Get));
-    let effects = later.answered(failed(Kind::Rights), now(4_000));
+    let effects = later.answered(failed(FailureKind::Rights), now(4_000));
     assert!(matches!(&effects[..], [Effect::Troubled(_)]), "{effects:?}");
     assert_eq!(later.next(now(5_000)), Some(Op::Get));
 }

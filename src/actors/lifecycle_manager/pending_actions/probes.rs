@@ -91,7 +91,7 @@ impl Probes {
         asked.map(|asked| asked.answer = Some(answer)).is_some()
     }
 
-    pub(super) fn left(&mut self, id: ExecutorId) {
+    pub(super) fn removed(&mut self, id: ExecutorId) {
         self.asked.remove(&id);
     }
 }

@@ -12,9 +12,9 @@ use rand::SeedableRng;
 
 use super::*;
 use crate::actors::lifecycle_manager::kept::{Policy, Which};
-use crate::model::executor::{How, Why};
+use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::ledger::Inheritance;
-use crate::model::news::{Aim, Found, News, Outcome};
+use crate::model::news::{Found, News, Outcome, TargetChange};
 use crate::model::pod::{Disruption, PodIdentity, Sighting};
 use crate::model::{Incarnation, Pod};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id, running, terminating};
@@ -140,15 +140,15 @@ impl Manager {
         self.scenario.runs(n);
     }
 
-    fn retire(&mut self, n: u64, why: Why) {
-        self.retire_by(n, why, How::Delete);
+    fn retire(&mut self, n: u64, why: LeaveReason) {
+        self.retire_by(n, why, LeaveMethod::Delete);
     }
 
-    fn retire_by(&mut self, n: u64, why: Why, how: How) {
+    fn retire_by(&mut self, n: u64, why: LeaveReason, how: LeaveMethod) {
         let ids = vec![id(n)];
         self.scenario.tell(News::Retire {
             ids,
-            aim: Aim::Stay,
+            aim: TargetChange::Stay,
             why,
             how,
         });

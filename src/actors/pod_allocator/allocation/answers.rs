@@ -6,8 +6,8 @@ use rand::RngExt;
 
 use super::{Allocation, over};
 use crate::actors::pod_allocator::decision::{Answer, Notice};
-use crate::actors::pod_allocator::pace::{Health, Turn};
-use crate::actors::pod_allocator::refusal::{Kind, RefusalPause};
+use crate::actors::pod_allocator::pace::{Health, PaceChange};
+use crate::actors::pod_allocator::refusal::{RefusalKind, RefusalPause};
 use crate::model::{LossReason, Now, ProfileName, Tick};
 
 impl Allocation {
@@ -28,13 +28,13 @@ impl Allocation {
         };
         let turn = self.pace.answered(sent, health, now, self.rng.random());
         match (turn, answer) {
-            (Some(Turn::Degraded), Answer::Trouble(_, why)) => {
+            (Some(PaceChange::Degraded), Answer::Trouble(_, why)) => {
                 self.failing = Some((now.tick, Arc::clone(why)));
                 said.push(Notice::Degraded {
                     why: Arc::clone(why),
                 });
             }
-            (Some(Turn::Recovered(after)), _) => {
+            (Some(PaceChange::Recovered(after)), _) => {
                 self.failing = None;
                 said.push(Notice::Recovered { after });
             }
@@ -70,7 +70,7 @@ impl Allocation {
         &mut self,
         profile: &ProfileName,
         sent: Tick,
-        kind: Kind,
+        kind: RefusalKind,
         why: &Arc<str>,
         wall: Now,
     ) -> Vec<Notice> {
@@ -91,7 +91,7 @@ impl Allocation {
             return vec![Notice::Fatal { kind, why }];
         }
         let mut said = Vec::new();
-        if kind == Kind::Blocked && counts {
+        if kind == RefusalKind::Blocked && counts {
             let reason = LossReason::of_a_refusal(why);
             let spent = self.failures.refused(profile, &reason, wall);
             said.extend(spent.map(over));

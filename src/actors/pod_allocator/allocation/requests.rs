@@ -10,7 +10,12 @@ use crate::model::snapshot::Counts;
 use crate::model::{Snapshot, Tick};
 
 impl Allocation {
-    pub(super) fn go_up(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+    pub(super) fn request_missing(
+        &mut self,
+        latest: &Snapshot,
+        now: Tick,
+        decision: &mut Decision,
+    ) {
         let view = View {
             latest,
             settings: &self.settings,
@@ -32,7 +37,7 @@ impl Allocation {
         }
         self.claims.limit(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
-        let ids = self.ids.left(sum(&new), now, decision);
+        let ids = self.ids.assignable(sum(&new), now, decision);
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
             demand.new = new;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::decision::{Action, Decision, Notice};
 use super::super::failures::restarts::as_it_ended;
 use super::{Allocation, over};
-use crate::model::executor::How;
+use crate::model::executor::LeaveMethod;
 use crate::model::reasoning::reason_of;
 use crate::model::{ExecutorId, Now, Snapshot};
 
@@ -24,15 +24,15 @@ impl Allocation {
         if !entry.adopted {
             self.restarts.begin(id, 0);
         }
-        let times = self.restarts.see(entry);
+        let times = self.restarts.observe(entry);
         if times == 0 || entry.has_ended() {
             return;
         }
         if let Some(mark) = &entry.leaving {
             // Its program has ended, so it is not waited for.
-            if matches!(mark.how, How::Drain { .. }) {
+            if matches!(mark.how, LeaveMethod::Drain { .. }) {
                 let grace = Duration::from_secs(1);
-                let how = How::Kill { grace };
+                let how = LeaveMethod::Kill { grace };
                 let kill = Action::Retire(vec![id], mark.why.clone(), how);
                 decision.actions.push(kill);
             }

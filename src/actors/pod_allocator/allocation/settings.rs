@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::actors::pod_allocator::caps::Caps;
-use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::pace::Limits;
 use crate::actors::pod_allocator::{claims, failures, gang, victims, waiting};
 use crate::model::failures::KeptFailures;
-use crate::model::made::Made;
+use crate::model::made::CreatedCount;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, ProfileName, Tick};
 use boatswain_agent::backoff::Backoff;
@@ -64,9 +64,9 @@ impl Allocation {
 pub struct Inherited {
     /// The last reserved id.
     pub reserved: Option<ExecutorId>,
-    pub backoffs: BTreeMap<ProfileName, Kept>,
+    pub backoffs: BTreeMap<ProfileName, BackoffState>,
     pub failures: KeptFailures,
     pub ends: Vec<RecordedEnd>,
     /// How many executors were requested over the application's life.
-    pub made: Made,
+    pub made: CreatedCount,
 }

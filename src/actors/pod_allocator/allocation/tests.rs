@@ -22,10 +22,10 @@ use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::decision::Answer;
 use crate::actors::pod_allocator::pace::Limits;
 use crate::actors::pod_allocator::pause::Cause;
-use crate::actors::pod_allocator::refusal::Kind;
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::actors::pod_allocator::{claims, failures, waiting};
 use crate::model::Epoch;
-use crate::model::executor::How;
+use crate::model::executor::LeaveMethod;
 use crate::model::failures::KeptFailures;
 use crate::model::news::{Found, News, Outcome};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id};
@@ -100,7 +100,7 @@ fn resuming(settings: Settings, inherited: &Inherited, now: Now) -> Allocation {
 #[derive(Debug, Clone, Copy)]
 enum Reply {
     Created,
-    Refused(Kind),
+    Refused(RefusalKind),
     NameTaken,
     /// A 5xx or a timeout: the outcome is unknown.
     Broke,
@@ -124,7 +124,7 @@ struct Driver {
     left: Vec<(u64, u64)>,
     said: Vec<Notice>,
     reserves: Vec<u64>,
-    keeps: Vec<BTreeMap<ProfileName, Kept>>,
+    keeps: Vec<BTreeMap<ProfileName, BackoffState>>,
     kept_failures: Vec<KeptFailures>,
     avoids: Vec<Avoid>,
     retired: Vec<u64>,
@@ -200,7 +200,7 @@ impl Driver {
                     self.retired.extend(ids.iter().map(|id| id.get()));
                     self.scenario.tell(News::Retire {
                         ids,
-                        aim: crate::model::news::Aim::Stay,
+                        aim: crate::model::news::TargetChange::Stay,
                         why,
                         how,
                     });

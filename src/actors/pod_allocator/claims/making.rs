@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::claims::{ClaimTemplate, claim_name};
-use crate::model::executor::{Class, Why};
+use crate::model::executor::{Class, LeaveReason};
 use crate::model::pod::{PendingStage, Scheduling};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
@@ -79,7 +79,7 @@ impl Making {
     }
 
     /// An executor has changed; `templates` are its profile's.
-    pub(super) fn see(&mut self, entry: &Entry, templates: &[ClaimTemplate], now: Tick) {
+    pub(super) fn observe(&mut self, entry: &Entry, templates: &[ClaimTemplate], now: Tick) {
         let id = entry.id;
         let waits = entry.class() == Class::Pending(PendingStage::Unscheduled);
         let pod = entry
@@ -87,7 +87,7 @@ impl Making {
             .filter(|pod| waits && pod.scheduling != Scheduling::Bound);
         let Some((pod, claims)) = pod.and_then(|pod| Some((pod, pod.volume_claims.as_deref()?)))
         else {
-            return self.left(id);
+            return self.removed(id);
         };
         for claim in claims {
             let ours = templates.iter().any(|t| t.volume == claim.volume);
@@ -118,7 +118,7 @@ impl Making {
     }
 
     /// The executor no longer waits.
-    pub(super) fn left(&mut self, id: ExecutorId) {
+    pub(super) fn removed(&mut self, id: ExecutorId) {
         self.refused.remove(&id);
         let empty: Arc<str> = Arc::from("");
         let of_it = self
@@ -127,11 +127,11 @@ impl Making {
             .take_while(|((of, _), _)| *of == id);
         let keys: Vec<_> = of_it.map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.forget(&key);
+            self.remove(&key);
         }
     }
 
-    fn forget(&mut self, key: &(ExecutorId, Arc<str>)) {
+    fn remove(&mut self, key: &(ExecutorId, Arc<str>)) {
         if let Some(piece) = self.pieces.remove(key)
             && let Some(at) = piece.at
         {
@@ -208,7 +208,7 @@ impl Making {
                 now + AGAIN.delay(piece.failures)
             }
             Ensured::Refused(why) => {
-                self.left(ensure.id);
+                self.removed(ensure.id);
                 self.refused.insert(ensure.id, why);
                 return;
             }
@@ -217,7 +217,7 @@ impl Making {
     }
 
     /// Executors with a refused claim, and why. Each is returned once.
-    pub fn refused(&mut self, latest: &Snapshot) -> Vec<(ExecutorId, Why)> {
+    pub fn refused(&mut self, latest: &Snapshot) -> Vec<(ExecutorId, LeaveReason)> {
         // An id is kept while its executor waits, so that no more claims are created for it.
         let news = self.refused.iter_mut().filter(|(_, why)| !why.is_empty());
         news.filter_map(|(id, why)| {
@@ -225,7 +225,7 @@ impl Making {
             let stays = latest
                 .entry(*id)
                 .is_some_and(|entry| entry.class().is_live());
-            stays.then_some((*id, Why::NoClaim(why)))
+            stays.then_some((*id, LeaveReason::NoClaim(why)))
         })
         .collect()
     }

@@ -109,11 +109,11 @@ impl Claims {
     }
 
     /// Adds a profile and its claims.
-    pub fn know(&mut self, profile: ProfileName, templates: Arc<[ClaimTemplate]>) {
+    pub fn add_profile(&mut self, profile: ProfileName, templates: Arc<[ClaimTemplate]>) {
         self.settings.profiles.insert(profile, templates);
     }
 
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.settings.profiles.remove(profile);
     }
 
@@ -143,18 +143,18 @@ impl Claims {
     }
 
     /// An executor has changed, or has left the ledger (`None`).
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
+    pub fn observe(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         let before = self.let_go(id);
         self.unread.remove(&id);
         let now = self.now.tick;
         let Some(entry) = entry.filter(|entry| !entry.is_gone()) else {
             self.given.remove(&id);
-            self.making.left(id);
+            self.making.removed(id);
             return;
         };
         let templates = self.settings.profiles.get(&entry.profile);
         let templates = templates.map(AsRef::as_ref).unwrap_or_default();
-        self.making.see(entry, templates, now);
+        self.making.observe(entry, templates, now);
         let unread = |pod: &&Arc<Pod>| pod.phase.is_unreadable() && pod.volume_claims.is_none();
         if entry.pod().filter(unread).is_some() {
             self.unread.insert(id);

@@ -166,7 +166,7 @@ fn a_restart_does_not_forget_the_backoff() {
     let kept = looping.keep(STABLE, at(10)).unwrap();
     assert_eq!(
         kept,
-        Kept {
+        BackoffState {
             step: 4,
             remaining: Duration::from_secs(5),
             trial: Some(LEAST_TRIAL),

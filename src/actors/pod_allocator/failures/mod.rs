@@ -109,7 +109,7 @@ impl Failures {
     }
 
     /// A profile of the same name has other backoff periods (spec B-52).
-    pub fn forget(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.periods.remove(profile);
     }
 
@@ -129,12 +129,12 @@ impl Failures {
         self.settings.max = max;
     }
 
-    pub fn see(&mut self, entry: &Entry, now: Tick) {
-        self.nodes.see(entry, now);
+    pub fn observe(&mut self, entry: &Entry, now: Tick) {
+        self.nodes.observe(entry, now);
     }
 
-    pub fn left(&mut self, id: ExecutorId, now: Tick) {
-        self.nodes.left(id, now);
+    pub fn removed(&mut self, id: ExecutorId, now: Tick) {
+        self.nodes.removed(id, now);
         self.counted.remove(id);
     }
 

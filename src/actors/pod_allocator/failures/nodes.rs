@@ -53,7 +53,7 @@ impl Nodes {
     }
 
     /// Records on which node an executor is.
-    pub fn see(&mut self, entry: &Entry, now: Tick) {
+    pub fn observe(&mut self, entry: &Entry, now: Tick) {
         let node = match &entry.state {
             State::Bound(bound) if self.most.is_some() => bound.pod.node.as_ref(),
             State::Bound(_) | State::Sent(_) | State::Unknown(_) | State::Gone(_) => return,
@@ -66,7 +66,7 @@ impl Nodes {
         *known = (known.0 + 1, now);
     }
 
-    pub fn left(&mut self, id: ExecutorId, now: Tick) {
+    pub fn removed(&mut self, id: ExecutorId, now: Tick) {
         if let Some(node) = self.hosts.remove(&id)
             && let Some(known) = self.known.get_mut(&node)
         {
@@ -152,8 +152,8 @@ mod tests {
                 node: Some(Arc::from(*name)),
                 ..running(scenario.pod(n))
             };
-            scenario.see(pod);
-            nodes.see(scenario.entry(n).unwrap(), now(0).tick);
+            scenario.observe(pod);
+            nodes.observe(scenario.entry(n).unwrap(), now(0).tick);
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
         on(&mut nodes, &["bad", "good"]);
         fail(&mut nodes, "bad", 1, 0);
         for n in 1..=2 {
-            nodes.left(ExecutorId::new(n).unwrap(), now(0).tick);
+            nodes.removed(ExecutorId::new(n).unwrap(), now(0).tick);
         }
         assert_eq!(names(&nodes.avoid(now(599).tick).never), ["bad"]);
         assert_eq!(names(&nodes.avoid(now(600).tick).never), [""; 0]);

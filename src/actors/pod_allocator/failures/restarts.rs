@@ -17,7 +17,7 @@ impl Restarts {
     }
 
     /// An executor has changed; returns how often its container was restarted since it was seen last.
-    pub fn see(&mut self, entry: &Entry) -> u32 {
+    pub fn observe(&mut self, entry: &Entry) -> u32 {
         let Some(pod) = entry.pod() else { return 0 };
         let count = pod.restart_count();
         let before = *self.0.entry(entry.id).or_insert(count);
@@ -27,7 +27,7 @@ impl Restarts {
     }
 
     /// An executor has left the ledger.
-    pub fn left(&mut self, id: ExecutorId) {
+    pub fn removed(&mut self, id: ExecutorId) {
         self.0.remove(&id);
     }
 }

@@ -290,8 +290,8 @@ fn nodes_are_avoided_by_affinity_or_if_so_configured_by_preference_only() {
             node: Some("node-2".into()),
             ..crate::testing::running(scenario.pod(1))
         };
-        scenario.see(pod);
-        failures.see(scenario.entry(1).unwrap(), now(0).tick);
+        scenario.observe(pod);
+        failures.observe(scenario.entry(1).unwrap(), now(0).tick);
         let avoid = failures.avoid(now(0).tick);
         let (avoided, not_avoided) = match if_possible {
             false => (avoid.never, avoid.rather_not),

@@ -69,7 +69,7 @@ impl Window {
     }
 
     pub fn count(&mut self, now: Tick) -> u32 {
-        self.forget(now);
+        self.drop_old(now);
         self.count
     }
 
@@ -125,7 +125,7 @@ impl Window {
         });
     }
 
-    fn forget(&mut self, now: Tick) {
+    fn drop_old(&mut self, now: Tick) {
         while !self.length.is_zero()
             && let Some(oldest) = self.groups.front()
             && oldest.until <= now

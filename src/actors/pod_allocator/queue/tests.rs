@@ -47,7 +47,7 @@ impl World {
     /// With a target, and a profile of which at least so many are admitted together.
     fn new(target: u32, least: u32) -> Self {
         let mut queue = Queue::new(at(0));
-        queue.know("default".into(), "now".into(), least);
+        queue.add_profile("default".into(), "now".into(), least);
         Self {
             scenario: Scenario::new(&[("default", target)]),
             queue,
@@ -75,10 +75,10 @@ impl World {
             match action {
                 Action::Queue(these) => writes = Some(these),
                 Action::Retire(ids, why, how) => {
-                    let drained = matches!(how, How::Drain { within } if within == WITHIN);
+                    let drained = matches!(how, LeaveMethod::Drain { within } if within == WITHIN);
                     let of = ids.iter().map(|id| (id.get(), why.to_string(), drained));
                     self.retired.extend(of);
-                    let aim = crate::model::news::Aim::Stay;
+                    let aim = crate::model::news::TargetChange::Stay;
                     self.scenario.tell(News::Retire { ids, aim, why, how });
                 }
                 Action::Say(notice) => self.said.push(notice),
@@ -142,7 +142,7 @@ impl World {
         let _ = self.scenario.batch();
         self.scenario.release();
         assert!(self.scenario.entry(n).is_none());
-        self.queue.left(id(n));
+        self.queue.removed(id(n));
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -439,6 +439,6 @@ fn what_is_left_of_a_removed_profile_is_given_back() {
     let left = block(1, 2, admitted(2));
     let mut world = World::with(2, std::slice::from_ref(&left));
     world.scenario.want("default", 0);
-    world.queue.forget(&"default".into());
+    world.queue.remove_profile(&"default".into());
     assert_eq!(world.writes(), [Write::Delete(left)]);
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::model::executor::How;
-use crate::model::news::{Aim, News, Outcome};
+use crate::model::executor::LeaveMethod;
+use crate::model::news::{News, Outcome, TargetChange};
 use crate::model::pod::InitContainer;
 use crate::testing::{Scenario, at, id, running};
 
@@ -33,8 +33,8 @@ impl World {
     fn look(&mut self, n: u64) {
         let now = self.scenario.now().tick;
         match self.scenario.entry(n) {
-            Some(entry) => self.waiting.see(entry, now),
-            None => self.waiting.left(id(n)),
+            Some(entry) => self.waiting.observe(entry, now),
+            None => self.waiting.removed(id(n)),
         }
     }
 
@@ -47,7 +47,7 @@ impl World {
             },
             ..self.scenario.pod(n)
         };
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
         self.look(n);
     }
 
@@ -62,7 +62,7 @@ impl World {
             },
             ..self.scenario.pod(n)
         };
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
         self.look(n);
     }
 
@@ -79,9 +79,9 @@ impl World {
                 self.overdue.push((id.get(), second, format!("{why:?}")));
                 self.scenario.tell(News::Retire {
                     ids: vec![id],
-                    aim: Aim::Stay,
+                    aim: TargetChange::Stay,
                     why,
-                    how: How::Delete,
+                    how: LeaveMethod::Delete,
                 });
                 self.look(id.get());
             }
@@ -169,7 +169,7 @@ fn executors_are_retired_after_the_pending_timeout_and_by_default_never() {
     world.start(2);
     world.seconds(10);
     let pod = running(world.scenario.pod(2));
-    world.scenario.see(pod);
+    world.scenario.observe(pod);
     world.look(2);
     world.seconds(100);
     assert_eq!(world.who(), [(1, 60)]);
@@ -195,7 +195,7 @@ fn a_gated_pod_waits_without_limit_and_its_time_begins_when_the_gate_is_removed(
             scheduling,
             ..world.scenario.pod(1)
         };
-        world.scenario.see(pod);
+        world.scenario.observe(pod);
         world.look(1);
     };
     gated(&mut world, Scheduling::Gated("gang".into()));
@@ -242,7 +242,7 @@ fn behind(world: &mut World, restarts: u32, reason: &str) {
         },
         ..world.scenario.pod(1)
     };
-    world.scenario.see(pod);
+    world.scenario.observe(pod);
     world.look(1);
 }
 
@@ -282,13 +282,13 @@ fn a_restart_in_the_pod_is_no_pending_that_times_out() {
             },
             ..running(world.scenario.pod(1))
         };
-        world.scenario.see(pod);
+        world.scenario.observe(pod);
         world.look(1);
     };
     let mut world = World::new(Some(60));
     world.start(1);
     let pod = running(world.scenario.pod(1));
-    world.scenario.see(pod);
+    world.scenario.observe(pod);
     world.look(1);
     world.seconds(50);
     restarts(&mut world, "CrashLoopBackOff");

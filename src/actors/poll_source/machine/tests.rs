@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::*;
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,7 @@ const ALONE: Pace = Pace {
 
 /// A page could not be fetched, and the server may have asked to wait.
 fn refused(retry_after: Option<Duration>) -> ListError {
-    let failure = Failure::new(Kind::Server, "trouble");
+    let failure = Failure::new(FailureKind::Server, "trouble");
     ListError::Page(Failure {
         retry_after,
         ..failure

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Answer, Effect, Goal, Keeping, Over, RETRY, Write};
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordError};
-use crate::kubernetes::{Failure, Kind};
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::{PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 
@@ -82,7 +82,7 @@ impl Keeping {
             Answer::Written(map) => {
                 self.written = sent;
                 self.settle();
-                self.know(map.uid, map.version);
+                self.set_identity(map.uid, map.version);
                 self.outdated().unwrap_or_else(|| self.confirm())
             }
             Answer::Deleted => self.deleted(),
@@ -93,7 +93,7 @@ impl Keeping {
         effects
     }
 
-    fn know(&mut self, uid: PodUid, version: ResourceVersion) {
+    fn set_identity(&mut self, uid: PodUid, version: ResourceVersion) {
         self.last_version = Some(version.clone());
         self.gone = false;
         self.map = Some((uid, version));
@@ -123,7 +123,7 @@ impl Keeping {
         if let Some(over) = self.over(map) {
             return self.leave(over);
         }
-        self.know(map.uid.clone(), map.version.clone());
+        self.set_identity(map.uid.clone(), map.version.clone());
         // The record of an earlier incarnation, restored from a backup, or an unreadable one is
         // overwritten.
         let ours = Record::read_own(map, &self.wanted.app_id).ok();
@@ -221,7 +221,7 @@ impl Keeping {
         self.must_read = true;
         let contended = matches!(
             failure.kind,
-            Kind::Conflict | Kind::AlreadyExists | Kind::NotFound
+            FailureKind::Conflict | FailureKind::AlreadyExists | FailureKind::NotFound
         );
         self.failures = self.failures.saturating_add(1);
         let at_once = contended && self.failures == 1;
@@ -233,7 +233,7 @@ impl Keeping {
         self.asked_to_wait = now + failure.retry_after.unwrap_or_default();
         self.not_before = self.asked_to_wait.max(now + wait);
         self.refusals = match failure.kind {
-            Kind::Rights => self.refusals.saturating_add(1),
+            FailureKind::Rights => self.refusals.saturating_add(1),
             _ => 0,
         };
         let mut effects = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::kubernetes::{Kind, LabelScheme};
+use crate::kubernetes::{FailureKind, LabelScheme};
 use crate::model::{AppId, Incarnation};
 
 mod lost;
@@ -51,7 +51,7 @@ fn reserve(keeping: &mut Keeping, id: u64) {
     keeping.change_now(|record| record.reserved = record.reserved.max(Some(id)));
 }
 
-fn broken(kind: Kind) -> Answer {
+fn broken(kind: FailureKind) -> Answer {
     Answer::Failed(Failure::new(kind, "it broke"))
 }
 
@@ -103,7 +103,7 @@ fn a_write_whose_outcome_is_unknown_is_settled_by_reading() {
     let mut keeping = keeping(3);
     reserve(&mut keeping, 5_000);
     keeping.next(at(0));
-    let effects = keeping.answered(broken(Kind::TimedOut), at(1));
+    let effects = keeping.answered(broken(FailureKind::TimedOut), at(1));
     assert_eq!(effects, [Effect::Troubled("it broke".into())]);
     assert_eq!(keeping.next(at(1)), None, "after a wait");
     assert_eq!(keeping.next(at(2)), Some(Op::Get));
@@ -139,7 +139,7 @@ fn a_driver_whose_record_lost_a_later_incarnation_writes_it_there_and_ends() {
         ..record(incarnation)
     };
     let mut own = Keeping::new(held(3, "own"), place(), "u1".into(), 10.into());
-    own.meet_later(Incarnation(5));
+    own.found_later_driver(Incarnation(5));
     assert_eq!(own.next(at(0)), Some(Op::Get));
     let read = Answer::Got(Some(map(&held(3, "own"), "u1", 10)));
     assert_eq!(own.answered(read, at(0)), [], "nothing may be requested");
@@ -148,7 +148,7 @@ fn a_driver_whose_record_lost_a_later_incarnation_writes_it_there_and_ends() {
     };
     assert_eq!(raised["metadata"]["resourceVersion"], "10");
     // The answer is lost. Only a read shows that the write was committed.
-    own.answered(broken(Kind::TimedOut), at(1));
+    own.answered(broken(FailureKind::TimedOut), at(1));
     assert_eq!(own.seen(&map(&held(5, "own"), "u1", 11)), []);
     assert_eq!(own.next(at(2)), Some(Op::Get));
     let read = Answer::Got(Some(map(&held(5, "own"), "u1", 11)));
@@ -158,7 +158,7 @@ fn a_driver_whose_record_lost_a_later_incarnation_writes_it_there_and_ends() {
 
     // A driver of the later incarnation is there after all.
     let mut older = Keeping::new(held(3, "own"), place(), "u1".into(), 10.into());
-    older.meet_later(Incarnation(5));
+    older.found_later_driver(Incarnation(5));
     older.next(at(0));
     let theirs = Answer::Got(Some(map(&held(5, "theirs"), "u1", 10)));
     let over = Effect::Over(Over::Superseded { by: 5 });
@@ -202,7 +202,7 @@ fn a_higher_incarnation_from_any_source_ends_this_driver() {
     let mut conflicting = keeping(3);
     reserve(&mut conflicting, 5_000);
     conflicting.next(at(0));
-    conflicting.answered(broken(Kind::Conflict), at(0));
+    conflicting.answered(broken(FailureKind::Conflict), at(0));
     assert_eq!(
         conflicting.next(at(0)),
         Some(Op::Get),
@@ -281,7 +281,9 @@ fn failures_are_reported_once_and_retried_without_limit() {
     let mut said = 0;
     for _ in 0..40 {
         assert_eq!(keeping.next(now), Some(Op::Get));
-        said += keeping.answered(broken(Kind::Unreachable), now).len();
+        said += keeping
+            .answered(broken(FailureKind::Unreachable), now)
+            .len();
         let next = keeping.next_at().unwrap();
         assert!(next > now && next.since(now) <= RETRY.max);
         now = next;
@@ -299,7 +301,7 @@ fn a_record_that_a_later_driver_has_taken_over_is_not_deleted() {
     let mut keeping = keeping(3);
     keeping.delete();
     assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
-    keeping.answered(broken(Kind::Conflict), at(0));
+    keeping.answered(broken(FailureKind::Conflict), at(0));
     assert_eq!(keeping.next(at(0)), Some(Op::Get));
     let younger = Answer::Got(Some(map(&record(4), "u1", 11)));
     let over = Effect::Over(Over::Superseded { by: 4 });
@@ -314,11 +316,11 @@ fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     let mut keeping = keeping(3);
     keeping.delete();
     assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
-    keeping.answered(broken(Kind::TimedOut), at(2));
+    keeping.answered(broken(FailureKind::TimedOut), at(2));
     assert_eq!(keeping.next(at(60)), Some(Op::Get));
     keeping.answered(Answer::Got(Some(map(&record(3), "u1", 12))), at(60));
     assert_eq!(keeping.next(at(60)), Some(delete("u1", 12)));
-    keeping.answered(broken(Kind::TimedOut), at(62));
+    keeping.answered(broken(FailureKind::TimedOut), at(62));
     assert_eq!(keeping.next(at(100)), Some(Op::Get));
     assert_eq!(
         keeping.answered(Answer::Got(None), at(100)),
@@ -338,7 +340,7 @@ fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {
         assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
         // The answer is lost, and the watch shows the successor's record.
         assert_eq!(keeping.seen(&map(&after, "u2", 20)), [Effect::Deleted]);
-        keeping.answered(broken(Kind::Broken), at(1));
+        keeping.answered(broken(FailureKind::Broken), at(1));
         assert_eq!(keeping.next(at(100)), None);
 
         let mut keeping = self::keeping(3);
@@ -359,15 +361,15 @@ fn a_failed_write_is_repeated_when_the_server_is_back_and_its_backoff_begins_ane
     let mut now = at(0);
     for _ in 0..9 {
         assert!(keeping.next(now).is_some());
-        keeping.answered(broken(Kind::Unreachable), now);
+        keeping.answered(broken(FailureKind::Unreachable), now);
         now = keeping.next_at().unwrap();
     }
     assert!(keeping.next(now).is_some());
-    keeping.answered(broken(Kind::Unreachable), now);
+    keeping.answered(broken(FailureKind::Unreachable), now);
     assert_eq!(keeping.next(now), None);
     keeping.server_is_back();
     assert_eq!(keeping.next(now), Some(Op::Get));
-    keeping.answered(broken(Kind::Unreachable), now);
+    keeping.answered(broken(FailureKind::Unreachable), now);
     assert_eq!(keeping.next_at(), Some(now + Duration::from_millis(500)));
 }
 
@@ -439,14 +441,14 @@ fn an_end_is_written_at_once_and_the_following_ends_together() {
     assert!(matches!(keeping.next(at(8)), Some(Op::Replace(_))));
     // The write is lost.
     keeping.gather(at(8));
-    keeping.answered(broken(Kind::TimedOut), at(8));
+    keeping.answered(broken(FailureKind::TimedOut), at(8));
     assert!(!keeping.has_end(id(2)));
     assert_eq!(keeping.next(at(9)), Some(Op::Get));
     keeping.answered(Answer::Got(Some(map(&record(3), "u1", 11))), at(9));
     let again = keeping.next(at(9));
     assert!(matches!(again, Some(Op::Replace(_))), "at once: {again:?}");
     // The answer is lost, but the write was committed.
-    keeping.answered(broken(Kind::TimedOut), at(9));
+    keeping.answered(broken(FailureKind::TimedOut), at(9));
     assert_eq!(keeping.next(at(10)), Some(Op::Get));
     written = keeping.wanted.clone();
     keeping.answered(Answer::Got(Some(map(&written, "u1", 12))), at(9));

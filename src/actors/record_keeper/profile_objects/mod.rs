@@ -25,7 +25,7 @@ use crate::kubernetes::calls::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObje
 use crate::kubernetes::labels::EXECUTOR_ROLE;
 use crate::kubernetes::pod_template::gangs::group_name;
 use crate::kubernetes::pod_template::owner_reference;
-use crate::kubernetes::{Calls, Failure, Kind, LabelScheme};
+use crate::kubernetes::{Calls, Failure, FailureKind, LabelScheme};
 use crate::model::{AppId, PodUid, ProfileName, Snapshot};
 use boatswain_agent::backoff::Backoff;
 
@@ -196,7 +196,7 @@ impl ProfileObjects {
 
     // Sending fails only if the driver has ended.
 
-    pub fn know(&self, added: Arc<AddedProfile>) {
+    pub fn add_profile(&self, added: Arc<AddedProfile>) {
         let _ = self.0.send(Input::Added(added));
     }
 
@@ -206,7 +206,7 @@ impl ProfileObjects {
     }
 
     /// Deletes the object of a removed profile. Returns whether nothing of it is left to delete.
-    pub fn forget(&self, forget: ForgetProfile) -> impl Future<Output = bool> + use<> {
+    pub fn remove_profile(&self, forget: ForgetProfile) -> impl Future<Output = bool> + use<> {
         let (answer, gone) = oneshot::channel();
         let _ = self.0.send(Input::Forget(forget, answer));
         async move { gone.await.unwrap_or(false) }
@@ -293,7 +293,7 @@ impl Keeper {
         };
         let (object, error) = (self.object.kind(), failure.explained());
         // It selects no pods, and goes with the application record.
-        let stays = failure.kind == Kind::Rights;
+        let stays = failure.kind == FailureKind::Rights;
         if stays {
             tracing::warn!(object, name, %error, "the object of a removed profile stays: it cannot be deleted");
         } else {
@@ -328,7 +328,7 @@ impl Keeper {
             }
             Err(failure) => {
                 let hint = match failure.kind {
-                    Kind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
+                    FailureKind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
                     _ => "it is tried again",
                 };
                 self.failed(&failure.explained(), hint)

@@ -122,7 +122,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
         max_pending: None,
         min_available: None,
     };
-    keeper.know(Arc::new(added));
+    keeper.add_profile(Arc::new(added));
     let soon = tokio::time::timeout(Duration::from_secs(1), async {
         // The test's cluster does not keep what it creates.
         let again = created.recv().await;

@@ -34,7 +34,7 @@ impl Scaling {
         let waiting = latest.unassigned.iter().filter(|(_, pod)| waits(pod));
         let new = latest.unassigned.len().saturating_sub(self.numbers.len());
         let new = u32::try_from(new).unwrap_or(u32::MAX);
-        self.ids.left(new, now, decision);
+        self.ids.assignable(new, now, decision);
         for (uid, pod) in waiting {
             if room == 0 {
                 return;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Action, Scaling};
 use crate::actors::set_scaler::sizing::{Going, Size, has_made};
 use crate::kubernetes::{SetKind, SetSeen};
-use crate::model::executor::{How, Why};
-use crate::model::news::Aim;
+use crate::model::executor::{LeaveMethod, LeaveReason};
+use crate::model::news::TargetChange;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{Entry, ExecutorId, Pod, ProfileName, Tick};
 
@@ -102,10 +102,18 @@ impl Scaling {
             .map(|entry| (entry.id, entry.session.registered))
             .partition(|(_, registered)| *registered);
         let within = self.settings.decommission_timeout;
-        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+        for (ids, how) in [
+            (drained, LeaveMethod::Drain { within }),
+            (deleted, LeaveMethod::Delete),
+        ] {
             let ids: Vec<ExecutorId> = ids.into_iter().map(|(id, _)| id).collect();
             if !ids.is_empty() {
-                actions.push(Action::Retire(ids, Aim::Stay, Why::ScaledDown, how));
+                actions.push(Action::Retire(
+                    ids,
+                    TargetChange::Stay,
+                    LeaveReason::ScaledDown,
+                    how,
+                ));
             }
         }
     }

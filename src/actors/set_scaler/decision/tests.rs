@@ -217,11 +217,16 @@ fn the_last_pods_of_a_stateful_set_are_retired_and_registered_ones_drain_first()
         [
             Action::Retire(
                 vec![id(4)],
-                Aim::Stay,
-                Why::ScaledDown,
-                How::Drain { within }
+                TargetChange::Stay,
+                LeaveReason::ScaledDown,
+                LeaveMethod::Drain { within }
             ),
-            Action::Retire(vec![id(3)], Aim::Stay, Why::ScaledDown, How::Delete),
+            Action::Retire(
+                vec![id(3)],
+                TargetChange::Stay,
+                LeaveReason::ScaledDown,
+                LeaveMethod::Delete
+            ),
         ]
     );
     world.retire(&actions);
@@ -249,11 +254,16 @@ fn executors_that_no_set_has_made_are_retired_as_surplus() {
         let retired = [
             Action::Retire(
                 vec![id(8)],
-                Aim::Stay,
-                Why::ScaledDown,
-                How::Drain { within },
+                TargetChange::Stay,
+                LeaveReason::ScaledDown,
+                LeaveMethod::Drain { within },
             ),
-            Action::Retire(vec![id(7)], Aim::Stay, Why::ScaledDown, How::Delete),
+            Action::Retire(
+                vec![id(7)],
+                TargetChange::Stay,
+                LeaveReason::ScaledDown,
+                LeaveMethod::Delete,
+            ),
         ];
         assert_eq!(actions, retired, "{kind:?}");
         world.retire(&actions);
@@ -271,7 +281,12 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     world.target(3);
     let actions = world.decide();
     // The unregistered one is retired first.
-    let expected = Action::Retire(vec![id(3)], Aim::Surplus, Why::ScaledDown, How::Delete);
+    let expected = Action::Retire(
+        vec![id(3)],
+        TargetChange::Surplus,
+        LeaveReason::ScaledDown,
+        LeaveMethod::Delete,
+    );
     assert_eq!(actions, [expected]);
     world.retire(&actions);
     let actions = world.decide();
@@ -309,9 +324,9 @@ fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
     world.registers(2);
     world.retire(&[Action::Retire(
         vec![id(2)],
-        Aim::Stay,
-        Why::Decommissioned("somebody".into()),
-        How::Drain { within: WITHIN },
+        TargetChange::Stay,
+        LeaveReason::Decommissioned("somebody".into()),
+        LeaveMethod::Drain { within: WITHIN },
     )]);
     assert_eq!(world.decide(), [Action::Scale(seen(3), 4)]);
 }
@@ -371,13 +386,13 @@ fn the_set_of_a_removed_profile_is_deleted_when_its_last_pod_is_gone_and_then_fo
         assert_eq!(world.decide(), deletes);
         let now = world.scenario.now().tick;
         assert!(
-            !world.scaling.forget(&profile),
+            !world.scaling.remove_profile(&profile),
             "the delete is not answered"
         );
         world.scaling.written("a-default", Err(()), now);
-        assert!(!world.scaling.forget(&profile), "it may be left");
+        assert!(!world.scaling.remove_profile(&profile), "it may be left");
         world.scaling.looked(Some(Vec::new()), now);
-        assert!(world.scaling.forget(&profile));
+        assert!(world.scaling.remove_profile(&profile));
         assert_eq!(world.decide(), [], "it is not made again");
     }
 }

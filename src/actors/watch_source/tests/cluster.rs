@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use tokio::time::sleep;
 
 use super::super::*;
-use crate::actors::poll_source::testing::{Heard, Recorder, cluster, create, lister, versions};
+use crate::actors::poll_source::testing::{Received, Recorder, cluster, create, lister, versions};
 use crate::kubernetes::{Calls, Clients};
 use devcluster::DevCluster;
 
@@ -17,7 +17,7 @@ const S: Duration = Duration::from_secs(1);
 struct Rig {
     cluster: DevCluster,
     calls: Calls,
-    hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
+    hears: futures::channel::mpsc::UnboundedReceiver<Received>,
     /// Kept so that it lives as long as the rig.
     _source: Addr<WatchSource>,
 }
@@ -38,11 +38,11 @@ impl Rig {
             hears,
             _source: source,
         };
-        assert!(matches!(rig.heard().await[..], [('?', 0), ('l', _)]));
+        assert!(matches!(rig.received().await[..], [('?', 0), ('l', _)]));
         rig
     }
 
-    async fn heard(&mut self) -> Vec<(char, u64)> {
+    async fn received(&mut self) -> Vec<(char, u64)> {
         sleep(S).await;
         versions(&mut self.hears)
     }
@@ -68,7 +68,7 @@ async fn a_watch_that_is_cut_again_and_again_loses_no_event_and_repeats_none() {
     }
     sleep(60 * S).await;
     let heard: Vec<_> = rig
-        .heard()
+        .received()
         .await
         .into_iter()
         .filter(|(what, _)| *what != 'b')
@@ -86,7 +86,7 @@ async fn history_forgotten_while_the_watch_was_away_leads_to_a_new_list() {
     rig.cluster.compact().await;
     sleep(10 * S).await;
     let after = rig.create(3).await;
-    let heard = rig.heard().await;
+    let heard = rig.received().await;
     assert_eq!(heard, [('?', 0), ('l', version + 1), ('s', after)]);
 }
 
@@ -96,14 +96,14 @@ async fn a_quiet_cluster_is_watched_for_hours_without_another_list() {
     let mut rig = Rig::started().await;
     sleep(6 * 3_600 * S).await;
     let kinds: BTreeSet<_> = rig
-        .heard()
+        .received()
         .await
         .into_iter()
         .map(|(what, _)| what)
         .collect();
     assert_eq!(kinds, BTreeSet::from(['b']));
     let version = rig.create(1).await;
-    assert_eq!(rig.heard().await, [('s', version)]);
+    assert_eq!(rig.received().await, [('s', version)]);
 }
 
 // spec: W-3
@@ -115,11 +115,11 @@ async fn a_server_put_back_to_an_earlier_state_is_listed_after_two_silences() {
         rig.create(id).await;
     }
     sleep(70 * S).await;
-    rig.heard().await;
+    rig.received().await;
     rig.cluster.restore(before).await;
     let restored = rig.create(1).await;
     sleep(310 * S).await;
-    assert_eq!(rig.heard().await[..2], [('?', 0), ('l', restored)]);
+    assert_eq!(rig.received().await[..2], [('?', 0), ('l', restored)]);
     let version = rig.create(2).await;
-    assert_eq!(rig.heard().await, [('s', version)]);
+    assert_eq!(rig.received().await, [('s', version)]);
 }

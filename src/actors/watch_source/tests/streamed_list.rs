@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::*;
 use crate::actors::poll_source::testing::{
-    Heard, Recorder, Server, cluster, create, lister, pod, status,
+    Received, Recorder, Server, cluster, create, lister, pod, status,
 };
 use crate::kubernetes::Clients;
 use crate::model::news::Listed;
@@ -19,7 +19,7 @@ const S: Duration = Duration::from_secs(1);
 
 struct Rig {
     server: Server,
-    hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
+    hears: futures::channel::mpsc::UnboundedReceiver<Received>,
     /// Kept so that it lives as long as the rig.
     _source: Addr<WatchSource>,
 }
@@ -28,7 +28,7 @@ fn source(
     clients: Clients,
 ) -> (
     Addr<WatchSource>,
-    futures::channel::mpsc::UnboundedReceiver<Heard>,
+    futures::channel::mpsc::UnboundedReceiver<Received>,
 ) {
     let (store, hears) = Recorder::started();
     let lister = Lister {
@@ -64,7 +64,7 @@ impl Rig {
         sleep(Duration::from_millis(10)).await;
         let mut lists = Vec::new();
         while let Ok(heard) = self.hears.try_recv() {
-            if let Heard::List(list) = heard {
+            if let Received::List(list) = heard {
                 lists.push(list);
             }
         }
@@ -270,9 +270,9 @@ async fn the_embedded_cluster_streams_and_the_watch_goes_on_where_the_list_ends(
         heard.push(next);
     }
     let [
-        Heard::Begin,
-        Heard::List(list),
-        Heard::News(News::Seen { pod, .. }),
+        Received::Begin,
+        Received::List(list),
+        Received::News(News::Seen { pod, .. }),
     ] = &heard[..]
     else {
         panic!("{heard:?}");

@@ -47,7 +47,7 @@ async fn a_requested_pod_is_ours_in_the_response_in_a_look_up_and_in_a_list() {
     let taken = calls.create_pod(&executor(1)).await.unwrap_err();
     assert_eq!(
         (taken.kind, taken.is_refused()),
-        (Kind::AlreadyExists, true)
+        (FailureKind::AlreadyExists, true)
     );
     assert_eq!(calls.get_pod("etl-exec-2").await, Ok(None));
 }
@@ -96,7 +96,7 @@ async fn a_patch_returns_the_changed_pod_or_none_if_it_is_gone() {
         .patch_pod(&created.name, &meant_another)
         .await
         .unwrap_err();
-    assert_eq!(refused.kind, Kind::Invalid);
+    assert_eq!(refused.kind, FailureKind::Invalid);
     assert_eq!(calls.patch_pod("etl-exec-2", &inactive).await, Ok(None));
 }
 
@@ -127,7 +127,7 @@ async fn lists_come_in_pages_and_report_unusable_versions() {
         ..ListQuery::default()
     };
     let too_new = calls.list_pods(&future).await.unwrap_err();
-    assert_eq!(too_new.kind, Kind::TooLargeVersion);
+    assert_eq!(too_new.kind, FailureKind::TooLargeVersion);
     cluster.compact().await;
     let mut old = calls.watch_pods(&1.into(), 60).await.unwrap();
     assert_eq!(old.next().await, Some(Ok(WatchLine::Expired)));
@@ -182,7 +182,7 @@ async fn the_record_is_made_watched_replaced_and_deleted_under_its_preconditions
     let taken = calls
         .create_config_map(&first.to_config_map(&place, None))
         .await;
-    assert_eq!(taken.unwrap_err().kind, Kind::AlreadyExists);
+    assert_eq!(taken.unwrap_err().kind, FailureKind::AlreadyExists);
 
     let mut watch = calls
         .watch_config_map(name, Some(&made.version), 60)
@@ -197,14 +197,14 @@ async fn the_record_is_made_watched_replaced_and_deleted_under_its_preconditions
         Some(Ok(WatchLine::Seen(replaced.clone())))
     );
     let stale = calls.replace_config_map(name, &map).await.unwrap_err();
-    assert_eq!(stale.kind, Kind::Conflict);
+    assert_eq!(stale.kind, FailureKind::Conflict);
 
     let another = calls
         .delete_config_map(name, &"another".into(), &replaced.version)
         .await;
     assert_eq!(another, Ok(Deleted::NothingThere));
     let written_since = calls.delete_config_map(name, &made.uid, &made.version);
-    assert_eq!(written_since.await.unwrap_err().kind, Kind::Conflict);
+    assert_eq!(written_since.await.unwrap_err().kind, FailureKind::Conflict);
     let deleted = calls
         .delete_config_map(name, &made.uid, &replaced.version)
         .await;
@@ -215,7 +215,7 @@ async fn the_record_is_made_watched_replaced_and_deleted_under_its_preconditions
     ));
     let gone = calls.replace_config_map(name, &map).await.unwrap_err();
     assert!(
-        matches!(gone.kind, Kind::NotFound | Kind::Conflict),
+        matches!(gone.kind, FailureKind::NotFound | FailureKind::Conflict),
         "{gone}"
     );
 }
@@ -231,7 +231,10 @@ async fn refusals_are_what_an_api_server_says_they_are() {
         ),
     };
     let refused = calls.create_pod(&invalid).await.unwrap_err();
-    assert_eq!((refused.kind, refused.is_refused()), (Kind::Invalid, true));
+    assert_eq!(
+        (refused.kind, refused.is_refused()),
+        (FailureKind::Invalid, true)
+    );
     assert!(
         refused
             .causes
@@ -247,6 +250,9 @@ async fn refusals_are_what_an_api_server_says_they_are() {
         ..invalid
     };
     let missing = nowhere.create_pod(&valid);
-    assert_eq!(missing.await.unwrap_err().kind, Kind::NamespaceMissing);
+    assert_eq!(
+        missing.await.unwrap_err().kind,
+        FailureKind::NamespaceMissing
+    );
     assert!(calls.server_version().await.unwrap().starts_with('v'));
 }

@@ -47,7 +47,7 @@ async fn an_incomplete_list_is_a_failure_and_not_an_empty_list() {
             .list_pods(&ListQuery::default())
             .await
             .unwrap_err();
-        assert_eq!(failure.kind, Kind::Garbage, "{body}");
+        assert_eq!(failure.kind, FailureKind::Garbage, "{body}");
     }
     let empty = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":null}"#;
     let page = always(200, empty)
@@ -57,5 +57,5 @@ async fn an_incomplete_list_is_a_failure_and_not_an_empty_list() {
     assert_eq!((page.items.len(), page.continue_token), (0, None));
     let endless = answering(|_| Response::new(Endless));
     let failure = endless.list_pods(&ListQuery::default()).await.unwrap_err();
-    assert_eq!(failure.kind, Kind::Garbage);
+    assert_eq!(failure.kind, FailureKind::Garbage);
 }

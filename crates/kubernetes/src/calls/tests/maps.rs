@@ -17,22 +17,22 @@ async fn a_config_map_is_read_or_missing_or_a_failure() {
         .get_config_map("etl-app")
         .await
         .unwrap_err();
-    assert_eq!(page.kind, Kind::Garbage);
+    assert_eq!(page.kind, FailureKind::Garbage);
     let lost = always(404, not_found("configmaps", "etl-app"))
         .replace_config_map("etl-app", &json!({}))
         .await
         .unwrap_err();
-    assert_eq!(lost.kind, Kind::NotFound);
+    assert_eq!(lost.kind, FailureKind::NotFound);
     let older = always(409, conflict("the object has been modified"));
     let failure = older
         .replace_config_map("etl-app", &json!({}))
         .await
         .unwrap_err();
-    assert_eq!(failure.kind, Kind::Conflict);
+    assert_eq!(failure.kind, FailureKind::Conflict);
     let odd = always(200, r#"{"kind":"ConfigMap","metadata":{"name":7}}"#);
     assert_eq!(
         odd.get_config_map("etl-app").await.unwrap_err().kind,
-        Kind::Garbage
+        FailureKind::Garbage
     );
 
     let lines = format!(
@@ -80,5 +80,5 @@ async fn the_last_state_of_a_deleted_config_map_is_found_if_the_server_still_kno
     }
     let refused = always(401, "{}");
     let failure = refused.deleted_config_map("etl-app", &version).await;
-    assert_eq!(failure.unwrap_err().kind, Kind::Credentials);
+    assert_eq!(failure.unwrap_err().kind, FailureKind::Credentials);
 }

@@ -57,13 +57,13 @@ async fn a_secret_is_created_once_and_replaced_only_in_the_version_that_was_read
     assert_eq!(calls.get_secret("etl-tls").await.unwrap(), None);
     calls.put_secret(&first, None, &owner("r1")).await.unwrap();
     let slower = calls.put_secret(&second, None, &owner("r1")).await;
-    assert_eq!(slower.unwrap_err().kind, Kind::AlreadyExists);
+    assert_eq!(slower.unwrap_err().kind, FailureKind::AlreadyExists);
     let there = calls.get_secret("etl-tls").await.unwrap().unwrap();
     assert_eq!(there["data"]["ca.key"], "YQ==");
     let replaced = calls.put_secret(&second, Some(&there), &owner("r1")).await;
     replaced.unwrap();
     let stale = calls.put_secret(&first, Some(&there), &owner("r1")).await;
-    assert_eq!(stale.unwrap_err().kind, Kind::Conflict);
+    assert_eq!(stale.unwrap_err().kind, FailureKind::Conflict);
     // An earlier application of the same name has left it, or it is somebody else's.
     let there = calls.get_secret("etl-tls").await.unwrap().unwrap();
     let next = made("etl-9c1d", "Yw==");
@@ -71,7 +71,7 @@ async fn a_secret_is_created_once_and_replaced_only_in_the_version_that_was_read
     taken_over.unwrap();
     let foreign = json!({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "etl"}]}});
     let refused = calls.put_secret(&next, Some(&foreign), &owner("r2")).await;
-    assert_eq!(refused.unwrap_err().kind, Kind::Invalid);
+    assert_eq!(refused.unwrap_err().kind, FailureKind::Invalid);
 }
 
 // spec: K-8, K-9
@@ -117,7 +117,7 @@ async fn another_applications_object_of_the_same_name_is_left_alone() {
         calls.create_config_map(&there).await.unwrap();
         let wanted = map("etl-7f3a", "2");
         let refused = calls.ensure(&wanted, &owner("r2")).await.unwrap_err();
-        assert_eq!(refused.kind, Kind::Invalid);
+        assert_eq!(refused.kind, FailureKind::Invalid);
         assert!(refused.message.contains("pod_name_prefix"), "{refused}");
         let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
         assert_eq!(found.data["a"], "1");
@@ -178,7 +178,7 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
         .unwrap();
     assert_eq!(made.record, Some("r1".into()));
     let taken = calls.create_claim(&claim("a", &ours)).await.unwrap_err();
-    assert_eq!(taken.kind, Kind::AlreadyExists);
+    assert_eq!(taken.kind, FailureKind::AlreadyExists);
     let listed = calls.list_claims().await.unwrap();
     assert_eq!(
         listed,
@@ -210,6 +210,6 @@ async fn another_claim_of_the_same_name_is_neither_given_away_nor_deleted() {
     let second = calls.create_claim(&claim("a", &ours)).await.unwrap();
     calls.delete_claim(&first).await.unwrap();
     let refused = calls.give_claim(&first, &owner("r2")).await.unwrap_err();
-    assert_eq!(refused.kind, Kind::Invalid);
+    assert_eq!(refused.kind, FailureKind::Invalid);
     assert_eq!(calls.get_claim("a").await, Ok(Some(second)));
 }

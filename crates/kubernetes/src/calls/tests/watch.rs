@@ -94,7 +94,10 @@ async fn an_incomplete_last_line_is_dropped_and_a_complete_one_is_not() {
 async fn an_endless_line_ends_the_watch() {
     let endless = answering(|_| Response::new(Endless));
     let mut lines = endless.watch_pods(&1.into(), 300).await.unwrap();
-    assert_eq!(lines.next().await.unwrap().unwrap_err().kind, Kind::Garbage);
+    assert_eq!(
+        lines.next().await.unwrap().unwrap_err().kind,
+        FailureKind::Garbage
+    );
     assert!(lines.next().await.is_none());
 }
 
@@ -104,7 +107,7 @@ async fn a_watch_that_does_not_begin_says_why() {
     let expired: Value = serde_json::from_str(EXPIRED).unwrap();
     let calls = always(410, expired["object"].to_string());
     let failure = calls.watch_pods(&1.into(), 300).await.err().unwrap();
-    assert_eq!(failure.kind, Kind::Expired);
+    assert_eq!(failure.kind, FailureKind::Expired);
 }
 
 proptest! {

@@ -26,7 +26,7 @@ fn found_executors_are_bound_missing_ones_are_lost_and_other_reserved_ids_have_e
     assert_eq!((store.state(4), store.state(8)), ("Running", "Running"));
     assert!(store.entry(4).adopted && store.entry(4).incarnation == Incarnation(1));
     for lost in [5, 6] {
-        assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart);
+        assert_eq!(store.how_gone(lost), GoneEvidence::LostBeforeStart);
         assert!(store.entry(lost).has_unreported_end());
         store.reported(lost);
         assert!(!store.entry(lost).has_unreported_end());
@@ -74,7 +74,7 @@ fn a_pod_that_is_unreadable_at_the_start_is_adopted_as_odd_and_not_lost() {
     );
     assert_eq!((store.state(4), store.state(5)), ("Odd", "Odd"));
     assert_eq!(store.entry(4).profile, "spot".into());
-    assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
+    assert_eq!(store.how_gone(6), GoneEvidence::LostBeforeStart);
 
     // Its labels become readable and contain its profile.
     store.list(

@@ -70,7 +70,10 @@ fn an_entry_that_was_never_bound_needs_no_report() {
     let mut store = Store::new();
     store.request(1);
     store.outcome(1, Outcome::Refused("forbidden".into()));
-    assert_eq!(store.how_gone(1), HowGone::NotCreated("forbidden".into()));
+    assert_eq!(
+        store.how_gone(1),
+        GoneEvidence::NotCreated("forbidden".into())
+    );
     assert!(!store.entry(1).has_unreported_end());
     assert_eq!(
         store.snapshot().counts(&profile()).live(),
@@ -192,7 +195,7 @@ fn a_pod_whose_deletion_is_its_first_news_was_bound_and_has_ended() {
         let mut store = Store::new();
         store.request(1);
         store.deleted(terminating(running(1, "u", 30)));
-        assert_eq!(store.how_gone(1), HowGone::Deleted);
+        assert_eq!(store.how_gone(1), GoneEvidence::Deleted);
         assert!(store.entry(1).has_unreported_end());
         if answer_comes == "before release" {
             store.created(1, pod(1, "u", 20));
@@ -241,7 +244,10 @@ fn a_look_up_that_finds_another_pod_under_the_name_settles_like_a_404() {
     store.broke(1);
     store.second += 60;
     store.look_up(1, found(of_predecessor(running(1, "other", 20))));
-    assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
+    assert_eq!(
+        store.how_gone(1),
+        GoneEvidence::NotCreated("timeout".into())
+    );
     assert_eq!(store.orphans(), vec!["other".to_owned()]);
 
     store.request(2);

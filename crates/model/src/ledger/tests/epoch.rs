@@ -30,7 +30,7 @@ fn a_quorum_list_below_the_seen_version_begins_an_epoch_and_is_applied() {
         "versions held before count as nothing"
     );
     store.look_up(2, Found::Nothing);
-    assert_eq!(store.how_gone(2), HowGone::Missing);
+    assert_eq!(store.how_gone(2), GoneEvidence::Missing);
     assert!(store.list(46, vec![running(1, "u1", 45)]).is_full());
 }
 

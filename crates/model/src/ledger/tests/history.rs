@@ -145,9 +145,9 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
                 },
                 14 => News::Retire {
                     ids: vec![id],
-                    aim: crate::news::Aim::Become(BTreeMap::from([(profile(), b as u32)])),
-                    why: Why::ScaledDown,
-                    how: How::Delete,
+                    aim: crate::news::TargetChange::Become(BTreeMap::from([(profile(), b as u32)])),
+                    why: LeaveReason::ScaledDown,
+                    how: LeaveMethod::Delete,
                 },
                 _ => News::Session {
                     id,

@@ -50,7 +50,7 @@ fn the_sighting_of_a_pod_that_another_incarnation_requested_does_not_bind() {
     store.outcome(1, Outcome::NameTaken);
     assert_eq!(
         store.how_gone(1),
-        HowGone::NotCreated("its name is taken".into())
+        GoneEvidence::NotCreated("its name is taken".into())
     );
 }
 
@@ -105,9 +105,9 @@ fn a_lower_target_and_the_marks_that_go_with_it_are_one_snapshot() {
     let before = store.snapshot().seq;
     let applied = store.tell(News::Retire {
         ids: vec![id(1)],
-        aim: crate::news::Aim::Become(BTreeMap::from([(profile(), 2)])),
-        why: Why::ScaledDown,
-        how: How::Delete,
+        aim: crate::news::TargetChange::Become(BTreeMap::from([(profile(), 2)])),
+        why: LeaveReason::ScaledDown,
+        how: LeaveMethod::Delete,
     });
     let snapshot = applied.snapshot.unwrap();
     assert_eq!(snapshot.seq, before + 1);
@@ -150,7 +150,7 @@ fn a_webhook_that_strips_labels_makes_the_answer_bind_and_the_look_up_retire() {
     assert_eq!(store.state(1), "Leaving");
     assert_eq!(
         entry.leaving.as_ref().unwrap().why,
-        Why::Mislabelled("role".into())
+        LeaveReason::Mislabelled("role".into())
     );
     assert_eq!(entry.pod().unwrap().version, 22.into());
     store.tell(News::DeleteFoundNothing {
@@ -184,7 +184,10 @@ fn a_pod_whose_labels_a_webhook_removed_and_whose_answer_was_lost_is_recognised_
     // A pod with the same name and another owner is not the executor's.
     let mut store = asked();
     store.look_up(1, found(owned("another")));
-    assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
+    assert_eq!(
+        store.how_gone(1),
+        GoneEvidence::NotCreated("timeout".into())
+    );
 }
 
 // spec: E-10, E-6
@@ -285,7 +288,7 @@ fn a_kept_pod_has_ended_once_its_label_is_confirmed_and_late_news_changes_nothin
     assert_eq!(store.state(1), "Finished", "the label of another pod");
     let uid = PodUid::from("u1");
     store.tell(News::Inactive { id, uid });
-    assert_eq!(store.how_gone(1), HowGone::Kept);
+    assert_eq!(store.how_gone(1), GoneEvidence::Kept);
     store.deliver();
     store.seen(failed(1, "u1", 21));
     assert_eq!((store.state(1), store.orphans()), ("ended", vec![]));

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::executor::{How, Why};
-use crate::news::{Aim, News, Outcome};
+use crate::executor::{LeaveMethod, LeaveReason};
+use crate::news::{News, Outcome, TargetChange};
 use crate::testing::{Scenario, id};
 
 fn scenario(states: &[u8], target: u32) -> Scenario {
@@ -24,12 +24,12 @@ fn scenario(states: &[u8], target: u32) -> Scenario {
     scenario
 }
 
-fn kill(ids: &[u64], aim: Aim) -> News {
+fn kill(ids: &[u64], aim: TargetChange) -> News {
     News::Retire {
         ids: ids.iter().map(|n| id(*n)).collect(),
         aim,
-        why: Why::Killed("me".into()),
-        how: How::Kill {
+        why: LeaveReason::Killed("me".into()),
+        how: LeaveMethod::Kill {
             grace: std::time::Duration::from_secs(5),
         },
     }
@@ -40,7 +40,7 @@ fn kill(ids: &[u64], aim: Aim) -> News {
 fn the_target_falls_once_in_the_step_that_marks_the_executors() {
     let mut scenario = scenario(&[2, 2, 2, 1, 0], 5);
     let before = scenario.current().seq;
-    scenario.tell(kill(&[1, 4, 5, 77], Aim::Fall));
+    scenario.tell(kill(&[1, 4, 5, 77], TargetChange::Fall));
     let after = scenario.current();
     assert_eq!(after.seq, before + 1);
     assert_eq!(
@@ -51,13 +51,13 @@ fn the_target_falls_once_in_the_step_that_marks_the_executors() {
         (2, 3)
     );
     assert_eq!(scenario.counts("default").live(), 2);
-    scenario.tell(kill(&[1, 4, 5, 77], Aim::Fall));
+    scenario.tell(kill(&[1, 4, 5, 77], TargetChange::Fall));
     assert_eq!(
         scenario.current().target(&"default".into()),
         2,
         "twice the same: no harm"
     );
-    scenario.tell(kill(&[2], Aim::Stay));
+    scenario.tell(kill(&[2], TargetChange::Stay));
     assert_eq!(
         scenario.current().target(&"default".into()),
         2,
@@ -79,7 +79,7 @@ proptest! {
         let mut scenario = scenario(&states, target);
         for ids in rounds {
             let (live, target) = (scenario.counts("default").live(), scenario.current().target(&"default".into()));
-            scenario.tell(kill(&ids, Aim::Fall));
+            scenario.tell(kill(&ids, TargetChange::Fall));
             let fewer = live - scenario.counts("default").live();
             prop_assert_eq!(scenario.current().target(&"default".into()), target.saturating_sub(fewer));
             for n in ids {

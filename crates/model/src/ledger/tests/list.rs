@@ -103,7 +103,7 @@ fn a_pod_that_a_full_list_lacks_is_absent_and_stays_live_until_it_is_looked_up()
     found_again.look_up(1, found(running(1, "u1", 20)));
     assert_eq!(found_again.state(1), "Running");
     store.look_up(1, Found::Nothing);
-    assert_eq!(store.how_gone(1), HowGone::Missing);
+    assert_eq!(store.how_gone(1), GoneEvidence::Missing);
 }
 
 // spec: S-12
@@ -184,7 +184,7 @@ fn a_listed_pod_with_the_same_name_and_another_uid_is_not_the_executors_pod() {
         ("Absent", vec!["copy".to_owned()])
     );
     store.look_up(1, found(running(1, "copy", 25)));
-    assert_eq!(store.how_gone(1), HowGone::Missing);
+    assert_eq!(store.how_gone(1), GoneEvidence::Missing);
     assert_eq!(store.orphans(), vec!["copy".to_owned()]);
 }
 
@@ -281,7 +281,7 @@ fn an_unreadable_answer_to_a_look_up_shows_that_the_pod_exists() {
     store.look_up(1, there(&running(1, "another", 35)));
     assert_eq!(
         store.how_gone(1),
-        HowGone::Missing,
+        GoneEvidence::Missing,
         "the name is another pod's by now"
     );
 

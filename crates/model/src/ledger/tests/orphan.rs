@@ -18,7 +18,10 @@ fn a_request_that_commits_after_it_was_given_up_makes_an_orphan_pod() {
         store.broke(1);
         store.second += 60;
         store.look_up(1, Found::Nothing);
-        assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
+        assert_eq!(
+            store.how_gone(1),
+            GoneEvidence::NotCreated("timeout".into())
+        );
         store.deliver();
         assert_eq!(store.state(1), "ended");
         let applied = if late_sight {

@@ -57,7 +57,7 @@ fn a_pod_with_unreadable_labels_at_the_start_is_the_same_executor_once_they_are_
         vec![inherited(4, "u4", 20), inherited(5, "u5", 60), not_recorded],
     );
     assert_eq!((store.state(9), store.orphans()), ("Running", vec![]));
-    assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
+    assert_eq!(store.how_gone(6), GoneEvidence::LostBeforeStart);
     assert!(store.snapshot().not_found.is_empty() && store.snapshot().unassigned.is_empty());
     for closed in [7, 8, 10, 20] {
         assert_eq!(store.state(closed), "ended", "{closed}");
@@ -77,7 +77,11 @@ fn losses_are_reported_once_no_pod_with_an_unreadable_id_is_left() {
     // The pod is deleted without ever being readable.
     store.list(70, vec![inherited(4, "u4", 20)]);
     for lost in [5, 6] {
-        assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart, "{lost}");
+        assert_eq!(
+            store.how_gone(lost),
+            GoneEvidence::LostBeforeStart,
+            "{lost}"
+        );
         assert!(store.entry(lost).has_unreported_end());
     }
     store.deliver();
@@ -99,7 +103,11 @@ fn a_pod_that_turns_out_to_be_foreign_or_to_have_no_id_delays_no_report() {
         ..new
     });
     for lost in [5, 6] {
-        assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart, "{lost}");
+        assert_eq!(
+            store.how_gone(lost),
+            GoneEvidence::LostBeforeStart,
+            "{lost}"
+        );
     }
     let unassigned = store.snapshot().unassigned;
     let unassigned: Vec<_> = unassigned.values().map(|pod| pod.unread).collect();

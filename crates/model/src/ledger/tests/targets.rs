@@ -1,8 +1,8 @@
 //! Tests of targets and requested numbers (spec B-28, B-31, B-32, O-30).
 
 use crate::ProfileName;
-use crate::executor::{How, Why};
-use crate::news::{Aim, News};
+use crate::executor::{LeaveMethod, LeaveReason};
+use crate::news::{News, TargetChange};
 use crate::snapshot::{Hold, Target};
 use crate::testing::{Scenario, id};
 
@@ -17,19 +17,19 @@ fn three() -> Scenario {
     scenario
 }
 
-fn retire(ids: &[u64], aim: Aim) -> News {
+fn retire(ids: &[u64], aim: TargetChange) -> News {
     News::Retire {
         ids: ids.iter().map(|n| id(*n)).collect(),
         aim,
-        why: Why::Decommissioned("me".into()),
-        how: How::Delete,
+        why: LeaveReason::Decommissioned("me".into()),
+        how: LeaveMethod::Delete,
     }
 }
 
 fn hold() -> News {
     News::Hold {
         by: Some("me".into()),
-        how: How::Delete,
+        how: LeaveMethod::Delete,
     }
 }
 
@@ -72,10 +72,10 @@ fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is
 fn no_more_than_a_surplus_leaves_even_if_others_have_ended_since_the_decision() {
     let mut scenario = three();
     scenario.want("default", 1);
-    scenario.tell(retire(&[3], Aim::Fall));
+    scenario.tell(retire(&[3], TargetChange::Fall));
     scenario.want("default", 1);
     // The decision is from before 3 became leaving.
-    scenario.tell(retire(&[2, 1], Aim::Surplus));
+    scenario.tell(retire(&[2, 1], TargetChange::Surplus));
     let leaves = |n| scenario.entry(n).unwrap().leaving.is_some();
     assert_eq!([1, 2, 3].map(leaves), [false, true, true]);
     assert_eq!(target(&scenario), (1, 1, true));
@@ -92,9 +92,9 @@ fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered(
     };
     assert_eq!(scenario.current().held, Some(held));
     let leaves = |n| scenario.entry(n).unwrap().leaving.clone().unwrap().why;
-    let why = Why::Decommissioned("me's hold".into());
+    let why = LeaveReason::Decommissioned("me's hold".into());
     assert_eq!([1, 2, 3].map(leaves), [0; 3].map(|_| why.clone()));
-    scenario.tell(retire(&[1], Aim::Fall));
+    scenario.tell(retire(&[1], TargetChange::Fall));
     assert_eq!(target(&scenario), (0, 3, false));
     scenario.want("default", 5);
     scenario.want("new", 1);
@@ -125,11 +125,11 @@ fn a_replacement_in_progress_is_wanted_and_not_requested() {
     scenario.tell(surge(false));
     assert_eq!(target(&scenario), (3, 3, false));
     scenario.tell(surge(true));
-    scenario.tell(retire(&[1], Aim::EndSurge));
+    scenario.tell(retire(&[1], TargetChange::EndSurge));
     assert_eq!(target(&scenario), (3, 3, false));
     scenario.tell(surge(true));
     scenario.exits(2, 0);
-    scenario.tell(retire(&[2], Aim::EndSurge));
+    scenario.tell(retire(&[2], TargetChange::EndSurge));
     assert_eq!(
         target(&scenario),
         (3, 3, false),
@@ -145,7 +145,7 @@ fn a_replacement_in_progress_is_wanted_and_not_requested() {
 fn a_target_that_falls_during_a_replacement_stays_lower() {
     let mut scenario = three();
     scenario.tell(surge(true));
-    scenario.tell(retire(&[2], Aim::Fall));
+    scenario.tell(retire(&[2], TargetChange::Fall));
     assert_eq!(target(&scenario), (3, 2, true));
     scenario.tell(surge(false));
     assert_eq!(target(&scenario), (2, 2, true));
@@ -159,7 +159,10 @@ fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_fo
     scenario.tell(News::Remove(profile.clone()));
     scenario.want("default", 3);
     scenario.tell(surge(true));
-    scenario.tell(retire(&[1], Aim::Become([(profile.clone(), 2)].into())));
+    scenario.tell(retire(
+        &[1],
+        TargetChange::Become([(profile.clone(), 2)].into()),
+    ));
     assert_eq!(target(&scenario), (0, 0, false));
     let shown = crate::snapshot::asked(&scenario.current().targets);
     assert_eq!(shown, [("other".into(), 3)].into());

@@ -103,7 +103,7 @@ fn a_pod_that_was_deleted_before_it_ran_says_what_it_waited_for() {
         executor: waiting(Some("ErrImagePull"), None),
         ..running()
     };
-    let unseen = reason_of(&gone(pod, HowGone::DeleteFoundNothing)).message;
+    let unseen = reason_of(&gone(pod, GoneEvidence::DeleteFoundNothing)).message;
     assert_eq!(
         unseen,
         format!("{plain} while it waited to run: ErrImagePull")

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{entry, failed, gone, running, tick};
-use crate::executor::{How, Leaving};
+use crate::executor::{LeaveMethod, Leaving};
 use crate::pod::{Disruption, Phase};
 use crate::testing::ended;
 
@@ -124,28 +124,28 @@ fn each_reason_of_a_pod_that_is_known_has_its_class() {
 // spec: L-20
 #[test]
 fn each_mark_of_the_driver_has_a_message() {
-    let marked = |why: Why| {
+    let marked = |why: LeaveReason| {
         let mut entry = entry(running());
         entry.leaving = Some(Leaving {
             why,
-            how: How::Delete,
+            how: LeaveMethod::Delete,
             since: tick(1),
         });
         let reason = reason_of(&entry);
         (reason.class, reason.message)
     };
     assert_eq!(
-        marked(Why::ScaledDown),
+        marked(LeaveReason::ScaledDown),
         (
             LossClass::ScaledDown,
             "more executors than wanted".to_owned()
         )
     );
     assert_eq!(
-        marked(Why::ApplicationEnded),
+        marked(LeaveReason::ApplicationEnded),
         (LossClass::Killed, "the application ended".to_owned())
     );
-    let (class, message) = marked(Why::Mislabelled("a/b".into()));
+    let (class, message) = marked(LeaveReason::Mislabelled("a/b".into()));
     assert_eq!(class, LossClass::Mislabelled);
     assert!(message.ends_with("ours: a/b"), "{message}");
 }
@@ -153,23 +153,27 @@ fn each_mark_of_the_driver_has_a_message() {
 // spec: L-1, L-4, L-20
 #[test]
 fn how_the_driver_learned_of_the_end_decides_if_the_pod_shows_no_reason() {
-    let of = |how: HowGone| {
+    let of = |how: GoneEvidence| {
         let reason = reason_of(&gone(running(), how));
         (reason.class, reason.message)
     };
-    for deleted in [HowGone::Deleted, HowGone::DeleteFoundNothing, HowGone::Kept] {
+    for deleted in [
+        GoneEvidence::Deleted,
+        GoneEvidence::DeleteFoundNothing,
+        GoneEvidence::Kept,
+    ] {
         assert_eq!(of(deleted).0, LossClass::Deleted);
     }
     for missing in [
-        HowGone::Missing,
-        HowGone::NoLongerListed,
-        HowGone::RelabelledAfterEnd,
+        GoneEvidence::Missing,
+        GoneEvidence::NoLongerListed,
+        GoneEvidence::RelabelledAfterEnd,
     ] {
         assert_eq!(of(missing).0, LossClass::Missing);
     }
-    let refused = of(HowGone::NotCreated("quota".into()));
+    let refused = of(GoneEvidence::NotCreated("quota".into()));
     assert_eq!(refused, (LossClass::NotCreated, "quota".to_owned()));
-    let lost = of(HowGone::LostBeforeStart);
+    let lost = of(GoneEvidence::LostBeforeStart);
     assert_eq!(
         lost,
         (LossClass::Lost, "it ended while no driver ran".to_owned())

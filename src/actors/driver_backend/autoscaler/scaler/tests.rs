@@ -83,7 +83,7 @@ fn a_new_backlog_starts_with_a_step_of_one() {
 fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_demand() {
     let mut scaler = Scaler::default();
     for n in 1..=20 {
-        scaler.see(id(n), true, at(n * 100));
+        scaler.observe(id(n), true, at(n * 100));
     }
     let mut target = 20;
     let mut steps = Vec::new();
@@ -107,9 +107,9 @@ fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_de
 #[test]
 fn work_restarts_the_idle_timeout() {
     let mut scaler = Scaler::default();
-    scaler.see(id(1), true, at(0));
-    scaler.see(id(1), false, at(59_000));
-    scaler.see(id(1), true, at(59_500));
+    scaler.observe(id(1), true, at(0));
+    scaler.observe(id(1), false, at(59_000));
+    scaler.observe(id(1), true, at(59_500));
     scaler.demanded(demand(0, 0), at(60_000));
     assert_eq!(decide(&mut scaler, 3, at(60_000)), None);
     scaler.demanded(demand(0, 0), at(119_500));
@@ -120,7 +120,7 @@ fn work_restarts_the_idle_timeout() {
 #[test]
 fn an_outdated_demand_keeps_the_last_target() {
     let mut scaler = Scaler::default();
-    scaler.see(id(1), true, at(0));
+    scaler.observe(id(1), true, at(0));
     assert_eq!(
         decide(&mut scaler, 3, at(100_000)),
         None,
@@ -170,7 +170,7 @@ proptest! {
                     scaler.demanded(demand(pending, running), at(millis));
                 }
                 Act::Idle(n, is_idle) => {
-                    scaler.see(id(n), is_idle, at(millis));
+                    scaler.observe(id(n), is_idle, at(millis));
                     if is_idle { idle.entry(n).or_insert(millis); } else { idle.remove(&n); }
                 }
                 Act::Pass(more) => millis += more,

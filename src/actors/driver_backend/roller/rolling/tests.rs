@@ -125,7 +125,7 @@ fn the_oldest_executor_has_the_oldest_pod_and_not_the_lowest_id() {
     for (n, seconds) in [(1, 30), (2, 10), (3, 20)] {
         let mut pod = world.scenario.pod(n);
         pod.created = Timestamp::from_second(seconds).ok();
-        world.scenario.see(pod);
+        world.scenario.observe(pod);
     }
     let begin = world.decide(MINUTE);
     assert!(
@@ -179,7 +179,7 @@ fn a_target_set_meanwhile_ends_the_replacement() {
 fn a_hold_or_a_removal_ends_the_replacement() {
     let hold = News::Hold {
         by: None,
-        how: crate::model::executor::How::Delete,
+        how: crate::model::executor::LeaveMethod::Delete,
     };
     for news in [hold, News::Remove("default".into())] {
         let mut world = World::begun();

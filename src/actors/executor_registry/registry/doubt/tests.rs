@@ -24,7 +24,7 @@ fn turns(
     doubt: &mut Doubt,
     seconds: std::ops::Range<u64>,
     look: impl Fn(u64) -> Look,
-) -> Vec<(u64, Turn)> {
+) -> Vec<(u64, DoubtChange)> {
     let mut turns = Vec::new();
     for second in seconds {
         let now = at(second * 1000);
@@ -65,7 +65,13 @@ fn a_pause_longer_than_an_interval_causes_doubt_for_an_interval() {
     assert_eq!(turns(&mut doubt, 15..20, |n| silent(0, 9, n)), []);
     let turns = turns(&mut doubt, 40..80, |n| silent(0, 9, n));
     let paused = WhyDoubt::StoodStill(Duration::from_secs(20));
-    assert_eq!(turns, [(40, Turn::Degraded(paused)), (50, Turn::Recovered)]);
+    assert_eq!(
+        turns,
+        [
+            (40, DoubtChange::Degraded(paused)),
+            (50, DoubtChange::Recovered)
+        ]
+    );
     assert_eq!(doubt.grace_from, at(50_000));
 }
 
@@ -75,10 +81,10 @@ fn an_unreachable_api_server_causes_doubt_until_it_answers() {
     let mut doubt = Doubt::new(PATIENCE);
     doubt.unanswered(Some(at(1_000)));
     let begun = turns(&mut doubt, 0..60, |n| silent(0, 9, n));
-    assert_eq!(begun, [(11, Turn::Degraded(WhyDoubt::NoApiServer))]);
+    assert_eq!(begun, [(11, DoubtChange::Degraded(WhyDoubt::NoApiServer))]);
     doubt.unanswered(None);
     let over = turns(&mut doubt, 60..200, |n| silent(0, 9, n));
-    assert_eq!(over, [(60, Turn::Recovered)]);
+    assert_eq!(over, [(60, DoubtChange::Recovered)]);
 }
 
 // spec: B-13
@@ -101,7 +107,13 @@ fn a_mass_loss_while_others_send_messages_causes_doubt_once_for_one_timeout() {
         false => silent(5, 10, n),
     });
     let mass = WhyDoubt::MassLoss { silent: 5, of: 10 };
-    assert_eq!(half, [(0, Turn::Degraded(mass)), (120, Turn::Recovered)]);
+    assert_eq!(
+        half,
+        [
+            (0, DoubtChange::Degraded(mass)),
+            (120, DoubtChange::Recovered)
+        ]
+    );
     assert_eq!(doubt.settled, Some(at(120_000)));
 }
 
@@ -117,7 +129,7 @@ fn without_any_message_the_doubt_lasts() {
     let all = turns(&mut doubt, 0..10_000, |_| silent(10, 10, 0));
     assert_eq!(all.len(), 1, "{all:?}");
     let back = turns(&mut doubt, 10_000..10_100, |n| silent(0, 10, n));
-    assert_eq!(back, [(10_000, Turn::Recovered)]);
+    assert_eq!(back, [(10_000, DoubtChange::Recovered)]);
 }
 
 // spec: B-59, I-12
@@ -129,9 +141,9 @@ fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_hear
         false => silent(0, 0, 0),
     });
     let mass = WhyDoubt::MassLoss { silent: 10, of: 10 };
-    assert_eq!(ended, [(1, Turn::Degraded(mass))]);
+    assert_eq!(ended, [(1, DoubtChange::Degraded(mass))]);
     let heard = turns(&mut doubt, 500..510, |n| silent(0, 1, n));
-    assert_eq!(heard, [(500, Turn::Recovered)]);
+    assert_eq!(heard, [(500, DoubtChange::Recovered)]);
 }
 
 // spec: B-59
@@ -140,8 +152,8 @@ fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
     let mut doubt = Doubt::new(PATIENCE);
     doubt.unanswered(Some(at(0)));
     let outage = turns(&mut doubt, 0..1_000, |n| silent(0, 9, n));
-    let begun = (10, Turn::Degraded(WhyDoubt::NoApiServer));
-    assert_eq!(outage, [begun, (130, Turn::Recovered)]);
+    let begun = (10, DoubtChange::Degraded(WhyDoubt::NoApiServer));
+    assert_eq!(outage, [begun, (130, DoubtChange::Recovered)]);
     doubt.unanswered(None);
     doubt.unanswered(Some(at(1_001_000)));
     assert_eq!(
@@ -157,7 +169,7 @@ fn while_tokens_cannot_be_verified_the_doubt_lasts_although_others_are_heard() {
     doubt.tokens(Some(NoKeys::Unanswered));
     let begun = turns(&mut doubt, 0..5_000, |n| silent(0, 9, n));
     let unanswered = WhyDoubt::NoKeys(NoKeys::Unanswered);
-    assert_eq!(begun, [(0, Turn::Degraded(unanswered))]);
+    assert_eq!(begun, [(0, DoubtChange::Degraded(unanswered))]);
     // The newest reason is shown, without another beginning.
     doubt.tokens(Some(NoKeys::Refused(406)));
     assert_eq!(turns(&mut doubt, 5_000..9_000, |n| silent(0, 9, n)), []);
@@ -169,7 +181,7 @@ fn while_tokens_cannot_be_verified_the_doubt_lasts_although_others_are_heard() {
     );
     doubt.tokens(None);
     let over = turns(&mut doubt, 9_000..9_100, |n| silent(0, 9, n));
-    assert_eq!(over, [(9_000, Turn::Recovered)]);
+    assert_eq!(over, [(9_000, DoubtChange::Recovered)]);
     assert_eq!(doubt.grace_from, at(9_000_000));
 }
 
@@ -183,18 +195,18 @@ fn a_doubt_for_another_reason_goes_over_into_that_about_tokens() {
     // The API server's absence explains more, once it is certain.
     assert_eq!(
         turns(&mut outage, 0..1, |n| silent(0, 9, n)),
-        [(0, Turn::Degraded(refused))]
+        [(0, DoubtChange::Degraded(refused))]
     );
     let mut lost = Doubt::new(PATIENCE);
     let all = WhyDoubt::MassLoss { silent: 9, of: 9 };
     let begun = turns(&mut lost, 1..50, |_| silent(9, 9, 0));
-    assert_eq!(begun, [(1, Turn::Degraded(all))]);
+    assert_eq!(begun, [(1, DoubtChange::Degraded(all))]);
     lost.tokens(Some(NoKeys::Refused(403)));
     let turned = turns(&mut lost, 50..500, |_| silent(9, 9, 0));
-    assert_eq!(turned, [(50, Turn::Degraded(refused))]);
+    assert_eq!(turned, [(50, DoubtChange::Degraded(refused))]);
     lost.tokens(None);
     let over = turns(&mut lost, 500..501, |_| silent(9, 9, 0));
-    assert_eq!(over, [(500, Turn::Recovered)]);
+    assert_eq!(over, [(500, DoubtChange::Recovered)]);
 }
 
 // spec: B-13
@@ -203,15 +215,15 @@ fn after_an_outage_the_doubt_lasts_until_the_keys_were_read() {
     let mut doubt = Doubt::new(PATIENCE);
     doubt.unanswered(Some(at(0)));
     let begun = turns(&mut doubt, 0..20, |n| silent(0, 9, n));
-    assert_eq!(begun, [(10, Turn::Degraded(WhyDoubt::NoApiServer))]);
+    assert_eq!(begun, [(10, DoubtChange::Degraded(WhyDoubt::NoApiServer))]);
     doubt.tokens(Some(NoKeys::Unanswered));
     doubt.unanswered(None);
     let unanswered = WhyDoubt::NoKeys(NoKeys::Unanswered);
     let turned = turns(&mut doubt, 20..25, |n| silent(0, 9, n));
-    assert_eq!(turned, [(20, Turn::Degraded(unanswered))]);
+    assert_eq!(turned, [(20, DoubtChange::Degraded(unanswered))]);
     doubt.tokens(None);
     let over = turns(&mut doubt, 25..26, |n| silent(0, 9, n));
-    assert_eq!(over, [(25, Turn::Recovered)]);
+    assert_eq!(over, [(25, DoubtChange::Recovered)]);
 }
 
 // spec: B-13

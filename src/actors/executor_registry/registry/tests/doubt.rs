@@ -143,7 +143,7 @@ fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_si
     world.pass(50, &all[1..]);
     listed(&mut world);
     world.pass(50, &all[1..]);
-    assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
+    assert_eq!(world.given_up(), [(1, LeaveReason::Disconnected)]);
 }
 
 // spec: B-59, B-60
@@ -156,7 +156,7 @@ fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blam
     world.pass(200, &[]);
     assert!(matches!(
         world.given_up()[..],
-        [(1, Why::Unreachable(silent))] if silent > Duration::from_secs(1_300)
+        [(1, LeaveReason::Unreachable(silent))] if silent > Duration::from_secs(1_300)
     ));
 }
 
@@ -218,7 +218,10 @@ fn while_tokens_cannot_be_verified_none_is_given_up_and_the_time_to_register_beg
     assert!(
         matches!(
             given_up[..],
-            [(3, Why::Unreachable(_)), (4, Why::Unreachable(_))]
+            [
+                (3, LeaveReason::Unreachable(_)),
+                (4, LeaveReason::Unreachable(_))
+            ]
         ),
         "{given_up:?}"
     );
@@ -311,7 +314,7 @@ fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silen
     world.pass(20, &[1, 2]);
     let given_up = world.given_up();
     assert!(
-        matches!(given_up[..], [(3, Why::Unreachable(_))]),
+        matches!(given_up[..], [(3, LeaveReason::Unreachable(_))]),
         "{given_up:?}"
     );
 }

@@ -102,7 +102,7 @@ fn an_unexplained_loss_is_final_after_a_full_list_that_was_requested_later() {
     let pods = [1, 2].map(|n| running(world.scenario.pod(n))).to_vec();
     world.scenario.list(pods);
     world.pass(1, &[2]);
-    assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
+    assert_eq!(world.given_up(), [(1, LeaveReason::Disconnected)]);
 }
 
 // spec: B-15, B-12
@@ -141,9 +141,9 @@ fn a_leaving_executor_is_not_given_up_and_not_counted_as_silent() {
     }
     world.scenario.tell(News::Retire {
         ids: (1..=6).map(id).collect(),
-        aim: Aim::Stay,
-        why: Why::ScaledDown,
-        how: crate::model::executor::How::Delete,
+        aim: TargetChange::Stay,
+        why: LeaveReason::ScaledDown,
+        how: crate::model::executor::LeaveMethod::Delete,
     });
     world.round();
     world.pass(300, &[7, 8]);
@@ -159,7 +159,7 @@ fn a_running_executor_that_does_not_register_in_time_is_given_up_if_it_must_regi
     world.pass(299, &[2]);
     assert_eq!(world.given_up(), []);
     world.pass(1, &[2]);
-    let why = Why::RegistrationTimeout(Duration::from_secs(300));
+    let why = LeaveReason::RegistrationTimeout(Duration::from_secs(300));
     assert_eq!(world.given_up(), [(1, why)]);
     let mut world = World::new(settings(), 1);
     world.pass(1_000, &[]);
@@ -182,7 +182,7 @@ fn adopted_executors_have_the_adoption_grace_and_then_the_registration_timeout()
     world.pass(359, &[2]);
     assert_eq!(world.given_up(), []);
     world.pass(1, &[2]);
-    let why = Why::RegistrationTimeout(Duration::from_secs(300));
+    let why = LeaveReason::RegistrationTimeout(Duration::from_secs(300));
     assert_eq!(world.given_up(), [(1, why)]);
 }
 

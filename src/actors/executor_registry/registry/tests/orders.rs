@@ -45,9 +45,9 @@ fn an_order_is_sent_at_once_over_a_connection_and_otherwise_kept() {
     order(&mut world, 3, drain(60));
     world.scenario.tell(News::Retire {
         ids: vec![id(3)],
-        aim: Aim::Stay,
-        why: Why::ScaledDown,
-        how: crate::model::executor::How::Delete,
+        aim: TargetChange::Stay,
+        why: LeaveReason::ScaledDown,
+        how: crate::model::executor::LeaveMethod::Delete,
     });
     let answer = world.registers(3);
     assert_eq!(answer[1..], [told(60_000)]);
@@ -60,9 +60,9 @@ fn an_unregistered_executor_with_an_order_to_drain_may_register_within_its_time_
     let within = Duration::from_secs(60);
     world.scenario.tell(News::Retire {
         ids: vec![id(1), id(2)],
-        aim: Aim::Stay,
-        why: Why::Decommissioned("me".into()),
-        how: crate::model::executor::How::Drain { within },
+        aim: TargetChange::Stay,
+        why: LeaveReason::Decommissioned("me".into()),
+        how: crate::model::executor::LeaveMethod::Drain { within },
     });
     let answer = world.registers(1);
     assert!(
@@ -90,9 +90,9 @@ fn a_deleted_executor_is_ordered_to_stop_and_an_ended_one_has_no_account() {
     world.take();
     world.scenario.tell(News::Retire {
         ids: vec![id(1)],
-        aim: Aim::Stay,
-        why: Why::ApplicationEnded,
-        how: crate::model::executor::How::Delete,
+        aim: TargetChange::Stay,
+        why: LeaveReason::ApplicationEnded,
+        how: crate::model::executor::LeaveMethod::Delete,
     });
     world.round();
     let connection = ConnectionId(1);

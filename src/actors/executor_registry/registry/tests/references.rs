@@ -23,7 +23,7 @@ fn referring() -> World {
 #[test]
 fn each_reference_becomes_the_executors_own_value() {
     let mut world = referring();
-    world.scenario.see(Pod {
+    world.scenario.observe(Pod {
         node: Some("node-a".into()),
         ip: Some([10, 0, 3, 17].into()),
         host_ip: Some([192, 168, 0, 4].into()),
@@ -50,7 +50,7 @@ fn each_reference_becomes_the_executors_own_value() {
 fn an_executor_whose_pod_was_not_seen_on_a_node_yet_registers_again() {
     let mut world = referring();
     let pod = world.scenario.pod(1);
-    world.scenario.see(Pod { node: None, ..pod });
+    world.scenario.observe(Pod { node: None, ..pod });
     let answer = world.registers(1);
     assert!(
         matches!(answer[..], [ToExecutor::Later { in_ms: 1_000 }]),

@@ -167,9 +167,9 @@ fn an_executor_that_is_leaving_or_has_ended_is_refused_and_ordered_to_exit() {
     let mut world = World::new(settings(), 4);
     world.scenario.tell(News::Retire {
         ids: vec![id(1)],
-        aim: Aim::Stay,
-        why: Why::ScaledDown,
-        how: crate::model::executor::How::Delete,
+        aim: TargetChange::Stay,
+        why: LeaveReason::ScaledDown,
+        how: crate::model::executor::LeaveMethod::Delete,
     });
     world.scenario.terminates(2);
     world.scenario.exits(3, 0);

@@ -14,7 +14,7 @@ impl World {
             },
             ..running(self.scenario.pod(n))
         };
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
         self.round();
     }
 
@@ -54,7 +54,7 @@ fn a_restart_explains_a_lost_connection_however_long_it_takes() {
         world.pass(59, &[2]);
         assert_eq!(world.given_up(), []);
         world.pass(1, &[2]);
-        assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
+        assert_eq!(world.given_up(), [(1, LeaveReason::Disconnected)]);
     }
 }
 
@@ -89,7 +89,7 @@ fn a_restart_begins_the_time_to_register_anew() {
     world.pass(299, &[2]);
     assert_eq!(world.given_up(), []);
     world.pass(1, &[2]);
-    let why = Why::RegistrationTimeout(Duration::from_secs(300));
+    let why = LeaveReason::RegistrationTimeout(Duration::from_secs(300));
     assert_eq!(world.given_up(), [(1, why)]);
 }
 
@@ -119,9 +119,9 @@ fn a_restarting_executor_that_is_retired_or_ends_is_forgotten() {
     }
     world.scenario.tell(News::Retire {
         ids: vec![id(1)],
-        aim: Aim::Stay,
-        why: Why::ScaledDown,
-        how: crate::model::executor::How::Delete,
+        aim: TargetChange::Stay,
+        why: LeaveReason::ScaledDown,
+        how: crate::model::executor::LeaveMethod::Delete,
     });
     world.scenario.exits(2, 3);
     world.round();

@@ -81,7 +81,7 @@ impl World {
             }
         };
         if !succeeds {
-            return failed(Kind::Conflict);
+            return failed(FailureKind::Conflict);
         }
         self.version += 1;
         let lease = Lease {
@@ -143,7 +143,7 @@ impl World {
         let mut effects = driver.machine.tick(now);
         let answer = driver.call.as_mut().and_then(|call| match call.answered {
             Some(at) if real >= at => call.answer.take(),
-            _ if real >= call.given_up_at => Some(failed(Kind::TimedOut)),
+            _ if real >= call.given_up_at => Some(failed(FailureKind::TimedOut)),
             _ => None,
         });
         if let Some(answer) = answer {

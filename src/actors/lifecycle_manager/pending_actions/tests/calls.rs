@@ -14,7 +14,7 @@ fn a_finished_pod_is_reported_and_then_deleted_by_uid_until_its_deletion_has_beg
     let (_, pod_call) = manager.calls.last().unwrap();
     assert!(matches!(pod_call, PodCall::Delete { name, .. } if &**name == "a-exec-1"));
     let again = manager.scenario.pod(1);
-    manager.scenario.see(again);
+    manager.scenario.observe(again);
     assert_eq!(manager.seconds(60), [], "one call at a time");
     manager.answer(true);
     manager.scenario.terminates(1);
@@ -27,7 +27,7 @@ fn a_finished_pod_is_reported_and_then_deleted_by_uid_until_its_deletion_has_beg
 fn a_failed_delete_is_repeated_with_backoff_and_without_limit() {
     let mut manager = Manager::new();
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     let mut at = Vec::new();
     for second in 0..600 {
         at.extend(manager.rounds().iter().map(|_| second));
@@ -53,7 +53,7 @@ fn the_manager_wakes_only_for_the_next_attempt() {
     let mut manager = Manager::new();
     manager.start(1);
     assert_eq!(manager.pending_actions.next_try(), None);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);
     assert_eq!(
         manager.pending_actions.next_try(),
@@ -74,7 +74,7 @@ fn the_manager_wakes_only_for_the_next_attempt() {
 fn an_accepted_delete_without_effect_is_repeated() {
     let mut manager = Manager::new();
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     let mut calls = 0;
     for _ in 0..120 {
         calls += manager.rounds().len();
@@ -91,7 +91,7 @@ fn an_accepted_delete_without_effect_is_repeated() {
 fn a_delete_that_finds_nothing_ends_the_executor() {
     let mut manager = Manager::new();
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);
     manager.scenario.tell(News::DeleteFoundNothing {
         uid: "u1".into(),
@@ -108,7 +108,7 @@ fn a_delete_that_finds_nothing_ends_the_executor() {
 fn a_mark_is_carried_out_once_there_is_a_pod() {
     let mut manager = Manager::new();
     manager.request(1);
-    manager.retire(1, Why::ApplicationEnded);
+    manager.retire(1, LeaveReason::ApplicationEnded);
     assert_eq!(
         manager.seconds(100),
         [],
@@ -127,12 +127,12 @@ fn an_orphan_pod_is_deleted_by_uid_until_it_is_gone() {
         uid: "copy".into(),
         ..manager.scenario.pod(1)
     };
-    manager.scenario.see(orphan.clone());
+    manager.scenario.observe(orphan.clone());
     assert_eq!(manager.round(), [Call::Delete("copy")]);
     manager.answer(false);
     assert_eq!(manager.seconds(2), [(1, Call::Delete("copy"))]);
     manager.answer(true);
-    manager.scenario.see(terminating(orphan));
+    manager.scenario.observe(terminating(orphan));
     assert_eq!(manager.seconds(60), []);
     assert_eq!(manager.pending_actions.outstanding(), 0);
     assert!(manager.reported.is_empty(), "it was no executor");
@@ -143,7 +143,7 @@ fn an_orphan_pod_is_deleted_by_uid_until_it_is_gone() {
 fn nothing_is_deleted_before_adoption() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let seen_early = running(scenario.pod(1));
-    scenario.see(seen_early);
+    scenario.observe(seen_early);
     let mut manager = Manager::with(settings(), scenario);
     assert_eq!(manager.rounds(), []);
 }
@@ -174,7 +174,7 @@ fn ten_thousand_deletes_are_sent_in_order_within_the_limit() {
     }
     manager.rounds();
     for n in 1..=10_000 {
-        manager.retire(n, Why::ApplicationEnded);
+        manager.retire(n, LeaveReason::ApplicationEnded);
     }
     let mut order = Vec::new();
     while order.len() < 10_000 {
@@ -195,7 +195,7 @@ fn ten_thousand_deletes_are_sent_in_order_within_the_limit() {
                 message: Some(order.len().to_string().as_str().into()),
                 ..manager.scenario.pod(9_000)
             };
-            manager.scenario.see(noisy);
+            manager.scenario.observe(noisy);
         }
         manager.scenario.pass(1);
         while let Some((Subject::Executor(id), _)) = manager.calls.first().cloned() {
@@ -228,7 +228,7 @@ fn an_answer_to_an_earlier_call_is_not_taken_for_that_of_a_new_equal_one() {
     // Seen and missed again while the look-up is in flight.
     for _ in 0..5 {
         let there = manager.scenario.pod(1);
-        manager.scenario.see(there);
+        manager.scenario.observe(there);
         manager.scenario.pass(100);
         assert_eq!(manager.round(), []);
         manager.scenario.list(vec![]);
@@ -262,7 +262,7 @@ fn an_answer_to_an_earlier_call_is_not_taken_for_that_of_a_new_equal_one() {
     );
     for n in 4..=6 {
         manager.start(n);
-        manager.retire(n, Why::ScaledDown);
+        manager.retire(n, LeaveReason::ScaledDown);
     }
     assert_eq!(
         manager.rounds().len(),
@@ -279,8 +279,8 @@ fn a_different_pending_call_follows_the_one_in_flight_without_backoff() {
     manager.scenario.list(Vec::new());
     assert_eq!(manager.round(), [Call::LookUp(1)]);
     let there = manager.scenario.pod(1);
-    manager.scenario.see(there);
-    manager.retire(1, Why::ScaledDown);
+    manager.scenario.observe(there);
+    manager.retire(1, LeaveReason::ScaledDown);
     assert_eq!(manager.round(), []);
     manager.answer(false);
     assert_eq!(manager.round(), [Call::Delete("u1")]);
@@ -314,7 +314,7 @@ fn nothing_is_left_when_every_pod_is_gone_or_being_deleted() {
         name: "a-exec-1".into(),
         ..orphan
     };
-    manager.scenario.see(orphan);
+    manager.scenario.observe(orphan);
     assert!(!nothing_left(manager.scenario.current()));
     assert_eq!(at(0), manager.scenario.now().tick);
 }

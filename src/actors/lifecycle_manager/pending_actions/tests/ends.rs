@@ -12,7 +12,7 @@ fn an_end_is_reported_once_however_often_and_in_whatever_order_it_is_seen() {
     manager.rounds();
     for _ in 0..3 {
         let again = manager.scenario.pod(1);
-        manager.scenario.see(again);
+        manager.scenario.observe(again);
         manager.rounds();
     }
     manager.scenario.terminates(1);
@@ -20,7 +20,7 @@ fn an_end_is_reported_once_however_often_and_in_whatever_order_it_is_seen() {
     manager.scenario.goes(1);
     let late = manager.scenario.pod(1);
     manager.rounds();
-    manager.scenario.see(late);
+    manager.scenario.observe(late);
     manager.rounds();
     assert_eq!(manager.reported, [(1, LossClass::Exited)]);
     assert!(manager.scenario.entry(1).is_none() && manager.scenario.current().orphans.is_empty());
@@ -96,7 +96,7 @@ fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_reported_as_firs
         },
         ..manager.scenario.pod(2)
     };
-    manager.scenario.see(relabelled);
+    manager.scenario.observe(relabelled);
     manager.rounds();
     assert_eq!(
         manager.reported,
@@ -119,7 +119,7 @@ fn a_better_reason_after_the_report_is_logged_once() {
             }),
             ..manager.scenario.pod(1)
         };
-        manager.scenario.see(evicted);
+        manager.scenario.observe(evicted);
         manager.rounds();
     }
     manager.scenario.goes(1);
@@ -155,7 +155,7 @@ fn the_best_reason_in_a_batch_is_reported() {
         }),
         ..manager.scenario.pod(1)
     };
-    manager.scenario.see(preempted);
+    manager.scenario.observe(preempted);
     manager.rounds();
     assert_eq!(manager.reported, [(1, LossClass::Preempted)]);
     assert!(manager.corrected.is_empty());
@@ -190,7 +190,7 @@ fn how_a_deleted_executor_then_exited_is_no_better_reason() {
         deletion,
         ..manager.scenario.pod(1)
     };
-    manager.scenario.see(ended);
+    manager.scenario.observe(ended);
     manager.rounds();
     let first = manager.reported.clone();
     // The exit, as it looks without the deletion.

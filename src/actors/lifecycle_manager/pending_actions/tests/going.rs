@@ -4,18 +4,24 @@ use super::*;
 use crate::actors::lifecycle_manager::messages::Order;
 use crate::model::pod::{Deletion, DrainedFor, Draining};
 
-fn killed(seconds: u64) -> (Why, How) {
+fn killed(seconds: u64) -> (LeaveReason, LeaveMethod) {
     let grace = Duration::from_secs(seconds);
-    (Why::Killed("me".into()), How::Kill { grace })
+    (
+        LeaveReason::Killed("me".into()),
+        LeaveMethod::Kill { grace },
+    )
 }
 
-fn drained(seconds: u64) -> (Why, How) {
+fn drained(seconds: u64) -> (LeaveReason, LeaveMethod) {
     let within = Duration::from_secs(seconds);
-    (Why::Decommissioned("me".into()), How::Drain { within })
+    (
+        LeaveReason::Decommissioned("me".into()),
+        LeaveMethod::Drain { within },
+    )
 }
 
 impl Manager {
-    fn go(&mut self, n: u64, (why, how): (Why, How)) {
+    fn go(&mut self, n: u64, (why, how): (LeaveReason, LeaveMethod)) {
         self.retire_by(n, why, how);
     }
 
@@ -34,7 +40,7 @@ impl Manager {
             deadline: None,
             grace: Some(Duration::from_secs(seconds)),
         });
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
     }
 
     fn marked(&mut self, n: u64) {
@@ -43,7 +49,7 @@ impl Manager {
             why: DrainedFor::Asked("me".into()),
             until: jiff::Timestamp::UNIX_EPOCH,
         }));
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
     }
 
     fn orders(&mut self) -> Vec<(u64, Order, Tick)> {
@@ -316,7 +322,7 @@ fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
     let scenario = || Scenario::new(&[("default", 9)]);
     let mut manager = Manager::with(sets, scenario());
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     assert_eq!(manager.rounds(), []);
     assert_eq!(manager.seconds(60), [(30, Call::Delete("u1"))]);
     // A registered one drains before.
@@ -324,7 +330,7 @@ fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
     manager.start(1);
     manager.registers(1);
     let within = Duration::from_secs(60);
-    manager.go(1, (Why::ScaledDown, How::Drain { within }));
+    manager.go(1, (LeaveReason::ScaledDown, LeaveMethod::Drain { within }));
     assert_eq!(manager.rounds(), [Call::MarkDraining(1)]);
     manager.answer(true);
     manager.marked(1);
@@ -332,13 +338,13 @@ fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
     // The set deletes it in time.
     let mut manager = Manager::with(sets, scenario());
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     assert_eq!(manager.seconds(29), []);
     manager.terminates_within(1, 30);
     assert_eq!(manager.seconds(10), []);
     // One that is replaced is deleted at once.
     let mut manager = Manager::with(sets, scenario());
     manager.start(1);
-    manager.retire(1, Why::Disconnected);
+    manager.retire(1, LeaveReason::Disconnected);
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);
 }

@@ -120,7 +120,7 @@ fn a_kept_pod_is_labelled_once_and_never_read_again() {
     let kept = manager.scenario.pod(1);
     assert_eq!(manager.seconds(10), []);
     assert!(manager.scenario.entry(1).is_none());
-    manager.scenario.see(kept);
+    manager.scenario.observe(kept);
     assert_eq!(manager.seconds(60), []);
     assert_eq!(manager.reported, [(1, LossClass::Exited)]);
     assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);

@@ -90,7 +90,7 @@ fn an_unknown_request_that_is_leaving_is_looked_up_once_that_can_settle_it() {
         manager.request(1);
         manager.scenario.requested(1, Outcome::Broke("?".into()));
         manager.seconds(leaves_after);
-        manager.retire(1, Why::ApplicationEnded);
+        manager.retire(1, LeaveReason::ApplicationEnded);
         let at = leaves_after.max(10);
         let mut made: Vec<(u64, Call)> = (manager.rounds().into_iter())
             .map(|call| (leaves_after, call))
@@ -119,7 +119,7 @@ fn an_executor_whose_labels_are_no_longer_ours_is_looked_up_and_then_deleted_by_
         },
         ..manager.scenario.pod(1)
     };
-    manager.scenario.see(foreign.clone());
+    manager.scenario.observe(foreign.clone());
     assert_eq!(manager.round(), [Call::LookUp(1)]);
     manager.looked_up(1, found(foreign));
     manager.answer(true);

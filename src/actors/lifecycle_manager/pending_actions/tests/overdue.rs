@@ -13,7 +13,7 @@ impl Manager {
             }),
             ..self.scenario.pod(n)
         };
-        self.scenario.see(change(pod));
+        self.scenario.observe(change(pod));
     }
 }
 
@@ -85,7 +85,7 @@ fn an_overdue_executor_on_a_lost_node_is_reported_as_node_lost() {
 fn an_overdue_leaving_executor_is_reported_with_the_reason_of_its_mark() {
     let mut manager = Manager::new();
     manager.start(1);
-    manager.retire(1, Why::ScaledDown);
+    manager.retire(1, LeaveReason::ScaledDown);
     manager.deleted(1, 30, |pod| pod);
     manager.rounds();
     manager.seconds(90);

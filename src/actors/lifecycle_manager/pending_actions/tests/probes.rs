@@ -19,7 +19,7 @@ impl Manager {
             probed: true,
             ..crate::testing::exited(self.scenario.pod(n), code)
         };
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
         self.rounds();
     }
 
@@ -94,7 +94,7 @@ fn nothing_is_asked_where_no_probe_can_be_the_cause_or_no_event_may_be_read() {
     manager.scenario.exits(2, 0);
     manager.rounds();
     manager.start(3);
-    manager.retire(3, Why::ScaledDown);
+    manager.retire(3, LeaveReason::ScaledDown);
     manager.probed(3, 0);
     assert_eq!(manager.asked, []);
     assert_eq!(manager.reported.len(), 3);

@@ -117,7 +117,7 @@ fn a_request_whose_outcome_is_unknown_keeps_its_place_and_a_refused_one_does_not
     );
     let mut refused = Driver::with(caps(None, Some(2)), Scenario::new(&[("default", 2)]));
     refused.round();
-    refused.answer(1, Reply::Refused(Kind::Quota));
+    refused.answer(1, Reply::Refused(RefusalKind::Quota));
     refused.live(5_000, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(refused.live_of("default"), 2);
 }
@@ -127,7 +127,7 @@ fn a_request_whose_outcome_is_unknown_keeps_its_place_and_a_refused_one_does_not
 fn a_successor_continues_counting() {
     let inherited = Inherited {
         reserved: ExecutorId::new(1_000),
-        made: crate::model::made::Made::inherited(4, [id(3)].into_iter().collect()),
+        made: crate::model::made::CreatedCount::inherited(4, [id(3)].into_iter().collect()),
         ..Inherited::default()
     };
     let scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());

@@ -131,8 +131,8 @@ fn disruptions_are_no_early_ends() {
                 message: None,
             });
             let pod = running(driver.scenario.pod(n));
-            driver.scenario.see(pod.clone());
-            driver.scenario.see(Pod { disruption, ..pod });
+            driver.scenario.observe(pod.clone());
+            driver.scenario.observe(Pod { disruption, ..pod });
             driver.scenario.goes(n);
         }
         driver.bury();
@@ -219,7 +219,7 @@ fn probing() -> (Driver, u64) {
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another_at_once() {
     let (mut driver, probe) = probing();
-    driver.answer(probe, Reply::Refused(Kind::Quota));
+    driver.answer(probe, Reply::Refused(RefusalKind::Quota));
     driver.scenario.pass(1_000);
     assert_eq!(driver.round(), [probe + 1], "refused");
 
@@ -283,7 +283,7 @@ fn a_successor_continues_the_backoff() {
     let scenario = Scenario::before_adoption(&[("default", 4)], Inheritance::default());
     let kept = BTreeMap::from([(
         "default".into(),
-        Kept {
+        BackoffState {
             step: 5,
             remaining: Duration::from_secs(16),
             trial: None,
@@ -319,7 +319,7 @@ fn an_early_end_is_judged_once_however_often_it_is_seen() {
     driver.round();
     for _ in 0..5 {
         let pod = terminating(driver.scenario.pod(5));
-        driver.scenario.see(pod);
+        driver.scenario.observe(pod);
         driver.round();
     }
     driver.scenario.report(5);

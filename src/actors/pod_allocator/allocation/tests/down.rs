@@ -151,7 +151,10 @@ fn a_registered_executor_is_drained_and_another_is_deleted() {
             .how
     };
     let within = Duration::from_secs(60);
-    assert_eq!((how(1), how(2)), (How::Drain { within }, How::Delete));
+    assert_eq!(
+        (how(1), how(2)),
+        (LeaveMethod::Drain { within }, LeaveMethod::Delete)
+    );
 }
 
 // spec

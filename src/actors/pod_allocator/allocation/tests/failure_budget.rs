@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::Pod;
-use crate::model::news::Aim;
+use crate::model::news::TargetChange;
 use crate::model::pod::Restarts;
 use crate::testing::running;
 
@@ -103,7 +103,7 @@ fn a_refused_template_counts_once_per_wait() {
     let mut driver = Driver::with(allows(2), Scenario::new(&[("ok", 1), ("refused", 9)]));
     let reply = |_: u64, profile: &ProfileName| match profile.as_str() {
         "ok" => Reply::Created,
-        _ => Reply::Refused(Kind::Blocked),
+        _ => Reply::Refused(RefusalKind::Blocked),
     };
     driver.live(299_000, |driver| driver.answer_all(reply));
     assert_eq!(driver.spent(), 0);
@@ -123,7 +123,7 @@ fn a_node_with_many_failures_is_avoided_before_the_next_request() {
             node: Some(Arc::from(node)),
             ..running(driver.scenario.pod(n))
         };
-        driver.scenario.see(pod);
+        driver.scenario.observe(pod);
     }
     driver.all_stay();
     driver.fails(1, 1, true);
@@ -146,7 +146,7 @@ impl Driver {
             restarts: Some(Arc::new(Restarts { count, last })),
             ..running(self.scenario.pod(n))
         };
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
         self.round();
     }
 }
@@ -176,9 +176,9 @@ fn a_draining_executor_whose_program_exits_is_not_waited_for() {
     driver.all_stay();
     driver.scenario.tell(News::Retire {
         ids: vec![id(1)],
-        aim: Aim::Stay,
-        why: Why::Decommissioned("somebody".into()),
-        how: How::Drain {
+        aim: TargetChange::Stay,
+        why: LeaveReason::Decommissioned("somebody".into()),
+        how: LeaveMethod::Drain {
             within: Duration::from_secs(600),
         },
     });
@@ -188,7 +188,7 @@ fn a_draining_executor_whose_program_exits_is_not_waited_for() {
         .entry(1)
         .and_then(|entry| entry.leaving.as_ref());
     assert!(
-        matches!(leaving.unwrap().how, How::Kill { .. }),
+        matches!(leaving.unwrap().how, LeaveMethod::Kill { .. }),
         "{leaving:?}"
     );
     assert_eq!(driver.spent(), 0);

@@ -194,7 +194,7 @@ fn with_registration_unregistered_running_executors_do_not_count_for_a_gang() {
 #[test]
 fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
     let mut driver = driver(&[("default", 0), ("new", 5)], false);
-    driver.allocation.know("new".into(), 5, "".into());
+    driver.allocation.add_profile("new".into(), 5, "".into());
     driver.live(60_500, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(missed(&driver), [(5, 0)]);
 }

@@ -103,7 +103,7 @@ fn a_full_quota_is_tried_a_few_times_a_minute_and_at_once_when_an_executor_ends(
     let mut driver = Driver::new(&[("default", 8)]);
     let full = |n: u64, _: &ProfileName| match n {
         1..=5 => Reply::Created,
-        _ => Reply::Refused(Kind::Quota),
+        _ => Reply::Refused(RefusalKind::Quota),
     };
     driver.live(600_000, |driver| {
         driver.answer_all(full);
@@ -149,7 +149,7 @@ fn refusals_of_requests_sent_together_are_reported_once() {
     driver.scenario.pass(20);
     driver.answer_all(|n, _| match n % 3 {
         0 => Reply::Created,
-        _ => Reply::Refused(Kind::Quota),
+        _ => Reply::Refused(RefusalKind::Quota),
     });
     assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
     assert_eq!(driver.round(), [0u64; 0]);
@@ -167,7 +167,7 @@ fn a_refused_template_blocks_its_profile_for_five_minutes_and_no_other() {
     driver.scenario.want("bad", 20);
     driver.scenario.want("good", 30);
     let bad = |_: u64, profile: &ProfileName| match profile.as_str() {
-        "bad" => Reply::Refused(Kind::Blocked),
+        "bad" => Reply::Refused(RefusalKind::Blocked),
         _ => Reply::Created,
     };
     driver.live(1_000, |driver| driver.answer_all(bad));
@@ -207,7 +207,11 @@ fn a_profile_whose_requests_always_break_starves_no_other() {
 // spec: A-24
 #[test]
 fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executor() {
-    for kind in [Kind::Rights, Kind::Blocked, Kind::Namespace] {
+    for kind in [
+        RefusalKind::Rights,
+        RefusalKind::Blocked,
+        RefusalKind::Namespace,
+    ] {
         let mut driver = Driver::new(&[("default", 3)]);
         driver.round();
         driver.answer(1, Reply::Refused(kind));
@@ -224,7 +228,7 @@ fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executo
             matches!(driver.said[..], [Notice::RefusalBegan { kind: said, .. }] if said == kind)
         );
     }
-    for kind in [Kind::Quota, Kind::Credentials] {
+    for kind in [RefusalKind::Quota, RefusalKind::Credentials] {
         let mut driver = Driver::new(&[("default", 3)]);
         driver.round();
         driver.answer(1, Reply::Refused(kind));
@@ -238,7 +242,7 @@ fn a_refused_profile_ends_no_application_of_which_another_profile_may_start() {
     for (bad, good) in [("a", "z"), ("z", "a")] {
         let mut driver = Driver::new(&[(bad, 2), (good, 3), ("none", 0)]);
         let reply = |_: u64, profile: &ProfileName| match profile.as_str() == bad {
-            true => Reply::Refused(Kind::Blocked),
+            true => Reply::Refused(RefusalKind::Blocked),
             false => Reply::Created,
         };
         driver.live(1_000, |driver| driver.answer_all(reply));
@@ -253,7 +257,7 @@ fn a_refused_profile_ends_no_application_of_which_another_profile_may_start() {
     }
     let mut driver = Driver::new(&[("a", 2), ("b", 2)]);
     driver.live(1_000, |driver| {
-        driver.answer_all(|_, _| Reply::Refused(Kind::Blocked));
+        driver.answer_all(|_, _| Reply::Refused(RefusalKind::Blocked));
     });
     let fatal = |notice: &Notice| matches!(notice, Notice::Fatal { .. });
     assert!(driver.said.iter().any(fatal), "{:?}", driver.said);
@@ -267,15 +271,15 @@ fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {
     driver.answer(1, Reply::Created);
     driver.round();
     assert_eq!(driver.pauses(), []);
-    driver.answer(2, Reply::Refused(Kind::Quota));
-    let quota = Cause::Refused(Kind::Quota);
+    driver.answer(2, Reply::Refused(RefusalKind::Quota));
+    let quota = Cause::Refused(RefusalKind::Quota);
     driver.round();
     assert_eq!(driver.pauses(), [(quota, 0, Some(1_000))]);
     driver.scenario.pass(1_000);
     driver.round();
     assert_eq!(driver.pauses(), [(quota, 0, None)], "one is tried");
-    driver.answer(3, Reply::Refused(Kind::Blocked));
-    let blocked = Cause::Refused(Kind::Blocked);
+    driver.answer(3, Reply::Refused(RefusalKind::Blocked));
+    let blocked = Cause::Refused(RefusalKind::Blocked);
     assert_eq!(driver.pauses(), [(blocked, 0, Some(301_000))]);
     driver.scenario.want("default", 1);
     assert_eq!(driver.pauses(), [], "nobody wants more");
@@ -318,15 +322,15 @@ fn a_new_reason_of_a_refusal_is_reported() {
     driver.round();
     driver.answer(1, Reply::Created);
     driver.round();
-    driver.answer(2, Reply::Refused(Kind::Quota));
+    driver.answer(2, Reply::Refused(RefusalKind::Quota));
     driver.scenario.pass(1_000);
     driver.round();
-    driver.answer(3, Reply::Refused(Kind::Blocked));
-    let kinds: Vec<Kind> = (driver.said.iter())
+    driver.answer(3, Reply::Refused(RefusalKind::Blocked));
+    let kinds: Vec<RefusalKind> = (driver.said.iter())
         .filter_map(|notice| match notice {
             Notice::RefusalBegan { kind, .. } => Some(*kind),
             _ => None,
         })
         .collect();
-    assert_eq!(kinds, [Kind::Quota, Kind::Blocked]);
+    assert_eq!(kinds, [RefusalKind::Quota, RefusalKind::Blocked]);
 }

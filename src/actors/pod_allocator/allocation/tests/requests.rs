@@ -122,7 +122,7 @@ fn adopted_executors_are_known_even_if_the_first_batch_has_only_later_changes() 
     scenario.want("big", 1);
     let mut driver = Driver::with(settings(), scenario);
     assert_eq!(driver.round(), [2]);
-    driver.answer(2, Reply::Refused(Kind::Rights));
+    driver.answer(2, Reply::Refused(RefusalKind::Rights));
     assert!(
         matches!(driver.said[..], [Notice::RefusalBegan { .. }]),
         "not fatal: there is an executor: {:?}",
@@ -217,7 +217,7 @@ fn a_refusal_ends_the_ramp() {
     assert_eq!(driver.flights.len(), 32);
     let last = *driver.flights.keys().last().unwrap();
     driver.answer_all(|n, _| match n == last.get() {
-        true => Reply::Refused(Kind::Quota),
+        true => Reply::Refused(RefusalKind::Quota),
         false => Reply::Created,
     });
     assert_eq!(driver.round().len(), 1);
@@ -244,7 +244,7 @@ fn a_new_target_takes_effect_in_the_next_round_despite_requests_in_flight() {
 fn a_refused_requests_slot_is_free_at_once_and_its_id_is_spent() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.round();
-    driver.answer(1, Reply::Refused(Kind::Quota));
+    driver.answer(1, Reply::Refused(RefusalKind::Quota));
     assert_eq!(driver.live_of("default"), 0);
     driver.scenario.pass(1_000);
     assert_eq!(driver.round(), [2]);
@@ -342,7 +342,7 @@ fn an_absurd_target_costs_neither_memory_nor_ids() {
     let before = std::time::Instant::now();
     for _ in 0..100 {
         driver.round();
-        driver.answer_all(|_, _| Reply::Refused(Kind::Quota));
+        driver.answer_all(|_, _| Reply::Refused(RefusalKind::Quota));
         driver.scenario.pass(1_000);
     }
     assert!(before.elapsed() < Duration::from_secs(5));

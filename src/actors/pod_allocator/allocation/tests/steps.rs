@@ -33,7 +33,7 @@ pub(super) enum Fate {
     Broke,
     Unreachable,
     Wait,
-    Refused(Kind),
+    Refused(RefusalKind),
 }
 
 fn fates() -> impl Strategy<Value = Fate> {
@@ -43,8 +43,8 @@ fn fates() -> impl Strategy<Value = Fate> {
         2 => Just(Fate::Broke),
         1 => Just(Fate::Unreachable),
         1 => Just(Fate::Wait),
-        1 => Just(Fate::Refused(Kind::Quota)),
-        1 => Just(Fate::Refused(Kind::Blocked)),
+        1 => Just(Fate::Refused(RefusalKind::Quota)),
+        1 => Just(Fate::Refused(RefusalKind::Blocked)),
     ]
 }
 

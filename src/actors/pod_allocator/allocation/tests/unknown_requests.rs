@@ -48,7 +48,7 @@ fn a_repeat_that_is_created_settles_it() {
 // spec
 #[test]
 fn a_repeat_that_is_refused_proves_nothing_and_is_not_repeated_before_the_look_up() {
-    for reply in [Reply::NameTaken, Reply::Refused(Kind::Quota)] {
+    for reply in [Reply::NameTaken, Reply::Refused(RefusalKind::Quota)] {
         let mut driver = Driver::new(&[("default", 1)]);
         driver.round();
         driver.answer(1, Reply::Broke);
@@ -94,10 +94,10 @@ fn an_unknown_request_that_is_leaving_is_not_sent_again() {
     driver.round();
     driver.answer(1, Reply::Broke);
     driver.scenario.tell(News::Retire {
-        aim: crate::model::news::Aim::Stay,
+        aim: crate::model::news::TargetChange::Stay,
         ids: vec![id(1)],
-        why: Why::ApplicationEnded,
-        how: How::Delete,
+        why: LeaveReason::ApplicationEnded,
+        how: LeaveMethod::Delete,
     });
     driver.scenario.want("default", 0);
     driver.live(50_000, |_| {});
@@ -152,7 +152,7 @@ fn a_test_request_of_unknown_outcome_does_not_block_its_profile_forever() {
     driver.round();
     driver.answer(1, Reply::Created);
     driver.round();
-    driver.answer(2, Reply::Refused(Kind::Quota));
+    driver.answer(2, Reply::Refused(RefusalKind::Quota));
     driver.scenario.pass(1_000);
     assert_eq!(driver.round(), [3]);
     driver.answer(3, Reply::Broke);

@@ -95,7 +95,7 @@ impl Driver {
             volume: "data".into(),
             name: name.into(),
         }]));
-        self.scenario.see(pod);
+        self.scenario.observe(pod);
     }
 
     /// Running executors, each with a claim of its own.
@@ -105,7 +105,7 @@ impl Driver {
             for n in driver.rounds(&[]) {
                 driver.creates(n);
                 let pod = running(driver.scenario.pod(n));
-                driver.scenario.see(pod);
+                driver.scenario.observe(pod);
             }
         }
         assert_eq!(driver.live_of("default"), wanted);
@@ -339,7 +339,7 @@ fn no_executor_waits_forever_for_a_claim_that_does_not_become_free() {
     // Its pod has ended and cannot be deleted.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     let pod = exited(driver.scenario.pod(1), 0);
-    driver.scenario.see(pod);
+    driver.scenario.observe(pod);
     driver.round();
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [0; 0]);

@@ -411,10 +411,10 @@ fn a_fatal_refusal_answers_the_test_request_as_any_other() {
     let mut world = World::new();
     for step in [
         Step::Allocate,
-        Step::Answer(0, Fate::Refused(Kind::Quota)),
+        Step::Answer(0, Fate::Refused(RefusalKind::Quota)),
         Step::Pass(1_000),
         Step::Allocate,
-        Step::Answer(0, Fate::Refused(Kind::Blocked)),
+        Step::Answer(0, Fate::Refused(RefusalKind::Blocked)),
         Step::Record(true),
         // After five minutes the profile is tried again.
         Step::Pass(60_000),

@@ -26,7 +26,7 @@ fn a_record_that_a_later_driver_deleted_is_not_created_again() {
     assert_eq!(keeping.next(at(0)), Some(Op::Get));
     assert_eq!(keeping.answered(Answer::Got(None), at(0)), [Effect::Lost]);
     assert_eq!(keeping.next(at(0)), Some(Op::GetDeleted(10.into())));
-    keeping.answered(broken(Kind::Unreachable), at(0));
+    keeping.answered(broken(FailureKind::Unreachable), at(0));
     assert_eq!(keeping.next(at(60)), Some(Op::Get));
     keeping.answered(Answer::Got(None), at(60));
     assert_eq!(keeping.next(at(60)), Some(Op::GetDeleted(10.into())));
@@ -96,14 +96,14 @@ fn a_record_is_gone_from_its_deletion_until_it_is_seen_again_and_a_missing_right
     let mut keeping = keeping(3);
     keeping.check();
     keeping.next(at(0));
-    keeping.answered(broken(Kind::Rights), at(0));
+    keeping.answered(broken(FailureKind::Rights), at(0));
     assert!(!keeping.is_gone());
     keeping.seen_deleted(&"another".into());
     assert!(!keeping.is_gone());
     keeping.seen_deleted(&"u1".into());
     assert!(keeping.is_gone());
     keeping.next(at(60));
-    keeping.answered(broken(Kind::Rights), at(60));
+    keeping.answered(broken(FailureKind::Rights), at(60));
     assert!(keeping.is_gone());
     keeping.next(at(120));
     keeping.answered(Answer::Got(Some(map(&record(3), "u1", 10))), at(120));
@@ -120,9 +120,9 @@ fn a_driver_that_may_not_write_the_record_says_so_at_the_second_refusal() {
         let effects = keeping.answered(broken(kind), at(second));
         effects.contains(&Effect::MayNotWrite)
     };
-    assert!(!refused(Kind::Rights, 0));
-    assert!(!refused(Kind::Server, 60), "that was no refusal");
-    assert!(!refused(Kind::Rights, 120));
-    assert!(refused(Kind::Rights, 180));
-    assert!(refused(Kind::Rights, 240));
+    assert!(!refused(FailureKind::Rights, 0));
+    assert!(!refused(FailureKind::Server, 60), "that was no refusal");
+    assert!(!refused(FailureKind::Rights, 120));
+    assert!(refused(FailureKind::Rights, 180));
+    assert!(refused(FailureKind::Rights, 240));
 }

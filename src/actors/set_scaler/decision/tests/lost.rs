@@ -49,9 +49,9 @@ fn the_set_of_a_profile_that_has_left_the_configuration_is_never_made_larger() {
     // One that drains counts, where the profile has a template.
     world.retire(&[Action::Retire(
         vec![id(1)],
-        Aim::Stay,
-        Why::ScaledDown,
-        How::Drain { within: WITHIN },
+        TargetChange::Stay,
+        LeaveReason::ScaledDown,
+        LeaveMethod::Drain { within: WITHIN },
     )]);
     assert_eq!(world.decide(), []);
 }

@@ -87,15 +87,25 @@ fn restarts_that_a_restored_server_forgot_are_not_counted_again() {
 fn a_leaving_executor_that_exits_is_killed_at_once() {
     let mut world = World::running(SetKind::Deployment, 3);
     world.registers(2);
-    let why = Why::Decommissioned("somebody".into());
-    let how = How::Drain { within: WITHIN };
-    world.retire(&[Action::Retire(vec![id(2)], Aim::Stay, why.clone(), how)]);
+    let why = LeaveReason::Decommissioned("somebody".into());
+    let how = LeaveMethod::Drain { within: WITHIN };
+    world.retire(&[Action::Retire(
+        vec![id(2)],
+        TargetChange::Stay,
+        why.clone(),
+        how,
+    )]);
     world.decide();
     let now = world.scenario.now().tick;
     world.scaling.written("a-default", Ok(seen(4)), now);
     world.pod(2, restarted(1, 0));
     let grace = Duration::from_secs(1);
     let actions = world.decide();
-    let killed = Action::Retire(vec![id(2)], Aim::Stay, why, How::Kill { grace });
+    let killed = Action::Retire(
+        vec![id(2)],
+        TargetChange::Stay,
+        why,
+        LeaveMethod::Kill { grace },
+    );
     assert_eq!(actions[0], killed);
 }

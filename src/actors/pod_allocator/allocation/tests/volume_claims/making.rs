@@ -43,7 +43,7 @@ fn a_claim_is_created_once_and_only_after_a_pod_mentions_it() {
     let mut pod = driver.scenario.pod(1);
     (pod.scheduling, pod.executor) = (Scheduling::Bound, ContainerState::Absent);
     assert!(matches!(pod.state(), PodState::Pending(_)));
-    driver.scenario.see(pod);
+    driver.scenario.observe(pod);
     driver.scenario.pass(61_000);
     driver.round();
     assert!(driver.ensures.is_empty());
