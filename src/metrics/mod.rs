@@ -1,4 +1,4 @@
-//! The numbers that Prometheus scrapes (spec O-41). [`table`] has all of them; whoever counts has a clone.
+//! The numbers that Prometheus scrapes (spec O-41). `table` has all of them; whoever counts has a clone.
 
 mod table;
 

@@ -83,7 +83,7 @@ impl Calls {
     /// Lists the newest warnings about a pod, newest last. Without a uid they are about all pods that had this name.
     ///
     /// # Errors
-    /// Notably [`FailureKind::Rights`](crate::Kind::Rights) without the right to list Events.
+    /// Notably [`FailureKind::Rights`](crate::FailureKind::Rights) without the right to list Events.
     pub async fn warnings(&self, pod: &str, uid: Option<&PodUid>) -> Result<Vec<Warning>, Failure> {
         let about = match uid {
             Some(uid) => format!("involvedObject.uid={}", uid.as_str()),
@@ -97,7 +97,7 @@ impl Calls {
     /// words.
     ///
     /// # Errors
-    /// Notably [`FailureKind::Rights`](crate::Kind::Rights) without the right to list Events.
+    /// Notably [`FailureKind::Rights`](crate::FailureKind::Rights) without the right to list Events.
     pub async fn failed_probe(&self, pod: &PodUid) -> Result<Option<Arc<str>>, Failure> {
         let selector = format!("involvedObject.uid={}", pod.as_str());
         let (place, body) = self.events(&selector).await?;
@@ -126,7 +126,7 @@ impl Calls {
     /// not exist.
     ///
     /// # Errors
-    /// Notably [`FailureKind::Rights`](crate::Kind::Rights) without the right to read logs.
+    /// Notably [`FailureKind::Rights`](crate::FailureKind::Rights) without the right to read logs.
     pub async fn last_log_lines(
         &self,
         pod: &str,

@@ -194,8 +194,7 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
     let list = ResourceVersion::from(NEWER);
     let older_list = ResourceVersion::from(HELD);
     let version = |version: u64| ResourceVersion::from(version);
-    let (running, as_held) = (pod("Running", NEWER), pod(held, HELD));
-    let event = Authority::Event;
+    let (running, as_held, event) = (pod("Running", NEWER), pod(held, HELD), Authority::Event);
     let by_look_up = Authority::LookUp(at(LOOKED_UP));
     let next = |news: EntryNews<'_>| super::next(entry, &news, &here());
     let next_reported = |news: EntryNews<'_>| {
@@ -259,10 +258,10 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
         "delete answered 404" => next(EntryNews::DeleteFoundNothing),
         "inactive label confirmed" => next(EntryNews::Inactive),
         "reported" => next(EntryNews::Reported(&reason())),
-        "leaving mark" => next(EntryNews::Leave(
-            &LeaveReason::ScaledDown,
-            LeaveMethod::Delete,
-        )),
+        "leaving mark" => {
+            let why = LeaveReason::ScaledDown;
+            next(EntryNews::Leave(&why, LeaveMethod::Delete))
+        }
         "session facts" => next(EntryNews::Session(Session {
             registered: true,
             idle: true,
