@@ -116,6 +116,17 @@ pub enum Stop {
 impl Stop {
     /// The application is over, and has succeeded.
     pub const DONE: Self = Self::End { exit_code: 0 };
+
+    /// The word for it in logs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::HandOver => "HandOver",
+            Self::End { .. } => "End",
+            Self::OverBudget { .. } => "OverBudget",
+            Self::LetGo => "LetGo",
+            Self::Collected => "Collected",
+        }
+    }
 }
 
 /// Reports the demand by profile (spec B-40), and the nodes that new executors are to prefer (spec B-54). Answered with the

@@ -19,9 +19,7 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
     ResponseActFuture, WrapFuture,
 };
-use tokio::sync::watch;
-
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::actors::event_history::messages::Happened;
 use crate::actors::executor_registry::messages::GetSessions;

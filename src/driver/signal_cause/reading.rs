@@ -80,7 +80,7 @@ impl Reader {
         let began = Instant::now();
         let (meaning, why) = self.learn_since(began).await;
         tracing::info!(
-            meaning = ?meaning,
+            meaning = meaning.word(),
             why,
             duration_ms = millis(began.elapsed()),
             "asked to stop: what it means for the application is learned"
