@@ -17,6 +17,7 @@ mod quotas;
 mod reading;
 mod simulated;
 mod watching;
+mod watching_by_websocket;
 
 use std::time::Duration;
 

@@ -133,6 +133,10 @@ impl<'a> Call<'a> {
         })
     }
 
+    pub(crate) fn parts(&self) -> &Parts {
+        self.parts
+    }
+
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }

@@ -22,3 +22,4 @@ pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod view;
 pub(crate) mod watch;
+pub(crate) mod websocket;

@@ -8,12 +8,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use http::StatusCode;
-use http::header::UPGRADE;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::accept;
-use super::accept::header;
 use super::call::Call;
 use super::list::List;
 use super::logs::Log;
@@ -21,6 +19,7 @@ use super::router::{Api, plain, response};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
+use super::websocket;
 use crate::changes::scale;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
@@ -126,14 +125,13 @@ impl Api {
         resource: Resource,
         namespace: Option<&str>,
     ) -> Result<Response, ApiError> {
-        if header(call.headers(), UPGRADE).eq_ignore_ascii_case("websocket") {
-            let why = "this cluster serves no watches by WebSocket, as Java clients ask for: use a real one";
-            return Err(ApiError::plain(501, "NotImplemented", why));
-        }
         let view = self.view(call)?;
         let watch = Watch::parse(resource, namespace, &call.query, view)?;
         self.state_at_least(watch.needs()).await?;
         let watcher = watch.start(self.store.published());
+        if websocket::is_wanted(call.headers()) {
+            return Ok(websocket::serve(call.parts(), watcher).await);
+        }
         let lines = stream::unfold(watcher, |mut watcher| async move {
             let lines = watcher.next().await?;
             Some((Ok::<Bytes, Infallible>(lines), watcher))

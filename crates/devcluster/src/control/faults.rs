@@ -83,7 +83,7 @@ pub(crate) async fn until_unfrozen(orders: &mut FaultsReader) {
 /// Middleware that applies the active faults to a request.
 pub async fn inject_faults(
     State(mut orders): State<FaultsReader>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     until_unfrozen(&mut orders).await;
@@ -107,7 +107,13 @@ pub async fn inject_faults(
             without_version(next.run(request).await).await
         }
         Some((_, FailureMode::LostRace, _)) | None => {
-            let (head, body) = next.run(request).await.into_parts();
+            // A WebSocket sends events beside the response's body.
+            request.extensions_mut().insert(orders.clone());
+            let response = next.run(request).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return response;
+            }
+            let (head, body) = response.into_parts();
             // Open watches freeze as well.
             let lines = body.into_data_stream().then(move |line| {
                 let mut orders = orders.clone();

@@ -214,22 +214,3 @@ async fn contradictory_watch_parameters_are_refused() {
         );
     }
 }
-
-// spec: O-71
-#[tokio::test]
-async fn a_watch_by_websocket_is_refused_with_what_to_use_instead() {
-    let cluster = cluster();
-    let request = Request::get(pods("?watch=1"))
-        .header("connection", "Upgrade")
-        .header("upgrade", "websocket")
-        .body(Body::empty())
-        .unwrap();
-    let response = cluster.router().oneshot(request).await.unwrap();
-    assert_eq!(response.status(), 501);
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    let said: Value = serde_json::from_slice(&body).unwrap();
-    assert!(
-        said["message"].as_str().unwrap().contains("use a real one"),
-        "{said}"
-    );
-}
