@@ -12,7 +12,6 @@ pub mod clean;
 mod cluster;
 mod dry_run;
 mod early;
-mod ending;
 mod handle;
 mod lease;
 mod listener;

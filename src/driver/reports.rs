@@ -6,12 +6,71 @@ use tokio::sync::mpsc;
 
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::pod_allocator::messages::CannotStart;
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::actors::record_keeper::keeping::Over;
+use crate::exit::Exit;
 
-/// A report after which the driver ends at once.
+/// A report after which the driver ends at once (spec W-7, A-24).
 pub(super) enum FatalReport {
     CannotStart(CannotStart),
     Over(Over),
+}
+
+impl FatalReport {
+    /// What the report means.
+    pub(super) fn exit(self) -> Exit {
+        match self {
+            Self::Over(Over::Superseded { by }) => {
+                tracing::warn!(
+                    incarnation = by,
+                    "another driver has taken over: this one ends, executors stay"
+                );
+                Exit::Superseded
+            }
+            Self::Over(Over::Outdated { later }) => {
+                tracing::warn!(
+                    incarnation = later,
+                    "pods of a later driver are there, and its application record was lost: this driver ends, executors \
+                 stay, and the next driver adopts them"
+                );
+                Exit::Superseded
+            }
+            Self::Over(Over::Finished(code)) => {
+                tracing::warn!(code, "another driver has ended the application");
+                Exit::Finished(code)
+            }
+            Self::Over(Over::Foreign(error)) => {
+                tracing::error!(%error, "the application record is not this driver's any more");
+                Exit::Configuration
+            }
+            Self::CannotStart(CannotStart { kind, why }) => {
+                let (exit, hint) = match kind {
+                    RefusalKind::Rights => (
+                        Exit::Rights,
+                        "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
+                    ),
+                    RefusalKind::Credentials => (
+                        Exit::Rights,
+                        "check the kubeconfig's user, or the pod's service account",
+                    ),
+                    RefusalKind::Namespace => (
+                        Exit::Configuration,
+                        "create the namespace, or set cluster.namespace",
+                    ),
+                    RefusalKind::Blocked | RefusalKind::Quota => {
+                        (Exit::Configuration, "mend the profile as the server says")
+                    }
+                };
+                tracing::error!(
+                    error = why,
+                    hint,
+                    "no executor can be created, of any profile: none was started; the application record is left, with what it \
+                 owns"
+                );
+                exit
+            }
+        }
+    }
 }
 
 /// The sending ends.

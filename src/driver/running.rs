@@ -7,7 +7,6 @@ use crate::exit::Exit;
 
 use super::actors::Actors;
 use super::early::Early;
-use super::ending;
 use super::handle::Command;
 use super::lease;
 use super::reports::Reports;
@@ -50,7 +49,7 @@ impl Running {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return exit,
-                report = self.reports.fatal.next() => return ending::exit_after(report),
+                report = self.reports.fatal.next() => return report.exit(),
                 exit = &mut stopped => return exit,
                 Some(command) = self.early.commands.recv() => match command {
                     // Nothing changes any more.
@@ -68,7 +67,7 @@ impl Running {
             tokio::select! {
                 biased;
                 exit = lease::lost(&mut self.early.lease) => return Err(exit),
-                report = self.reports.fatal.next() => return Err(ending::exit_after(report)),
+                report = self.reports.fatal.next() => return Err(report.exit()),
                 stop = self.early.stop.meaning() => return Ok(stop),
                 Some(stop) = self.reports.stops.recv() => return Ok(stop),
                 // If every handle is dropped, only the application can stop the driver.

@@ -183,7 +183,7 @@ impl Handler<SessionsChanged> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, sessions: SessionsChanged, _: &mut Self::Context) {
-        self.status.know_sessions(sessions);
+        self.status.set_sessions(sessions);
         self.look_whether_ready();
     }
 }
@@ -193,7 +193,7 @@ impl Handler<Paused> for DriverBackend {
 
     fn handle(&mut self, paused: Paused, ctx: &mut Self::Context) {
         let plan = Plan {
-            events: self.status.know_pauses(paused),
+            events: self.status.set_pauses(paused),
             ..Plan::default()
         };
         self.carry_out_first(plan, ctx);

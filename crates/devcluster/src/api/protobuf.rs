@@ -17,7 +17,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Objects of this kind, or with what this one has, are accepted as JSON or YAML only.
+    /// Objects of this kind, or with what this one has, are accepted as JSON only.
     Kind(String),
     /// The body is not in this encoding, or is truncated.
     Malformed,

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 /// The most levels of nested maps and lists in an object. JSON parsers such as `serde_json` read at most 128 levels, so
-/// with this limit they also read an object inside a list, a watch event or a line of the data file. Objects of the
-/// served kinds have about 20 levels.
+/// with this limit they also read an object inside a list or a watch event. Objects of the served kinds have about 20
+/// levels.
 pub const MAX_LEVELS: usize = 100;
 
 /// Whether a value has more than `limit` levels. A scalar has none, an empty map or list has one. Looks no deeper than

@@ -8,13 +8,11 @@ use crate::actors::driver_backend::messages::{
     AddProfile, Reconfigure, RefusedRemoval, RemoveProfile,
 };
 use crate::actors::driver_backend::profiles::{Known, Profiles};
-use crate::actors::profile_messages::Bounds;
 use crate::clock::Clock;
-use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::model::ProfileName;
-use crate::testing::{Habits, Scenario, backend_with, store};
+use crate::testing::{Habits, Scenario, added_profile, backend_with, store};
 
 /// Stores the profiles that it receives, or refuses them.
 #[derive(Default)]
@@ -101,10 +99,10 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
     };
     let readers = [first.start(), Reader::default().start()];
     let profiles = Profiles::new(
-        Box::new(|name, _| Ok(understood(name.as_str()))),
+        Box::new(|name, _| Ok(added_profile(name.as_str()))),
         Box::new(|name, _| Some(format!("proof of {name}"))),
         Known {
-            bounds: [("default".into(), understood("default").bounds)].into(),
+            bounds: [("default".into(), added_profile("default").bounds)].into(),
             configured: ["default".into()].into(),
             gangs: Some(Gangs::new(GangScheduler::Volcano, 300)),
             ..Known::default()
@@ -124,26 +122,10 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
     (backend.backend, readers)
 }
 
-fn understood(name: &str) -> AddedProfile {
-    AddedProfile {
-        name: name.into(),
-        kept: None,
-        executors: 2,
-        bounds: Bounds {
-            slots: 1,
-            least: 2,
-            most: 9,
-        },
-        spec: ProfileSpec::default(),
-        max_pending: None,
-        min_available: None,
-    }
-}
-
 /// The configuration has these profiles now.
 fn reconfigure(names: &[&str]) -> Reconfigure {
     Reconfigure {
-        added: names.iter().map(|name| understood(name)).collect(),
+        added: names.iter().map(|name| added_profile(name)).collect(),
         kill_grace: Duration::ZERO,
         scaling: crate::actors::driver_backend::autoscaler::scaler::Settings {
             ratio: 1_000,

@@ -52,12 +52,12 @@ impl Status {
         }
     }
 
-    pub fn know_sessions(&mut self, sessions: SessionsChanged) {
+    pub fn set_sessions(&mut self, sessions: SessionsChanged) {
         self.sessions = sessions;
     }
 
     /// The pauses that began, ended or changed their reason.
-    pub fn know_pauses(&mut self, paused: Paused) -> Vec<What> {
+    pub fn set_pauses(&mut self, paused: Paused) -> Vec<What> {
         let before = std::mem::replace(&mut self.paused, paused);
         pauses::changes(&before, &self.paused)
     }

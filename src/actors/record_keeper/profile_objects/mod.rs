@@ -226,7 +226,7 @@ impl Keeper {
                 input = inputs.recv() => match input {
                     None => return,
                     // A check in flight may not know the newest profile. Another one replaces it.
-                    Some(Input::Added(added)) => if self.knows(&added) {
+                    Some(Input::Added(added)) => if self.adds(&added) {
                         look = self.look_after(Duration::ZERO);
                     },
                     Some(Input::ServerIsBack) => if self.failures > 0 {
@@ -267,7 +267,7 @@ impl Keeper {
     }
 
     /// Returns whether the new profile has an object.
-    fn knows(&mut self, added: &AddedProfile) -> bool {
+    fn adds(&mut self, added: &AddedProfile) -> bool {
         let least = match self.object {
             ProfileObject::PodGroup(_) => added.bounds.least,
             ProfileObject::DisruptionBudget => added.min_available.unwrap_or(0),

@@ -5,13 +5,12 @@ use http_body_util::BodyExt as _;
 use tower::service_fn;
 
 use super::*;
-use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
-use crate::kubernetes::{Clients, ProfileSpec};
+use crate::kubernetes::Clients;
 use crate::model::Epoch;
 use crate::model::news::News;
-use crate::testing::{Scenario, calls_to, store};
+use crate::testing::{Scenario, added_profile, calls_to, store};
 
 /// The name of a created PodGroup, and its minimum number of members.
 type Created = (Value, Value);
@@ -109,20 +108,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None);
     assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let added = AddedProfile {
-        name: "large".into(),
-        kept: None,
-        executors: 2,
-        bounds: Bounds {
-            slots: 1,
-            least: 2,
-            most: 9,
-        },
-        spec: ProfileSpec::default(),
-        max_pending: None,
-        min_available: None,
-    };
-    keeper.add_profile(Arc::new(added));
+    keeper.add_profile(Arc::new(added_profile("large")));
     let soon = tokio::time::timeout(Duration::from_secs(1), async {
         // The test's cluster does not keep what it creates.
         let again = created.recv().await;

@@ -88,7 +88,7 @@ const TOKEN_REQUEST: &[Field] = &[
     ),
 ];
 
-/// The fields of a kind that those commands set; `None` if its objects are accepted as JSON or YAML only.
+/// The fields of a kind that those commands set; `None` if its objects are accepted as JSON only.
 pub(super) fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,
