@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -15,7 +17,14 @@ use crate::objects::object::{list, text};
 /// Claims a state directory for one cluster, as long as the file is open. Returns `None` if another cluster uses it.
 pub(super) fn lock(state_dir: &Path) -> Option<File> {
     let opened = make_directory(state_dir).and_then(|()| File::create(state_dir.join("lock")));
-    opened.ok().filter(|file| file.try_lock().is_ok())
+    // A process that is just being started has a copy of all open files, also of one that was closed since.
+    let is_locked = |file: &File| {
+        (0..20).any(|attempt| {
+            sleep(Duration::from_millis(if attempt == 0 { 0 } else { 5 }));
+            file.try_lock().is_ok()
+        })
+    };
+    opened.ok().filter(is_locked)
 }
 
 /// Removes the files that came from Secrets and service accounts from the directories of a pod's containers.
