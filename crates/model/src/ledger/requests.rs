@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids;
 use crate::news::{Found, Outcome};
 use crate::pod::{Phase, PodIdentity, Sighting, Unreadable};
-use crate::{Entry, ExecutorId, Now, Pod, ResourceVersion, State, Tick};
+use crate::{Entry, Epoch, ExecutorId, Now, Pod, ResourceVersion, State, Tick};
 
 use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, Note};
@@ -91,7 +91,10 @@ impl Ledger {
             }
         };
         if let Some(pod) = pod.filter(|pod| !self.tombstones.contains_key(&pod.uid)) {
-            self.note_orphan(&pod, Authority::Event, draft);
+            // The request may be from before a restore: then its version says nothing beside those of
+            // a later list (spec S-13).
+            let epoch = Epoch(self.current.epoch.0.saturating_sub(1));
+            self.note_orphan(&pod, Authority::Event, epoch, draft);
         }
     }
 

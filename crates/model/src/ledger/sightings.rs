@@ -98,7 +98,7 @@ impl Ledger {
                 self.adopt(pod, now, draft);
             }
             PodIdentity::Executor { .. } if may_be_orphan => {
-                self.note_orphan(pod, authority, draft)
+                self.note_orphan(pod, authority, self.current.epoch, draft)
             }
             PodIdentity::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
@@ -135,6 +135,7 @@ impl Ledger {
         &mut self,
         pod: &Arc<Pod>,
         authority: Authority<'_>,
+        epoch: Epoch,
         draft: &mut Draft,
     ) {
         let known = self.current.orphans.get(&pod.uid);
@@ -153,7 +154,7 @@ impl Ledger {
             version: pod.version.clone(),
             terminating: pod.deletion.is_some(),
             claims: pod.volume_claims.clone(),
-            epoch: self.current.epoch,
+            epoch,
             seen_at: known.map_or(self.count, |orphan| orphan.seen_at),
         };
         if known.is_none() {

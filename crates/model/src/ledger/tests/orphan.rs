@@ -50,6 +50,23 @@ fn a_request_that_commits_after_it_was_given_up_makes_an_orphan_pod() {
     }
 }
 
+// spec: E-3, S-13
+#[test]
+fn a_late_answer_from_before_a_restore_makes_an_orphan_pod_that_the_next_full_list_removes() {
+    let mut store = Store::new();
+    store.list(90, vec![]);
+    store.request(1);
+    store.broke(1);
+    store.quorum_list(50, vec![]);
+    assert_eq!(store.epoch(), Epoch(1));
+    store.second += 60;
+    store.look_up(1, Found::Nothing);
+    store.created(1, pod(1, "late", 91));
+    assert_eq!(store.orphans(), vec!["late".to_owned()]);
+    store.list(60, vec![]);
+    assert_eq!(store.orphans(), Vec::<String>::new());
+}
+
 // spec: E-3, S-15
 #[test]
 fn a_late_unreadable_answer_makes_an_orphan_pod_too() {

@@ -16,8 +16,8 @@ pub(super) struct World {
     delivered: usize,
     /// Requests that may still commit.
     requests: Vec<u64>,
-    /// Answers that may still arrive, even twice, with the epoch of their commit.
-    answers: Vec<(u64, Pod, Epoch)>,
+    /// Answers that may still arrive, even twice.
+    answers: Vec<(u64, Pod)>,
     lists: Vec<ListTicket>,
     look_ups: Vec<(u64, Tick, Epoch)>,
     reported: BTreeSet<(ExecutorId, Option<PodUid>)>,
@@ -54,11 +54,8 @@ impl World {
             }
             1 | 2 => self.commit(a),
             3 => {
-                if let Some((id, pod, epoch)) = pick(&self.answers, a).cloned() {
-                    let ended = self.store.snapshot().entry(super::id(id)).is_none();
-                    if !ended || epoch == self.store.epoch() {
-                        self.store.created(id, pod);
-                    }
+                if let Some((id, pod)) = pick(&self.answers, a).cloned() {
+                    self.store.created(id, pod);
                 }
             }
             4 => self.break_or_refuse(a, b),
@@ -110,7 +107,7 @@ impl World {
         let id = self.requests.swap_remove(a % self.requests.len());
         if !self.pods.contains_key(&id) {
             let pod = self.place(id, pod(id, "", 0));
-            self.answers.push((id, pod, self.store.epoch()));
+            self.answers.push((id, pod));
         }
     }
 
@@ -141,7 +138,7 @@ impl World {
             Outcome::NameTaken
         } else {
             let pod = self.place(id, pod(id, "", 0));
-            self.answers.push((id, pod.clone(), self.store.epoch()));
+            self.answers.push((id, pod.clone()));
             Outcome::Created(read(pod))
         };
         if b.is_multiple_of(2) {
