@@ -91,7 +91,7 @@ impl Fleet {
         };
         ledger.list(listed, now);
         let snapshot = ledger.current().clone();
-        let delivery = || Delivery::new(TIMING, snapshot.clone(), now.tick);
+        let delivery = || Delivery::new(TIMING, &snapshot, now.tick);
         Self {
             subscribers: [delivery(), delivery()],
             ledger,
@@ -139,7 +139,7 @@ impl Fleet {
                     .entry(id)
                     .map_or(0, |entry| usize::from(entry.class().is_live()));
             }
-            subscriber.decided();
+            subscriber.decided(None);
             batches.push(batch);
         }
         black_box(live);

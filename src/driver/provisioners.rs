@@ -11,6 +11,7 @@ use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
+use crate::actors::snapshot_store::messages::Round;
 use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::calls::ServerIsBack;
@@ -32,6 +33,7 @@ pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
     /// Deletes the sets at the application's end; `None` without sets.
     pub(super) end: Option<Recipient<EndSets>>,
+    pub(super) round: Recipient<Round>,
     pub(super) measure: Recipient<Measure>,
     pub(super) profiles: Recipient<ProfileAdded>,
     pub(super) forget: Recipient<ForgetProfile>,
@@ -47,6 +49,7 @@ impl From<Addr<PodAllocator>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: None,
             prefer: Some(provisioner.clone().recipient()),
+            round: provisioner.clone().recipient(),
             measure: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),
@@ -62,6 +65,7 @@ impl From<Addr<SetScaler>> for Provisioner {
             stop: provisioner.clone().recipient(),
             end: Some(provisioner.clone().recipient()),
             prefer: None,
+            round: provisioner.clone().recipient(),
             measure: provisioner.clone().recipient(),
             profiles: provisioner.clone().recipient(),
             forget: provisioner.clone().recipient(),

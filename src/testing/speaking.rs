@@ -18,6 +18,7 @@ use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
 use crate::actors::profile_messages::Bounds;
 use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::snapshot_store::messages::{Subscribe, Subscriber};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
@@ -148,7 +149,7 @@ pub(crate) fn backend_with(
     habits: Habits,
     change: impl FnOnce(&mut driver_backend::Wiring),
 ) -> Backend {
-    let (store, timing, now) = (store.clone(), TIMING, clock.now().tick);
+    let (store, now) = (store.clone(), clock.now().tick);
     let counted = metrics();
     let (backend_context, history_context) = (
         Context::<DriverBackend>::new(),
@@ -163,7 +164,6 @@ pub(crate) fn backend_with(
         events: history.clone().recipient(),
         changes: backend.clone().recipient(),
         clock,
-        timing,
         metrics: counted.clone(),
         api_server: watch::channel(Health::default()).1,
     })
@@ -172,9 +172,7 @@ pub(crate) fn backend_with(
         incarnation: Incarnation(1),
         past: Vec::new(),
         sessions: registry.clone().recipient(),
-        store: store.clone(),
         clock,
-        timing,
     });
     let commands = commands::Settings {
         kill_grace: Duration::from_secs(5),
@@ -206,8 +204,18 @@ pub(crate) fn backend_with(
             store,
         },
         clock,
-        timing,
     };
+    for (subscriber, recipient) in [
+        (Subscriber::Registry, registry.clone().recipient()),
+        (Subscriber::History, history.clone().recipient()),
+        (Subscriber::Backend, backend.clone().recipient()),
+    ] {
+        wiring.to.store.do_send(Subscribe {
+            subscriber,
+            timing: TIMING,
+            recipient,
+        });
+    }
     change(&mut wiring);
     let driver_backend = DriverBackend::new(wiring);
     let adopted = [events.adopted(), driver_backend.adopted()];

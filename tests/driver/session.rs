@@ -8,7 +8,7 @@ use std::time::Duration;
 use actix::{Actor, Context, Handler};
 use axum::Router;
 use axum::body::Body;
-use boatswain::actors::snapshot_store::messages::Round;
+use boatswain::actors::snapshot_store::messages::{Next, Round};
 use boatswain::clock::Clock;
 use boatswain::config::Config;
 use boatswain::driver::{Environment, Handle, start_in};
@@ -32,11 +32,12 @@ impl Actor for Reader {
 }
 
 impl Handler<Round> for Reader {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
         let ends = (batch.ends()).map(|end| (end.entry.id.get(), end.reason.class));
         self.0.borrow_mut().extend(ends);
+        Next::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::{Actor, Context, Handler};
-use boatswain::actors::snapshot_store::messages::Round;
+use boatswain::actors::snapshot_store::messages::{Next, Round};
 use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::driver::{Environment, Handle, start_in};
@@ -34,14 +34,15 @@ impl Actor for Reader {
 }
 
 impl Handler<Round> for Reader {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
         for Ending { entry, reason } in batch.ends() {
             let uid = entry.uid().map(ToString::to_string).unwrap_or_default();
             let end = (self.0, entry.id.get(), uid, reason.class);
             self.1.borrow_mut().push(end);
         }
+        Next::default()
     }
 }
 

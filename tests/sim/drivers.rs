@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use actix::{Actor, Handler};
-use boatswain::actors::snapshot_store::messages::Round;
+use boatswain::actors::snapshot_store::messages::{Next, Round};
 use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::driver::{self, Environment, Handle};
@@ -66,10 +66,11 @@ impl Actor for EndCollector {
 }
 
 impl Handler<Round> for EndCollector {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
         self.0.borrow_mut().extend(batch.ends().cloned());
+        Next::default()
     }
 }
 

@@ -32,22 +32,26 @@ pub struct Delivery {
     first_waiting: Option<Tick>,
     last_round: Tick,
     round_asked: bool,
+    /// When the subscriber wants its next round at the latest, as it said in its last one.
+    wake: Option<Tick>,
     /// The last snapshot in the batch in flight.
     deciding: Option<u64>,
     decided: u64,
 }
 
 impl Delivery {
-    /// A new subscriber gets the current snapshot at once (spec S-20).
-    pub fn new(timing: Timing, current: Snapshot, now: Tick) -> Self {
+    /// A new subscriber gets the current snapshot at once, in which all has changed (spec S-20).
+    pub fn new(timing: Timing, current: &Snapshot, now: Tick) -> Self {
+        let first = current.with_everything_changed();
         Self {
             timing,
-            waiting_changes: current.changes.len(),
-            waiting: vec![Arc::new(current)],
+            waiting_changes: first.changes.len(),
+            waiting: vec![Arc::new(first)],
             merge_beyond: timing.max_buffered,
             first_waiting: Some(now),
             last_round: now,
             round_asked: true,
+            wake: None,
             deciding: None,
             decided: 0,
         }
@@ -82,6 +86,7 @@ impl Delivery {
             return Some(self.last_round);
         }
         let idle = self.last_round + self.timing.interval;
+        let idle = self.wake.map_or(idle, |wake| wake.min(idle));
         Some(match self.first_waiting {
             Some(first) => idle.min(
                 (first + self.timing.quiet_latency).max(self.last_round + self.timing.min_gap),
@@ -94,6 +99,7 @@ impl Delivery {
         self.deciding = Some(current.seq);
         self.last_round = now;
         self.round_asked = false;
+        self.wake = None;
         self.first_waiting = None;
         self.waiting_changes = 0;
         self.merge_beyond = self.timing.max_buffered;
@@ -104,7 +110,9 @@ impl Delivery {
         self.waiting.len()
     }
 
-    pub fn decided(&mut self) {
+    /// The subscriber has decided, and wants its next round at `wake` at the latest.
+    pub fn decided(&mut self, wake: Option<Tick>) {
+        self.wake = wake;
         if let Some(seq) = self.deciding.take() {
             self.decided = seq;
         }
@@ -148,7 +156,7 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ExecutorId;
+    use crate::{Entry, Epoch, ExecutorId, Incarnation};
 
     const TIMING: Timing = Timing {
         interval: Duration::from_secs(1),
@@ -175,16 +183,16 @@ mod tests {
     }
 
     fn quiet(now: Tick) -> Delivery {
-        let mut delivery = Delivery::new(TIMING, Snapshot::clone(&snapshot(1, 1)), now);
+        let mut delivery = Delivery::new(TIMING, &snapshot(1, 1), now);
         delivery.take(&snapshot(1, 1), now);
-        delivery.decided();
+        delivery.decided(None);
         delivery
     }
 
     // spec: S-20
     #[test]
     fn a_new_subscriber_gets_the_current_snapshot_at_once() {
-        let mut delivery = Delivery::new(TIMING, Snapshot::clone(&snapshot(7, 1)), at(500));
+        let mut delivery = Delivery::new(TIMING, &snapshot(7, 1), at(500));
         assert_eq!(delivery.due(), Some(at(500)));
         let batch = delivery.take(&snapshot(7, 1), at(500));
         assert_eq!(batch.snapshots().len(), 1);
@@ -220,7 +228,7 @@ mod tests {
         assert_eq!(delivery.due(), Some(at(1_000)));
         let batch = delivery.take(&snapshot(1, 1), at(1_000));
         assert!(batch.snapshots().is_empty());
-        delivery.decided();
+        delivery.decided(None);
         assert_eq!(delivery.due(), Some(at(2_000)));
     }
 
@@ -233,7 +241,7 @@ mod tests {
         delivery.push(&snapshot(3, 2), at(120));
         delivery.push(&snapshot(4, 3), at(130));
         assert_eq!(delivery.due(), None);
-        delivery.decided();
+        delivery.decided(None);
         assert_eq!(delivery.decided_up_to(), 2);
         assert_eq!(delivery.due(), Some(at(160)));
         let second = delivery.take(&snapshot(4, 3), at(160));
@@ -284,6 +292,36 @@ mod tests {
         assert_eq!(batch.changed_executors().len(), 2);
     }
 
+    // spec: S-20
+    #[test]
+    fn the_first_snapshot_of_a_subscriber_has_everything_changed() {
+        let mut current = Snapshot::clone(&snapshot(7, 1));
+        for id in [2, 3] {
+            let (id, of) = (crate::testing::id(id), Incarnation(1));
+            let entry = Entry::requested(id, "default".into(), of, at(0), Epoch(0));
+            current.entries.insert(Arc::new(entry));
+        }
+        let mut delivery = Delivery::new(TIMING, &current, at(0));
+        let changed = delivery.take(&current, at(0)).changed_executors();
+        assert_eq!(
+            changed.iter().map(|id| id.get()).collect::<Vec<_>>(),
+            [2, 3]
+        );
+    }
+
+    // spec: S-21
+    #[test]
+    fn a_round_comes_when_the_subscriber_wants_to_wake_or_earlier() {
+        for (wake, due) in [(Some(300), 300), (Some(1_700), 1_000), (None, 1_000)] {
+            let mut delivery = Delivery::new(TIMING, &snapshot(1, 1), at(0));
+            delivery.take(&snapshot(1, 1), at(0));
+            delivery.decided(wake.map(at));
+            assert_eq!(delivery.due(), Some(at(due)), "{wake:?}");
+            delivery.push(&snapshot(2, 1), at(100));
+            assert_eq!(delivery.due(), Some(at(110)), "{wake:?}");
+        }
+    }
+
     // spec: S-24
     #[test]
     fn several_requests_cause_one_immediate_round() {
@@ -292,7 +330,7 @@ mod tests {
         delivery.ask();
         assert_eq!(delivery.due(), Some(at(0)));
         delivery.take(&snapshot(1, 1), at(3));
-        delivery.decided();
+        delivery.decided(None);
         assert_eq!(delivery.due(), Some(at(1_003)));
     }
 }

@@ -223,6 +223,20 @@ impl Counts {
 }
 
 impl Snapshot {
+    /// What a new subscriber gets first: all that there is has changed, for somebody who knew nothing (spec S-20).
+    pub fn with_everything_changed(&self) -> Self {
+        let changes = Changes {
+            executors: self.entries.keys().collect(),
+            ends: self.changes.ends.clone(),
+            orphans: self.orphans.keys().cloned().collect(),
+            other: true,
+        };
+        Self {
+            changes: Arc::new(changes),
+            ..self.clone()
+        }
+    }
+
     pub fn entry(&self, id: ExecutorId) -> Option<&Arc<Entry>> {
         self.entries.get(id)
     }

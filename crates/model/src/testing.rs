@@ -171,7 +171,7 @@ impl Scenario {
 
     /// Adds a subscriber, and returns its index.
     pub fn subscribe(&mut self) -> usize {
-        let waiting = vec![Arc::new(self.current().clone())];
+        let waiting = vec![Arc::new(self.current().with_everything_changed())];
         self.subscribers.push(Subscriber {
             waiting,
             delivered: 0,

@@ -16,7 +16,7 @@ pub mod roller;
 pub mod status;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
+    Actor, ActorFutureExt, Addr, AsyncContext, AtomicResponse, Context, Handler, Recipient,
     ResponseActFuture, WrapFuture,
 };
 use tokio::sync::{mpsc, watch};
@@ -28,11 +28,8 @@ use crate::actors::pod_allocator::messages::PreferNodes;
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{
-    Decided, Look, LookNow, Round, Subscribe, Subscriber, Tell,
-};
+use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round, Tell};
 use crate::clock::Clock;
-use crate::model::delivery::Timing;
 use crate::model::{ExecutorId, Snapshot};
 
 use autoscaler::Autoscaler;
@@ -52,7 +49,6 @@ pub struct DriverBackend {
     status: Status,
     to: Receivers,
     clock: Clock,
-    timing: Timing,
     /// The newest snapshot of which this actor knows. It includes all that this actor has told the store.
     latest: Snapshot,
     /// Whether a batch came after adoption.
@@ -87,7 +83,6 @@ pub struct Wiring {
     pub status: Status,
     pub to: Receivers,
     pub clock: Clock,
-    pub timing: Timing,
 }
 
 impl DriverBackend {
@@ -100,7 +95,6 @@ impl DriverBackend {
             status: wiring.status,
             to: wiring.to,
             clock: wiring.clock,
-            timing: wiring.timing,
             latest: Snapshot::default(),
             adopted: watch::Sender::new(false),
             is_forgetting: false,
@@ -196,23 +190,14 @@ impl Actor for DriverBackend {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.to.store.do_send(Subscribe {
-            subscriber: Subscriber::Backend,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
         self.look(ctx);
     }
 }
 
 impl Handler<Round> for DriverBackend {
-    type Result = ();
+    type Result = AtomicResponse<Self, Next>;
 
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        if !batch.latest().adopted {
-            self.to.store.do_send(Decided(Subscriber::Backend));
-            return;
-        }
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Self::Result {
         let now = self.clock.now();
         self.keep(batch.latest().clone());
         self.adopted
@@ -220,7 +205,8 @@ impl Handler<Round> for DriverBackend {
         self.autoscaler.observe(&batch, &self.profiles, now.tick);
         self.status.note_losses(&batch, now);
         let plan = (self.commands).check_liveness(&self.latest, now.tick);
-        self.carry_out(plan)
+        let round = self
+            .carry_out(plan)
             .then(move |_, this, _| {
                 let (latest, profiles) = (&this.latest, &this.profiles);
                 let plan = this.autoscaler.decide(latest, profiles, now.tick);
@@ -233,9 +219,9 @@ impl Handler<Round> for DriverBackend {
             })
             .map(|_, this, _| {
                 this.look_whether_ready();
-                this.to.store.do_send(Decided(Subscriber::Backend));
-            })
-            .wait(ctx);
+                Next::default()
+            });
+        AtomicResponse::new(Box::pin(round))
     }
 }
 

@@ -112,17 +112,13 @@ impl History {
     /// Processes a batch: O(changes), except for the first one after adoption.
     pub fn round(&mut self, batch: &Batch, now: Now) {
         let latest = batch.latest();
-        if !latest.adopted {
-            return;
-        }
         let Some(mut before) = self.seen.take() else {
             self.begin(latest, now);
             batch.ends().for_each(|ending| self.end(ending, now));
             self.seen = Some(latest.clone());
             return;
         };
-        let snapshots = batch.snapshots().iter().map(Arc::as_ref);
-        for snapshot in snapshots.filter(|s| s.adopted) {
+        for snapshot in batch.snapshots().iter().map(Arc::as_ref) {
             self.changes(&before, snapshot, now);
             before = snapshot.clone();
         }

@@ -13,18 +13,16 @@ pub mod views;
 use std::collections::BTreeMap;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
-    ResponseActFuture, WrapFuture,
+    Actor, ActorFutureExt, Context, Handler, MessageResult, Recipient, ResponseActFuture,
+    WrapFuture,
 };
 use tokio::sync::watch;
 
 use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
 use crate::actors::executor_registry::view::SessionView;
-use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
 use crate::metrics::{Measure, whole};
-use crate::model::delivery::Timing;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
 
@@ -43,9 +41,7 @@ pub struct EventHistory {
     /// Whether the history has begun, with the adopted executors.
     adopted: watch::Sender<bool>,
     sessions: Recipient<GetSessions>,
-    store: Addr<SnapshotStore>,
     clock: Clock,
-    timing: Timing,
 }
 
 pub struct Wiring {
@@ -54,9 +50,7 @@ pub struct Wiring {
     pub past: Vec<RecordedEnd>,
     /// Answers with the state of sessions.
     pub sessions: Recipient<GetSessions>,
-    pub store: Addr<SnapshotStore>,
     pub clock: Clock,
-    pub timing: Timing,
 }
 
 impl EventHistory {
@@ -67,9 +61,7 @@ impl EventHistory {
             growth: watch::Sender::new(0),
             adopted: watch::Sender::new(false),
             sessions: wiring.sessions,
-            store: wiring.store,
             clock: wiring.clock,
-            timing: wiring.timing,
         }
     }
 
@@ -132,26 +124,17 @@ fn sessions(
 
 impl Actor for EventHistory {
     type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::History,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
-    }
 }
 
 impl Handler<Round> for EventHistory {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
         self.history.round(&batch, self.clock.now());
         self.take_steps();
-        self.store.do_send(Decided(Subscriber::History));
         self.grown();
-        let adopted = self.history.snapshot().is_some();
-        (self.adopted).send_if_modified(|told| adopted && !std::mem::replace(told, true));
+        (self.adopted).send_if_modified(|told| !std::mem::replace(told, true));
+        Next::default()
     }
 }
 

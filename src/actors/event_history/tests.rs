@@ -1,7 +1,10 @@
 use std::time::Duration;
 
+use actix::Addr;
+
 use super::*;
 use crate::actors::executor_registry::registry::SessionStep;
+use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::news::{News, Outcome};
 use crate::telemetry::LogFormat;

@@ -23,13 +23,10 @@ use crate::actors::api_health::Health;
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{
-    Decided, LookNow, Round, Subscribe, Subscriber, Tell,
-};
+use crate::actors::snapshot_store::messages::{LookNow, Next, Round, Tell};
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::metrics::{Measure, Metrics, whole};
-use crate::model::delivery::Timing;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
 use crate::model::{ExecutorId, Snapshot};
@@ -51,7 +48,6 @@ pub struct ExecutorRegistry {
     events: Recipient<SessionEvent>,
     changes: Recipient<SessionsChanged>,
     clock: Clock,
-    timing: Timing,
     metrics: Metrics,
     api_server: watch::Receiver<Health>,
     mailboxes: Mailboxes,
@@ -70,7 +66,6 @@ pub struct Wiring {
     pub events: Recipient<SessionEvent>,
     pub changes: Recipient<SessionsChanged>,
     pub clock: Clock,
-    pub timing: Timing,
     pub metrics: Metrics,
     /// Whether the API server answers.
     pub api_server: watch::Receiver<Health>,
@@ -86,7 +81,6 @@ impl ExecutorRegistry {
             events: wiring.events,
             changes: wiring.changes,
             clock: wiring.clock,
-            timing: wiring.timing,
             metrics: wiring.metrics,
             api_server: wiring.api_server,
             mailboxes: Mailboxes::default(),
@@ -274,26 +268,19 @@ impl Actor for ExecutorRegistry {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Registry,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
         self.look_each_second(ctx);
     }
 }
 
 impl Handler<Round> for ExecutorRegistry {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
-        if batch.latest().adopted {
-            let first = self.snapshot.replace(batch.latest().clone()).is_none();
-            let (now, mut effects) = (self.clock.now().tick, Vec::new());
-            (self.registry).round(&batch, first, now, &mut effects);
-            self.carry_out(effects);
-        }
-        self.store.do_send(Decided(Subscriber::Registry));
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
+        self.snapshot = Some(batch.latest().clone());
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        self.registry.round(&batch, now, &mut effects);
+        self.carry_out(effects);
+        Next::default()
     }
 }
 

@@ -14,20 +14,17 @@ pub mod pending_actions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
+use actix::{Actor, Context, Handler, Recipient};
 use serde_json::json;
 
-use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{
-    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
-};
+use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
+use crate::actors::snapshot_store::messages::{Next, Round, Subscriber};
 use crate::clock::Clock;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, KEPT_SINCE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::metrics::{Measure, whole};
-use crate::model::delivery::Timing;
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};
@@ -49,16 +46,13 @@ pub struct LifecycleManager {
     prefix: Arc<str>,
     labels: LabelScheme,
     clock: Clock,
-    timing: Timing,
-    store: Addr<SnapshotStore>,
+    store: StoreHandle,
     sessions: Recipient<Instruct>,
     reports: Recipient<Report>,
     /// The epoch of the last batch, to which new calls belong.
     epoch: Epoch,
     /// The snapshot of the last batch. It has the names of pods that sets made.
     latest: Snapshot,
-    /// The time the timer was last armed for.
-    armed: Option<Tick>,
 }
 
 pub struct Wiring {
@@ -68,8 +62,7 @@ pub struct Wiring {
     pub prefix: Arc<str>,
     pub labels: LabelScheme,
     pub clock: Clock,
-    pub timing: Timing,
-    pub store: Addr<SnapshotStore>,
+    pub store: StoreHandle,
     pub sessions: Recipient<Instruct>,
     /// Reports ends to the store.
     pub reports: Recipient<Report>,
@@ -83,13 +76,11 @@ impl LifecycleManager {
             prefix: wiring.prefix,
             labels: wiring.labels,
             clock: wiring.clock,
-            timing: wiring.timing,
             store: wiring.store,
             sessions: wiring.sessions,
             reports: wiring.reports,
             epoch: Epoch::default(),
             latest: Snapshot::default(),
-            armed: None,
         }
     }
 
@@ -101,7 +92,7 @@ impl LifecycleManager {
                 let (class, why) = (reason.class, &*reason.message);
                 tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
-            Action::Call(subject, pod_call) => self.call(subject, pod_call, ctx),
+            Action::Call(subject, pod_call) => self.make(subject, pod_call, ctx),
             Action::Instruct(instruct) => self.sessions.do_send(instruct),
             Action::AskForProbe(id, uid) => self.ask_for_probe(id, uid, ctx),
         }
@@ -111,7 +102,7 @@ impl LifecycleManager {
     fn ask_for_probe(&self, id: ExecutorId, uid: PodUid, ctx: &mut Context<Self>) {
         let calls = self.calls.clone();
         let asked = async move { tokio::time::timeout(EVENTS, calls.failed_probe(&uid)).await };
-        let told = asked.into_actor(self).map(move |told, this, _| {
+        self.call(ctx, asked, move |this, told| {
             let answer = match told {
                 Ok(Ok(Some(words))) => Answer::ProbeFailed(words),
                 Ok(Ok(None)) => Answer::NoProbeFailed,
@@ -124,16 +115,14 @@ impl LifecycleManager {
             };
             let now = this.clock.now().tick;
             this.pending_actions.probe_told(id, answer, now);
-            this.store.do_send(AskRound(Subscriber::Lifecycle));
         });
-        ctx.spawn(told);
     }
 
     /// Takes over what earlier drivers kept (spec O-77).
     fn list_kept(&self, ctx: &mut Context<Self>) {
         let calls = self.calls.clone();
         let listed = async move { calls.list_kept_pods().await };
-        let listed = listed.into_actor(self).map(|answer, this, _| {
+        self.call(ctx, listed, |this, answer| {
             let answer = answer.map(|pods| {
                 let now = this.clock.now();
                 let pods = pods.into_iter().map(|pod| KeptPod {
@@ -147,10 +136,9 @@ impl LifecycleManager {
             });
             this.answered(&Subject::KeptPods, answer, None);
         });
-        ctx.spawn(listed);
     }
 
-    fn call(&self, subject: Subject, pod_call: PodCall, ctx: &mut Context<Self>) {
+    fn make(&self, subject: Subject, pod_call: PodCall, ctx: &mut Context<Self>) {
         if pod_call == PodCall::ListKept {
             return self.list_kept(ctx);
         }
@@ -220,10 +208,9 @@ impl LifecycleManager {
                 }
             }
         };
-        let answered = call.into_actor(self).map(move |answer, this, _| {
+        self.call(ctx, call, move |this, answer| {
             this.answered(&subject, answer, looked_up_at);
         });
-        ctx.spawn(answered);
     }
 
     /// The name of the pod the executor is bound to, else of the requested pod.
@@ -248,11 +235,10 @@ impl LifecycleManager {
             self.unanswered(subject, looked_up_at)
         });
         for news in news {
-            self.store.do_send(Tell(news));
+            self.store.tell(news);
         }
         self.pending_actions
             .answered(subject, succeeded, self.clock.now().tick);
-        self.store.do_send(AskRound(Subscriber::Lifecycle));
     }
 
     /// A failed look-up is news too, so that it is repeated (spec E-10).
@@ -274,23 +260,6 @@ impl LifecycleManager {
             found,
         }]
     }
-
-    /// Arms a timer for a call that is due before the next regular round.
-    fn arm(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now().tick;
-        let soon = |at: &Tick| *at > now && now.until(*at) < self.timing.interval;
-        if let Some(at) = self.pending_actions.next_try().filter(soon)
-            && self.armed != Some(at)
-        {
-            self.armed = Some(at);
-            ctx.run_later(now.until(at), move |this, _| {
-                if this.armed == Some(at) {
-                    this.armed = None;
-                    this.store.do_send(AskRound(Subscriber::Lifecycle));
-                }
-            });
-        }
-    }
 }
 
 /// A pod in an answer is news like any other (spec E-8).
@@ -302,20 +271,18 @@ fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
 
 impl Actor for LifecycleManager {
     type Context = Context<Self>;
+}
 
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Lifecycle,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
+impl Subscribes for LifecycleManager {
+    fn store(&self) -> &StoreHandle {
+        &self.store
     }
 }
 
 impl Handler<Round> for LifecycleManager {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) -> Next {
         self.epoch = batch.latest().epoch;
         self.latest = batch.latest().clone();
         let actions = self.pending_actions.decide(&batch, self.clock.now());
@@ -325,10 +292,11 @@ impl Handler<Round> for LifecycleManager {
         }
         if reports {
             // The allocator can replace these executors without waiting for the next regular batch.
-            self.store.do_send(AskRound(Subscriber::Allocator));
+            self.store.ask_for(Subscriber::Allocator);
         }
-        self.store.do_send(Decided(Subscriber::Lifecycle));
-        self.arm(ctx);
+        let now = self.clock.now().tick;
+        let wake = self.pending_actions.next_try().filter(|at| *at > now);
+        Next { wake }
     }
 }
 
@@ -346,7 +314,7 @@ impl Handler<NewPolicy> for LifecycleManager {
 
     fn handle(&mut self, NewPolicy(policy): NewPolicy, _: &mut Self::Context) {
         self.pending_actions.keep_by(policy);
-        self.store.do_send(AskRound(Subscriber::Lifecycle));
+        self.store.ask();
     }
 }
 
@@ -355,6 +323,6 @@ impl Handler<ServerIsBack> for LifecycleManager {
 
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.pending_actions.server_is_back(self.clock.now().tick);
-        self.store.do_send(AskRound(Subscriber::Lifecycle));
+        self.store.ask();
     }
 }

@@ -64,8 +64,6 @@ pub enum Action {
 #[derive(Debug)]
 pub struct PendingActions {
     settings: Settings,
-    /// Whether the whole first snapshot after adoption was read.
-    begun: bool,
     queue: CallQueue,
     kept: KeptPods,
     /// When kept pods were last asked for.
@@ -91,7 +89,6 @@ impl PendingActions {
     pub fn new(settings: Settings, rng: StdRng) -> Self {
         Self {
             settings,
-            begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             kept: KeptPods::new(settings.keep),
             kept_listed: None,
@@ -109,23 +106,11 @@ impl PendingActions {
         let latest = batch.latest();
         let (wall, now) = (now.wall, now.tick);
         let mut actions = Vec::new();
-        // Before adoption it is unknown to which executor a pod belongs.
-        if !latest.adopted {
-            return actions;
-        }
         // Each executor is processed once, so that an action is decided only once.
         let mut ids: BTreeSet<ExecutorId> = self.past_deadlines(now).collect();
-        if std::mem::replace(&mut self.begun, true) {
-            ids.extend(batch.changed_executors());
-            for uid in batch.changed_orphans() {
-                self.orphan(uid, latest, now);
-            }
-        } else {
-            // Changes before adoption were not read, and this batch need not contain them.
-            ids.extend(latest.entries.keys());
-            for uid in latest.orphans.keys() {
-                self.orphan(uid.clone(), latest, now);
-            }
+        ids.extend(batch.changed_executors());
+        for uid in batch.changed_orphans() {
+            self.orphan(uid, latest, now);
         }
         self.list_kept(now);
         let ended = as_they_ended(batch);

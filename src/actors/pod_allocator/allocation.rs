@@ -44,7 +44,6 @@ pub struct Allocation {
     settings: Settings,
     rng: StdRng,
     /// Whether the whole first snapshot after adoption was read.
-    begun: bool,
     pace: Pace,
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
@@ -96,7 +95,6 @@ impl Allocation {
         };
         Self {
             rng,
-            begun: false,
             pace: Pace::new(settings.limits, now),
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
@@ -203,9 +201,6 @@ impl Allocation {
         let latest = batch.latest();
         let (wall, now) = (now, now.tick);
         let mut decision = Decision::default();
-        if !latest.adopted {
-            return decision;
-        }
         self.claims.begin_round(batch, wall);
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
@@ -213,14 +208,8 @@ impl Allocation {
             let wanted = latest.targets.iter().filter(|(_, t)| t.executors > 0);
             self.wanted = wanted.map(|(profile, _)| profile.clone()).collect();
         }
-        let changed: BTreeSet<ExecutorId> = match std::mem::replace(&mut self.begun, true) {
-            true => batch.changed_executors(),
-            // Changes before adoption were not read, and this batch need not contain them.
-            false => {
-                self.ids.begin(latest.first_free, now, &mut decision);
-                latest.entries.keys().collect()
-            }
-        };
+        self.ids.begin(latest.first_free, now, &mut decision);
+        let changed = batch.changed_executors();
         if std::mem::take(&mut self.reconfigured) {
             for entry in latest.entries.values() {
                 self.waiting.observe(entry, now);

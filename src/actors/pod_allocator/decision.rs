@@ -143,9 +143,7 @@ pub enum Answer {
 pub struct Decision {
     /// In the order in which they are carried out.
     pub actions: Vec<Action>,
-    /// A limit cut the round short: the next one must follow at once (spec S-21).
-    pub cut_short: bool,
-    /// When to decide again without news.
+    /// When to decide again without news; now, if a limit cut the round short (spec S-21).
     pub wake: Option<Tick>,
 }
 

@@ -1,11 +1,11 @@
 //! Lists and creates volume claims (spec K-10, A-60, A-61).
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::Context;
 use serde_json::Value;
 
 use super::PodAllocator;
 use super::claims::making::{Ensure, Ensured};
-use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
+use crate::actors::snapshot_store::handle::Subscribes;
 use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::claims::Claim;
 use crate::model::{Epoch, PodUid};
@@ -15,7 +15,7 @@ impl PodAllocator {
     pub(super) fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
         let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
         let list = async move { calls.list_claims().await };
-        ctx.spawn(list.into_actor(self).map(move |listed, this, _| {
+        self.call(ctx, list, move |this, listed| {
             let claims: Option<Vec<Claim>> = match listed {
                 Ok(claims) => Some(claims),
                 Err(failure) => {
@@ -25,8 +25,7 @@ impl PodAllocator {
                 }
             };
             this.allocation.claims().listed(claims, asked, epoch);
-            this.store.do_send(AskRound(Subscriber::Allocator));
-        }));
+        });
     }
 
     /// Creates a claim if it does not exist (spec K-10).
@@ -45,11 +44,10 @@ impl PodAllocator {
                 None => Ensured::Trouble,
             }
         };
-        ctx.spawn(call.into_actor(self).map(move |ensured, this, _| {
+        self.call(ctx, call, move |this, ensured| {
             let now = this.clock.now().tick;
             (this.allocation.claims().making).answered(&ensure, ensured, now);
-            this.store.do_send(AskRound(Subscriber::Allocator));
-        }));
+        });
     }
 }
 

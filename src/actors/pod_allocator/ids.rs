@@ -19,6 +19,7 @@ pub const RESERVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Ids {
+    begun: bool,
     next: Option<ExecutorId>,
     reserved: Option<ExecutorId>,
     reservation: Reservation,
@@ -37,6 +38,7 @@ impl Ids {
     /// Ids up to this one are reserved. The first free one is known after adoption.
     pub fn reserved(up_to: Option<ExecutorId>) -> Self {
         Self {
+            begun: false,
             next: None,
             reserved: up_to,
             reservation: Reservation::None,
@@ -44,10 +46,13 @@ impl Ids {
         }
     }
 
-    /// Adoption has found the first unused id; `None`: all are used. Used ids above the reserved
+    /// At the first call: adoption has found the first unused id; `None`: all are used. Used ids above the reserved
     /// ones are reserved at once: a successor may start before anything is requested and no longer
     /// find their pods (spec I-1).
     pub fn begin(&mut self, first_free: Option<ExecutorId>, now: Tick, decision: &mut Decision) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
         self.next = first_free;
         let last_used = first_free.and_then(|first| ExecutorId::new(first.get() - 1));
         if let Some(last) = last_used.filter(|last| Some(*last) > self.reserved) {

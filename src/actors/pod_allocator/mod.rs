@@ -29,21 +29,18 @@ pub mod waiting;
 
 use std::sync::Arc;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
+use actix::{Actor, Context, Handler, Recipient};
 use tokio::sync::mpsc;
 
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{
-    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
-};
+use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
+use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
 use crate::event_recorder::EventRecorder;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::metrics::{Measure, whole};
-use crate::model::delivery::Timing;
 use crate::model::executor::LeaveReason;
 use crate::model::news::{News, Outcome, TargetChange};
 use crate::model::pod::Sighting;
@@ -66,8 +63,7 @@ pub struct PodAllocator {
     calls: Calls,
     pods: Pods,
     clock: Clock,
-    timing: Timing,
-    store: Addr<SnapshotStore>,
+    store: StoreHandle,
     reserve: Recipient<Reserve>,
     keep_backoffs: Recipient<KeepBackoffs>,
     keep_failures: Recipient<KeepFailures>,
@@ -78,7 +74,6 @@ pub struct PodAllocator {
     /// The paused profiles as last reported.
     pauses: Paused,
     stopped: bool,
-    armed: Option<Tick>,
 }
 
 pub struct Wiring {
@@ -86,8 +81,7 @@ pub struct Wiring {
     pub calls: Calls,
     pub pods: Pods,
     pub clock: Clock,
-    pub timing: Timing,
-    pub store: Addr<SnapshotStore>,
+    pub store: StoreHandle,
     pub reserve: Recipient<Reserve>,
     pub keep_backoffs: Recipient<KeepBackoffs>,
     pub keep_failures: Recipient<KeepFailures>,
@@ -107,7 +101,6 @@ impl PodAllocator {
             calls: wiring.calls,
             pods: wiring.pods,
             clock: wiring.clock,
-            timing: wiring.timing,
             store: wiring.store,
             reserve: wiring.reserve,
             keep_backoffs: wiring.keep_backoffs,
@@ -118,7 +111,6 @@ impl PodAllocator {
             event_recorder: wiring.event_recorder,
             pauses: Paused::default(),
             stopped: false,
-            armed: None,
         }
     }
 
@@ -138,17 +130,14 @@ impl PodAllocator {
                     LeaveReason::ScaledDown => TargetChange::Surplus,
                     _ => TargetChange::Stay,
                 };
-                self.store
-                    .do_send(Tell(News::Retire { ids, aim, why, how }));
+                self.store.tell(News::Retire { ids, aim, why, how });
             }
             Action::ListClaims(epoch) => self.list_claims(epoch, ctx),
             Action::EnsureClaim(ensure) => self.ensure_claim(ensure, record, ctx),
             Action::Reserve(up_to) => {
-                let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
-                ctx.spawn(reserved.map(|answer, this, _| {
+                self.call(ctx, self.reserve.send(Reserve(up_to)), |this, answer| {
                     this.allocation.reserved(answer.ok().flatten());
-                    this.store.do_send(AskRound(Subscriber::Allocator));
-                }));
+                });
             }
             Action::KeepBackoffs(backoffs) => self.keep_backoffs.do_send(KeepBackoffs(backoffs)),
             Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
@@ -176,13 +165,14 @@ impl PodAllocator {
         ctx: &mut Context<Self>,
     ) {
         if !planted::is(Planted::RequestUnrecorded) {
-            self.store.do_send(Tell(News::Requested { id, outcome }));
+            self.store.tell(News::Requested { id, outcome });
         }
         let sent = self.clock.now().tick;
         let pod = record.and_then(|record| self.pods.pod(&profile, id, record));
         let Some(pod) = pod else {
             let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));
-            return self.answered(id, &profile, sent, Err(Refusal::NoSuchProfile(why)));
+            self.answered(id, &profile, sent, Err(Refusal::NoSuchProfile(why)));
+            return self.store.ask();
         };
         let mut pod = pod.with_claims(self.allocation.claims().given(id));
         let block = self.allocation.queue().and_then(|queue| queue.given(id));
@@ -194,9 +184,9 @@ impl PodAllocator {
         }
         let calls = self.calls.clone();
         let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
-        ctx.spawn(request.into_actor(self).map(move |answer, this, _| {
+        self.call(ctx, request, move |this, answer| {
             this.answered(id, &profile, sent, answer);
-        }));
+        });
     }
 
     fn answered(
@@ -214,14 +204,13 @@ impl PodAllocator {
             ),
             Err(Refusal::Failed(failure)) => meaning(&failure),
         };
-        self.store.do_send(Tell(News::Requested { id, outcome }));
+        self.store.tell(News::Requested { id, outcome });
         for notice in self
             .allocation
             .answered(profile, sent, &answer, self.clock.now())
         {
             self.say(notice);
         }
-        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 
     fn say(&mut self, notice: Notice) {
@@ -260,23 +249,6 @@ impl PodAllocator {
         if pauses != self.pauses {
             self.paused.do_send(pauses.clone());
             self.pauses = pauses;
-        }
-    }
-
-    /// Arms a timer for a deadline that comes before the next regular round.
-    fn arm(&mut self, wake: Option<Tick>, ctx: &mut Context<Self>) {
-        let now = self.clock.now().tick;
-        let soon = |at: &Tick| now.until(*at) < self.timing.interval;
-        if let Some(at) = wake.filter(soon)
-            && self.armed != Some(at)
-        {
-            self.armed = Some(at);
-            ctx.run_later(now.until(at), move |this, _| {
-                if this.armed == Some(at) {
-                    this.armed = None;
-                    this.store.do_send(AskRound(Subscriber::Allocator));
-                }
-            });
         }
     }
 }
@@ -321,37 +293,28 @@ pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
 
 impl Actor for PodAllocator {
     type Context = Context<Self>;
+}
 
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Allocator,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
+impl Subscribes for PodAllocator {
+    fn store(&self) -> &StoreHandle {
+        &self.store
     }
 }
 
 impl Handler<Round> for PodAllocator {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        if !self.stopped {
-            let Decision {
-                actions,
-                cut_short,
-                wake,
-            } = self.allocation.decide(&batch, self.clock.now());
-            let record = batch.latest().record.as_ref();
-            for action in actions {
-                self.carry_out(action, record, ctx);
-            }
-            if cut_short {
-                self.store.do_send(AskRound(Subscriber::Allocator));
-            }
-            self.arm(wake, ctx);
-            self.show_pauses(batch.latest());
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) -> Next {
+        if self.stopped {
+            return Next::default();
         }
-        self.store.do_send(Decided(Subscriber::Allocator));
+        let Decision { actions, wake } = self.allocation.decide(&batch, self.clock.now());
+        let record = batch.latest().record.as_ref();
+        for action in actions {
+            self.carry_out(action, record, ctx);
+        }
+        self.show_pauses(batch.latest());
+        Next { wake }
     }
 }
 
@@ -374,7 +337,7 @@ impl Handler<ServerIsBack> for PodAllocator {
 
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.allocation.server_is_back(self.clock.now().tick);
-        self.store.do_send(AskRound(Subscriber::Allocator));
+        self.store.ask();
     }
 }
 
@@ -413,7 +376,7 @@ impl Handler<NewLimits> for PodAllocator {
 
     fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
         self.allocation.reconfigure(new, self.clock.now().tick);
-        self.store.do_send(AskRound(Subscriber::Allocator));
+        self.store.ask();
     }
 }
 

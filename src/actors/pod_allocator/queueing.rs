@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::Context;
 use serde_json::Value;
 
 use super::PodAllocator;
 use super::queue::{Read, Write};
-use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
+use crate::actors::snapshot_store::handle::Subscribes;
 use crate::kubernetes::workloads::{Block, BlockState, Placement};
 use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::PodUid;
@@ -33,13 +33,12 @@ impl PodAllocator {
         let known = self.allocation.queue().map(|queue| queue.placements());
         let calls = self.calls.clone();
         let read = async move { write_and_read(&calls, sends, known.unwrap_or_default()).await };
-        ctx.spawn(read.into_actor(self).map(|read, this, _| {
+        self.call(ctx, read, |this, read| {
             let now = this.clock.now().tick;
             if let Some(notice) = this.allocation.queue_read(read, now) {
                 this.say(notice);
             }
-            this.store.do_send(AskRound(Subscriber::Allocator));
-        }));
+        });
     }
 }
 

@@ -18,9 +18,7 @@ use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::snapshot_store::messages::{
-    Decided, Look, LookNow, Round, Subscribe, Subscriber,
-};
+use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round};
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
@@ -31,20 +29,15 @@ impl Actor for RecordKeeper {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Record,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
         self.check_what_is_owned();
         self.pump(ctx);
     }
 }
 
 impl Handler<Round> for RecordKeeper {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) -> Next {
         let before = std::mem::replace(&mut self.latest, batch.latest().clone());
         if self.latest.epoch != before.epoch {
             self.keeping.begin_epoch(self.latest.epoch);
@@ -76,7 +69,7 @@ impl Handler<Round> for RecordKeeper {
             self.keeping.check();
         }
         self.pump(ctx);
-        self.store.do_send(Decided(Subscriber::Record));
+        Next::default()
     }
 }
 

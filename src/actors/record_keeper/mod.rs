@@ -29,7 +29,6 @@ use crate::clock::Clock;
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::{Held, Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
-use crate::model::delivery::Timing;
 use crate::model::made::CreatedCount;
 use crate::model::news::News;
 use crate::model::snapshot::Target;
@@ -56,7 +55,6 @@ pub struct RecordKeeper {
     calls: Calls,
     prefix: String,
     clock: Clock,
-    timing: Timing,
     store: Addr<SnapshotStore>,
     over: mpsc::UnboundedSender<Over>,
     latest: Snapshot,
@@ -100,7 +98,6 @@ pub struct Wiring {
     /// The prefix of all object names.
     pub prefix: String,
     pub clock: Clock,
-    pub timing: Timing,
     pub store: Addr<SnapshotStore>,
     /// Is informed when this driver must end.
     pub over: mpsc::UnboundedSender<Over>,
@@ -119,7 +116,6 @@ impl RecordKeeper {
             calls: wiring.calls,
             prefix: wiring.prefix,
             clock: wiring.clock,
-            timing: wiring.timing,
             store: wiring.store,
             over: wiring.over,
             latest: Snapshot::default(),

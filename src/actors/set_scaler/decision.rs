@@ -149,7 +149,6 @@ pub struct Scaling {
     /// Leaving executors whose program has ended.
     exited: BTreeSet<ExecutorId>,
     failures: Failures,
-    begun: bool,
     ending: bool,
 }
 
@@ -174,7 +173,6 @@ impl Scaling {
             restarts: Restarts::default(),
             exited: BTreeSet::new(),
             failures,
-            begun: false,
             ending: false,
         }
     }
@@ -236,21 +234,13 @@ impl Scaling {
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
         let latest = batch.latest();
         let mut actions = Vec::new();
-        if !latest.adopted {
-            return actions;
-        }
         let mut decision = allocator::Decision::default();
-        let ids: Vec<ExecutorId> = if std::mem::replace(&mut self.begun, true) {
-            batch.changed_executors().into_iter().collect()
-        } else {
-            (self.ids).begin(latest.first_free, now.tick, &mut decision);
-            latest.entries.keys().collect()
-        };
+        (self.ids).begin(latest.first_free, now.tick, &mut decision);
         for Ending { entry, reason } in batch.ends() {
             let spent = self.failures.ended(entry, reason, None, now);
             actions.extend(spent.map(over));
         }
-        for id in ids {
+        for id in batch.changed_executors() {
             self.observe(id, latest, now, &mut actions);
         }
         let wanted = latest.targets.values().map(|target| target.executors);

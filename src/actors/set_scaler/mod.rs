@@ -12,7 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
+use actix::{Actor, Context, Handler, Recipient};
 use serde_json::json;
 
 use crate::actors::pod_allocator::messages::{
@@ -20,10 +20,8 @@ use crate::actors::pod_allocator::messages::{
 };
 use crate::actors::pod_allocator::notices::log_restart;
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{
-    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
-};
+use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
+use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::labels::POD_DELETION_COST;
@@ -31,7 +29,6 @@ use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{Calls, Failure, SetSeen};
 use crate::metrics::{Measure, whole};
-use crate::model::delivery::Timing;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
 use crate::model::pod::Sighting;
@@ -48,8 +45,7 @@ pub struct SetScaler {
     sets: Sets,
     calls: Calls,
     clock: Clock,
-    timing: Timing,
-    store: Addr<SnapshotStore>,
+    store: StoreHandle,
     reserve: Recipient<Reserve>,
     keep_failures: Recipient<KeepFailures>,
     stop: Recipient<OverBudget>,
@@ -62,8 +58,7 @@ pub struct Wiring {
     pub sets: Sets,
     pub calls: Calls,
     pub clock: Clock,
-    pub timing: Timing,
-    pub store: Addr<SnapshotStore>,
+    pub store: StoreHandle,
     pub reserve: Recipient<Reserve>,
     pub keep_failures: Recipient<KeepFailures>,
     /// Is informed if the application has failed too often.
@@ -80,7 +75,6 @@ impl SetScaler {
             sets: wiring.sets,
             calls: wiring.calls,
             clock: wiring.clock,
-            timing: wiring.timing,
             store: wiring.store,
             reserve: wiring.reserve,
             keep_failures: wiring.keep_failures,
@@ -150,19 +144,15 @@ impl SetScaler {
             } => {
                 let patch = self.sets.number_patch(id, &uid, &version.to_string());
                 let call = async move { calls.patch_pod(&name, &patch).await };
-                ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
-                    this.numbered(id, &uid, pod);
-                }));
+                self.call(ctx, call, move |this, pod| this.numbered(id, &uid, pod));
             }
-            Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
+            Action::Unused(ids) => self.store.tell(News::Unused { ids }),
             Action::Cheapen { id, uid, name } => self.cheapen(id, &uid, name, ctx),
             Action::Retire(ids, aim, why, how) => self.retire(ids, aim, why, how),
             Action::Reserve(up_to) => {
-                let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
-                ctx.spawn(reserved.map(|answer, this, _| {
+                self.call(ctx, self.reserve.send(Reserve(up_to)), |this, answer| {
                     this.scaling.reserved(answer.ok().flatten());
-                    this.ask();
-                }));
+                });
             }
             Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
             Action::Restarted(entry, reason) => log_restart(&entry, &reason),
@@ -176,15 +166,14 @@ impl SetScaler {
     fn look(&self, ctx: &mut Context<Self>) {
         let (calls, kind) = (self.calls.clone(), self.sets.kind());
         let look = async move { calls.list_sets(kind).await };
-        ctx.spawn(look.into_actor(self).map(|sets, this, _| {
+        self.call(ctx, look, |this, sets| {
             let now = this.clock.now().tick;
             if let Err(failure) = &sets {
                 let error = &*failure.message;
                 tracing::debug!(error, "the sets could not be looked at");
             }
             this.scaling.looked(sets.ok(), now);
-            this.ask();
-        }));
+        });
     }
 
     fn cheapen(&self, id: ExecutorId, uid: &PodUid, name: Arc<str>, ctx: &mut Context<Self>) {
@@ -194,16 +183,14 @@ impl SetScaler {
             "annotations": {POD_DELETION_COST: CHEAPEST},
         }});
         let call = async move { calls.patch_pod(&name, &patch).await };
-        ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
+        self.call(ctx, call, move |this, pod| {
             this.tell_pod(pod.ok().flatten());
             this.scaling.cheapened(id);
-            this.ask();
-        }));
+        });
     }
 
     fn retire(&self, ids: Vec<ExecutorId>, aim: TargetChange, why: LeaveReason, how: LeaveMethod) {
-        self.store
-            .do_send(Tell(News::Retire { ids, aim, why, how }));
+        self.store.tell(News::Retire { ids, aim, why, how });
     }
 
     fn spent(&mut self, why: Arc<str>) {
@@ -222,7 +209,7 @@ impl SetScaler {
         call: impl Future<Output = Written> + 'static,
         ctx: &mut Context<Self>,
     ) {
-        ctx.spawn(call.into_actor(self).map(move |answer, this, _| {
+        self.call(ctx, call, move |this, answer| {
             let now = this.clock.now().tick;
             let failed_before = this.scaling.failures_of(&name);
             let set = name.as_str();
@@ -241,8 +228,7 @@ impl SetScaler {
                 _ => {}
             }
             this.scaling.written(set, answer.map_err(|_| ()), now);
-            this.ask();
-        }));
+        });
     }
 
     fn numbered(&mut self, id: ExecutorId, uid: &PodUid, pod: Result<Option<Sighting>, Failure>) {
@@ -257,38 +243,31 @@ impl SetScaler {
         let succeeded = pod.is_ok();
         self.tell_pod(pod.ok().flatten());
         self.scaling.numbered(uid, succeeded, self.clock.now().tick);
-        self.ask();
     }
 
     /// A pod in an answer is news like any other (spec E-8).
     fn tell_pod(&self, pod: Option<Sighting>) {
         let epoch = self.epoch;
         if let Some(pod) = pod {
-            self.store.do_send(Tell(News::Seen { pod, epoch }));
+            self.store.tell(News::Seen { pod, epoch });
         }
-    }
-
-    fn ask(&self) {
-        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 
 impl Actor for SetScaler {
     type Context = Context<Self>;
+}
 
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Allocator,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
+impl Subscribes for SetScaler {
+    fn store(&self) -> &StoreHandle {
+        &self.store
     }
 }
 
 impl Handler<Round> for SetScaler {
-    type Result = ();
+    type Result = Next;
 
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) -> Next {
         self.epoch = batch.latest().epoch;
         if !self.stopped {
             let actions = self.scaling.decide(&batch, self.clock.now());
@@ -297,7 +276,7 @@ impl Handler<Round> for SetScaler {
                 self.carry_out(action, record, ctx);
             }
         }
-        self.store.do_send(Decided(Subscriber::Allocator));
+        Next::default()
     }
 }
 
@@ -340,7 +319,7 @@ impl Handler<ServerIsBack> for SetScaler {
 
     fn handle(&mut self, _: ServerIsBack, _: &mut Self::Context) {
         self.scaling.server_is_back(self.clock.now().tick);
-        self.ask();
+        self.store.ask();
     }
 }
 
@@ -349,7 +328,7 @@ impl Handler<NewLimits> for SetScaler {
 
     fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
         self.scaling.reconfigure(new.look_every, new.max_failures);
-        self.store.do_send(AskRound(Subscriber::Allocator));
+        self.store.ask();
     }
 }
 
@@ -367,7 +346,7 @@ impl Handler<EndSets> for SetScaler {
 
     fn handle(&mut self, _: EndSets, _: &mut Self::Context) -> usize {
         let left = self.scaling.end();
-        self.ask();
+        self.store.ask();
         left
     }
 }

@@ -66,14 +66,17 @@ impl Subscribe {
     }
 }
 
-/// A batch. The subscriber sends its news to the store, and then [`Decided`].
+/// A batch. The subscriber sends its news to the store before it answers (spec S-22).
 #[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Next")]
 pub struct Round(pub Batch);
 
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "()")]
-pub struct Decided(pub Subscriber);
+/// The answer to a batch: the subscriber has decided on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, actix::MessageResponse)]
+pub struct Next {
+    /// When the next round must come at the latest. A round comes after the subscriber's interval in any case.
+    pub wake: Option<Tick>,
+}
 
 /// Requests a round without delay (spec S-24).
 #[derive(Debug, Clone, Copy, Message)]

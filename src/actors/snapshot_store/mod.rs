@@ -2,26 +2,30 @@
 //! to S-25). It decides nothing itself.
 
 mod gauges;
+pub mod handle;
 pub mod journal;
 pub mod messages;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
-use actix::{Actor, AsyncContext, Context, Handler, Recipient};
+use actix::fut::wrap_future;
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Recipient};
 use tracing::debug;
 
 use crate::clock::Clock;
 use crate::metrics::{Measure, Metrics};
 use crate::model::news::{ListTicket, News};
-use crate::model::{ExecutorId, Tick};
+use crate::model::{ExecutorId, Snapshot, Tick};
 use crate::telemetry::millis;
 
-use crate::model::delivery::Delivery;
+use crate::model::delivery::{Delivery, Timing};
 use crate::model::ledger::{Applied, Ledger};
 use journal::Journal;
 use messages::{
-    AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow, Measures,
-    Round, Subscribe, Subscriber, Tell,
+    AskRound, BeginList, ListAnew, ListArrived, Look, LookNow, MeasureNow, Measures, Next, Round,
+    Subscribe, Subscriber, Tell,
 };
 
 pub struct SnapshotStore {
@@ -36,7 +40,9 @@ pub struct SnapshotStore {
 }
 
 struct Subscription {
-    delivery: Delivery,
+    timing: Timing,
+    /// `None` before adoption: nothing can be decided before that (spec O-31).
+    delivery: Option<Delivery>,
     recipient: Recipient<Round>,
     /// What the timer was last armed for. A timer for another time is outdated.
     armed: Option<Tick>,
@@ -76,16 +82,45 @@ impl SnapshotStore {
         };
         self.changed = Some(now.tick);
         for subscription in self.subscribers.values_mut() {
+            let Some(delivery) = &mut subscription.delivery else {
+                subscription.begin(&snapshot, now.tick);
+                continue;
+            };
             if applied.worth_a_batch {
-                subscription.delivery.push(&snapshot, now.tick);
+                delivery.push(&snapshot, now.tick);
             } else {
-                subscription.delivery.push_quietly(&snapshot);
+                delivery.push_quietly(&snapshot);
             }
-            // Targets, adoption and the record: rare, and awaited by subscribers (spec ).
+            // Targets and the record: rare, and awaited by subscribers (spec ).
             if snapshot.changes.other {
-                subscription.delivery.ask();
+                delivery.ask();
             }
         }
+        self.arm(ctx);
+    }
+
+    fn decided(&mut self, subscriber: Subscriber, next: Next, ctx: &mut Context<Self>) {
+        if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
+            if let Some(delivery) = &mut subscription.delivery {
+                delivery.decided(next.wake);
+            }
+            if let Some(sent) = subscription.sent.take() {
+                let took = self.clock.now().tick.since(sent);
+                debug!(
+                    ?subscriber,
+                    duration_ms = millis(took),
+                    "a round was decided"
+                );
+                let rounds = self.metrics.rounds.of([subscriber.word().into()]);
+                rounds.observe(took.as_secs_f64());
+            }
+        }
+        let decided = self.subscribers.values().map(|one| {
+            let delivery = one.delivery.as_ref();
+            delivery.map_or(0, Delivery::decided_up_to)
+        });
+        let released = self.ledger.release(decided.min().unwrap_or(0));
+        self.publish(released, ctx);
         self.arm(ctx);
     }
 
@@ -93,16 +128,22 @@ impl SnapshotStore {
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         for (&subscriber, subscription) in &mut self.subscribers {
-            match subscription.delivery.due() {
+            let Some(delivery) = &mut subscription.delivery else {
+                continue;
+            };
+            match delivery.due() {
                 Some(due) if due <= now => {
-                    let batch = subscription.delivery.take(self.ledger.current(), now);
+                    let batch = delivery.take(self.ledger.current(), now);
                     subscription.armed = None;
                     subscription.sent = Some(now);
                     // Only one batch is in flight per subscriber, so this queue never holds two.
-                    subscription.recipient.do_send(Round(batch));
-                    if subscriber == Subscriber::Observer {
-                        ctx.notify(Decided(subscriber));
-                    }
+                    let round = wrap_future::<_, Self>(subscription.recipient.send(Round(batch)));
+                    ctx.spawn(round.map(move |next, this, ctx| {
+                        // A subscriber that has stopped decides nothing any more: the driver ends.
+                        if let Ok(next) = next {
+                            this.decided(subscriber, next, ctx);
+                        }
+                    }));
                 }
                 Some(due) if subscription.armed != Some(due) => {
                     subscription.armed = Some(due);
@@ -117,6 +158,13 @@ impl SnapshotStore {
                 Some(_) | None => {}
             }
         }
+    }
+}
+
+impl Subscription {
+    /// Begins to deliver with the first snapshot after adoption.
+    fn begin(&mut self, current: &Snapshot, now: Tick) {
+        self.delivery = (current.adopted).then(|| Delivery::new(self.timing, current, now));
     }
 }
 
@@ -179,45 +227,15 @@ impl Handler<Subscribe> for SnapshotStore {
             timing,
             recipient,
         } = message;
-        let now = self.clock.now().tick;
-        let delivery = Delivery::new(timing, self.ledger.current().clone(), now);
-        self.subscribers.insert(
-            subscriber,
-            Subscription {
-                delivery,
-                recipient,
-                armed: None,
-                sent: None,
-            },
-        );
-        self.arm(ctx);
-    }
-}
-
-impl Handler<Decided> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, Decided(subscriber): Decided, ctx: &mut Self::Context) {
-        if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
-            subscription.delivery.decided();
-            if let Some(sent) = subscription.sent.take() {
-                let took = self.clock.now().tick.since(sent);
-                debug!(
-                    ?subscriber,
-                    duration_ms = millis(took),
-                    "a round was decided"
-                );
-                let rounds = self.metrics.rounds.of([subscriber.word().into()]);
-                rounds.observe(took.as_secs_f64());
-            }
-        }
-        let everyone = self
-            .subscribers
-            .values()
-            .map(|s| s.delivery.decided_up_to())
-            .min();
-        let released = self.ledger.release(everyone.unwrap_or(0));
-        self.publish(released, ctx);
+        let mut subscription = Subscription {
+            timing,
+            delivery: None,
+            recipient,
+            armed: None,
+            sent: None,
+        };
+        subscription.begin(self.ledger.current(), self.clock.now().tick);
+        self.subscribers.insert(subscriber, subscription);
         self.arm(ctx);
     }
 }
@@ -226,8 +244,9 @@ impl Handler<AskRound> for SnapshotStore {
     type Result = ();
 
     fn handle(&mut self, AskRound(subscriber): AskRound, ctx: &mut Self::Context) {
-        if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
-            subscription.delivery.ask();
+        let subscription = self.subscribers.get_mut(&subscriber);
+        if let Some(delivery) = subscription.and_then(|one| one.delivery.as_mut()) {
+            delivery.ask();
         }
         self.arm(ctx);
     }
@@ -246,7 +265,7 @@ impl SnapshotStore {
         // A test's observer keeps more than the configuration allows the others.
         let waiting = (self.subscribers.iter())
             .filter(|(subscriber, _)| **subscriber != Subscriber::Observer)
-            .map(|(_, subscription)| subscription.delivery.waiting());
+            .filter_map(|(_, subscription)| Some(subscription.delivery.as_ref()?.waiting()));
         Measures {
             tombstones: self.ledger.tombstone_count(),
             unrecognised: self.ledger.unrecognised_count(),

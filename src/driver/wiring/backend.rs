@@ -40,7 +40,6 @@ pub(super) fn driver_backend(
         status: Status::new(app, incarnation, readiness, wanted),
         to: receivers(links),
         clock: basis.clock,
-        timing: basis.timing,
     })
 }
 
@@ -98,7 +97,6 @@ pub(super) fn executor_registry(
         events: links.history.clone().recipient(),
         changes: links.backend.clone().recipient(),
         clock: basis.clock,
-        timing: basis.timing,
         metrics: links.metrics.clone(),
         api_server: links.outcomes.health.clone(),
     })
@@ -109,8 +107,6 @@ pub(super) fn event_history(basis: &Basis<'_>, links: &Links) -> EventHistory {
         incarnation: basis.application.record.incarnation,
         past: basis.application.record.ends.clone(),
         sessions: links.registry.clone().recipient(),
-        store: links.store.clone(),
         clock: basis.clock,
-        timing: basis.timing,
     })
 }

@@ -9,6 +9,8 @@ use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::pod_allocator::queue::Queue;
 use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::set_scaler::{self, SetScaler};
+use crate::actors::snapshot_store::handle::StoreHandle;
+use crate::actors::snapshot_store::messages::Subscriber;
 use crate::driver::listener;
 use crate::driver::profile_spec;
 use crate::driver::provisioners;
@@ -18,7 +20,6 @@ use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{ProfileSpec, SetKind};
 use crate::model::ProfileName;
-use crate::model::delivery::Timing;
 
 use super::basis::Basis;
 use super::links::{Links, ProvisionerContext};
@@ -39,8 +40,7 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
         prefix: Arc::clone(&basis.prefix),
         labels: basis.application.labels,
         clock: basis.clock,
-        timing: basis.timing,
-        store: links.store.clone(),
+        store: StoreHandle::new(links.store.clone(), Subscriber::Lifecycle),
         sessions: links.registry.clone().recipient(),
         reports: links.record.clone().recipient(),
     })
@@ -94,8 +94,7 @@ fn pod_allocator(
         calls: links.calls.clone(),
         pods,
         clock: basis.clock,
-        timing: provisioner_timing(basis),
-        store: links.store.clone(),
+        store: StoreHandle::new(links.store.clone(), Subscriber::Allocator),
         reserve: links.record.clone().recipient(),
         keep_backoffs: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
@@ -139,19 +138,11 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         sets,
         calls: links.calls.clone(),
         clock: basis.clock,
-        timing: provisioner_timing(basis),
-        store: links.store.clone(),
+        store: StoreHandle::new(links.store.clone(), Subscriber::Allocator),
         reserve: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         stop: links.backend.clone().recipient(),
     }))
-}
-
-fn provisioner_timing(basis: &Basis<'_>) -> Timing {
-    Timing {
-        interval: basis.config.allocation.interval,
-        ..basis.timing
-    }
 }
 
 /// What the pods of all profiles have in common.

@@ -51,7 +51,6 @@ pub(super) fn record_keeper(
         calls: links.calls.clone(),
         prefix: application.prefix.clone(),
         clock: basis.clock,
-        timing: basis.timing,
         store: links.store.clone(),
         over: links.reporter.over.clone(),
     })

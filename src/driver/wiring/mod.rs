@@ -64,6 +64,7 @@ pub(super) fn wire(
     let held = Held::of(ledger.current());
     let store = store::snapshot_store(&basis, &links, ledger);
     contexts.store.run(store);
+    store::subscribe(&basis, &links);
     if let Some((context, watch)) = watch {
         context.run(watch);
     }

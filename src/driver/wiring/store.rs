@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::actors::snapshot_store::messages::{Subscribe, Subscriber};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::config;
 use crate::driver::settings;
 use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
+use crate::model::delivery::Timing;
 use crate::model::ledger::{Identity, Ledger};
 use crate::model::snapshot::Hold;
 
@@ -20,6 +22,51 @@ pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links, ledger: Ledger) -
         watch: links.watch.clone().map(|watch| watch.recipient()),
         metrics: links.metrics.clone(),
     })
+}
+
+/// Subscribes all who decide on batches.
+pub(super) fn subscribe(basis: &Basis<'_>, links: &Links) {
+    let provisioner = Timing {
+        interval: basis.config.allocation.interval,
+        ..basis.timing
+    };
+    let subscribe = |subscriber, timing, recipient| {
+        links.store.do_send(Subscribe {
+            subscriber,
+            timing,
+            recipient,
+        });
+    };
+    subscribe(
+        Subscriber::Record,
+        basis.timing,
+        links.record.clone().recipient(),
+    );
+    subscribe(
+        Subscriber::Registry,
+        basis.timing,
+        links.registry.clone().recipient(),
+    );
+    subscribe(
+        Subscriber::History,
+        basis.timing,
+        links.history.clone().recipient(),
+    );
+    subscribe(
+        Subscriber::Backend,
+        basis.timing,
+        links.backend.clone().recipient(),
+    );
+    subscribe(
+        Subscriber::Lifecycle,
+        basis.timing,
+        links.lifecycle.clone().recipient(),
+    );
+    subscribe(
+        Subscriber::Allocator,
+        provisioner,
+        links.provisioner.round.clone(),
+    );
 }
 
 /// During a hold no executors are wanted.

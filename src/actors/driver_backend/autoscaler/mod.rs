@@ -13,7 +13,7 @@ use super::profiles::Profiles;
 use crate::actors::pod_allocator::messages::PreferNodes;
 use crate::model::executor::{Class, LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
-use crate::model::{Batch, Entry, ExecutorId, ProfileName, Snapshot, Tick};
+use crate::model::{Batch, Entry, ProfileName, Snapshot, Tick};
 
 use scaler::{Scaler, Settings, Step};
 
@@ -24,8 +24,6 @@ pub struct Autoscaler {
     /// The time limit of a decommissioning (spec B-30).
     decommission_timeout: Duration,
     by_profile: BTreeMap<ProfileName, Scaler>,
-    /// Whether the scalers have processed a whole snapshot; later batches only update them.
-    begun: bool,
 }
 
 impl Autoscaler {
@@ -34,11 +32,10 @@ impl Autoscaler {
             settings,
             decommission_timeout,
             by_profile: BTreeMap::new(),
-            begun: false,
         }
     }
 
-    /// Updates the scalers with the idle executors: O(changes), except for the first batch.
+    /// Updates the scalers with the idle executors: O(changes).
     pub fn observe(&mut self, batch: &Batch, profiles: &Profiles, now: Tick) {
         if self.settings.is_none() {
             return;
@@ -48,19 +45,10 @@ impl Autoscaler {
             self.by_profile.entry(name.clone()).or_default();
         }
         let latest = batch.latest();
-        let mut see = |id: ExecutorId, entry: Option<&Entry>| {
+        for id in batch.changed_executors() {
             for (profile, scaler) in &mut self.by_profile {
-                let own = entry.filter(|entry| entry.profile == *profile);
-                scaler.observe(id, own.is_some_and(is_idle), now);
-            }
-        };
-        if std::mem::replace(&mut self.begun, true) {
-            for id in batch.changed_executors() {
-                see(id, latest.entry(id).map(AsRef::as_ref));
-            }
-        } else {
-            for (id, entry) in latest.entries.iter() {
-                see(id, Some(entry));
+                let entry = latest.entry(id).filter(|entry| entry.profile == *profile);
+                scaler.observe(id, entry.is_some_and(|entry| is_idle(entry)), now);
             }
         }
     }

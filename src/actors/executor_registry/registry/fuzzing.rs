@@ -95,7 +95,7 @@ impl World {
             let outcome = Outcome::Sent { profile };
             world.tell(News::Requested { id, outcome });
         }
-        world.round(true);
+        world.round();
         world
     }
 
@@ -109,11 +109,10 @@ impl World {
         self.ledger.apply(news, now).snapshot
     }
 
-    fn round(&mut self, first: bool) {
-        let batch = Batch::new(Vec::new(), self.ledger.current().clone());
-        self.change_registry(|registry, _, now, effects| {
-            registry.round(&batch, first, now, effects)
-        });
+    fn round(&mut self) {
+        let current = self.ledger.current().clone();
+        let batch = Batch::new(vec![Arc::new(current.with_everything_changed())], current);
+        self.change_registry(|registry, _, now, effects| registry.round(&batch, now, effects));
     }
 
     /// Changes the registry, and carries out the effects on the ledger.
@@ -163,7 +162,7 @@ impl World {
         let snapshots = self.tell(news).into_iter().collect();
         let batch = Batch::new(snapshots, self.ledger.current().clone());
         let (now, mut effects) = (self.now().tick, Vec::new());
-        self.registry.round(&batch, false, now, &mut effects);
+        self.registry.round(&batch, now, &mut effects);
     }
 
     fn apply(&mut self, words: &[&str], message: &[u8]) {

@@ -9,14 +9,8 @@ use boatswain_agent::protocol::ToExecutor;
 impl Registry {
     /// Processes a batch. `first`: all entries are new, because it is the first after adoption.
     /// O(changes).
-    pub fn round(&mut self, batch: &Batch, first: bool, now: Tick, effects: &mut Vec<Effect>) {
+    pub fn round(&mut self, batch: &Batch, now: Tick, effects: &mut Vec<Effect>) {
         let latest = batch.latest();
-        if first {
-            for entry in latest.entries.values() {
-                self.entry(entry, now, effects);
-            }
-            return;
-        }
         for id in batch.changed_executors() {
             match latest.entry(id) {
                 Some(entry) => self.entry(entry, now, effects),

@@ -43,7 +43,6 @@ struct World {
     scenario: Scenario,
     registry: Registry,
     effects: Vec<Effect>,
-    begun: bool,
     /// Whether the record is found to be this driver's; `None`: it cannot be read.
     is_own_record: Option<bool>,
 }
@@ -54,7 +53,6 @@ impl World {
             scenario,
             registry: Registry::new(settings),
             effects: Vec::new(),
-            begun: false,
             is_own_record: Some(true),
         }
     }
@@ -83,8 +81,7 @@ impl World {
     /// Delivers the ledger's changes.
     fn round(&mut self) {
         let (batch, now) = (self.scenario.batch(), self.now());
-        let first = !std::mem::replace(&mut self.begun, true);
-        self.registry.round(&batch, first, now, &mut self.effects);
+        self.registry.round(&batch, now, &mut self.effects);
         self.carry_out();
     }
 

@@ -51,7 +51,9 @@ impl Allocation {
         decision.wake_at(self.pace.next_room(now), now);
         let slots = room.min(self.settings.batch_size);
         let wants: Vec<u32> = demands.iter().map(Demand::total).collect();
-        decision.cut_short = slots < room && slots < sum(&wants);
+        if slots < room && slots < sum(&wants) {
+            decision.wake = Some(now);
+        }
         if slots > 0
             && let Some(demand) = demands.first()
         {

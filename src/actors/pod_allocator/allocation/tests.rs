@@ -131,7 +131,6 @@ struct Driver {
     lists: Vec<Epoch>,
     ensures: Vec<claims::making::Ensure>,
     wake: Option<Tick>,
-    cut_short: bool,
 }
 
 impl Driver {
@@ -169,8 +168,12 @@ impl Driver {
             lists: Vec::new(),
             ensures: Vec::new(),
             wake: None,
-            cut_short: false,
         }
+    }
+
+    /// Whether the next round must follow at once.
+    fn is_cut_short(&self) -> bool {
+        self.wake.is_some_and(|at| at <= self.scenario.now().tick)
     }
 
     /// One round, carried out as the actor does. Returns the executors that were requested.
@@ -178,7 +181,7 @@ impl Driver {
         let decision = self
             .allocation
             .decide(&self.scenario.batch(), self.scenario.now());
-        (self.wake, self.cut_short) = (decision.wake, decision.cut_short);
+        self.wake = decision.wake;
         let mut asked = Vec::new();
         for action in decision.actions {
             match action {

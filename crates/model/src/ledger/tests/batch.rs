@@ -31,7 +31,7 @@ struct Fan {
 impl Fan {
     fn new(timings: &[Timing]) -> Self {
         let store = Store::new();
-        let subscribe = |timing: &Timing| Delivery::new(*timing, store.snapshot(), at(0));
+        let subscribe = |timing: &Timing| Delivery::new(*timing, &store.snapshot(), at(0));
         let subscribers = timings.iter().map(subscribe).collect();
         Self { store, subscribers }
     }
@@ -115,7 +115,7 @@ fn two_subscribers_with_intervals_of_their_own_see_every_snapshot_once_and_in_or
                 seen[subscriber].extend(batch.snapshots().iter().map(|s| s.seq));
                 let changed = batch.changed_executors();
                 assert!(changed.iter().all(|id| batch.latest().entry(*id).is_some()));
-                fan.subscribers[subscriber].decided();
+                fan.subscribers[subscriber].decided(None);
             }
         }
     }
@@ -160,7 +160,7 @@ fn a_stalled_subscriber_delays_no_other_and_gets_each_end_once() {
                 fan.hand_out(applied, now);
             }
         }
-        fan.subscribers[0].decided();
+        fan.subscribers[0].decided(None);
         fan.release(now);
     }
     assert_eq!(reported.len(), 30, "the other one is not held up");
@@ -170,7 +170,7 @@ fn a_stalled_subscriber_delays_no_other_and_gets_each_end_once() {
         "none leaves before all have seen it"
     );
 
-    fan.subscribers[1].decided();
+    fan.subscribers[1].decided(None);
     let batch = fan.take(1, at(40_000)).unwrap();
     assert!(
         batch.snapshots().len() <= 61,
@@ -183,12 +183,12 @@ fn a_stalled_subscriber_delays_no_other_and_gets_each_end_once() {
         (1..=30).map(id).collect::<Vec<_>>(),
         "no end is lost or doubled"
     );
-    fan.subscribers[1].decided();
+    fan.subscribers[1].decided(None);
     let batch = fan.take(0, at(40_000)).unwrap();
     ends.extend(batch.ends().map(|end| end.entry.id));
     assert_eq!(ends, late);
     assert!(batch.latest().seq >= stalled.latest().seq);
-    fan.subscribers[0].decided();
+    fan.subscribers[0].decided(None);
     fan.release(at(40_001));
     assert!(fan.store.snapshot().entries.is_empty());
     assert_eq!(fan.store.snapshot().ended.len(), 30);

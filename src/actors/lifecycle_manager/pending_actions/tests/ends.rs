@@ -63,24 +63,6 @@ fn an_executor_of_the_record_that_adoption_does_not_find_is_reported_lost() {
     assert_eq!(manager.reported, [(4, LossClass::Lost)]);
 }
 
-// spec: L-1, S-20
-#[test]
-fn adopted_executors_are_processed_even_if_the_first_batch_has_only_later_changes() {
-    let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
-    let ended = Pod {
-        phase: crate::model::pod::Phase::Failed,
-        ..scenario.pod(3)
-    };
-    let mut manager = Manager::with(settings(), {
-        scenario.list(vec![ended]);
-        scenario.batch();
-        scenario.want("default", 2);
-        scenario
-    });
-    assert_eq!(manager.rounds(), [Call::Delete("u3")]);
-    assert_eq!(manager.reported.len(), 1);
-}
-
 // spec: L-5
 #[test]
 fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_reported_as_first_seen() {
