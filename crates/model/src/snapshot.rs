@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::planted::{self, Planted};
 use crate::reasoning::reason_of;
 
 use super::claims::PodClaim;
@@ -210,11 +209,7 @@ impl Counts {
             Class::Pending(_) => Some(&mut self.pending),
             Class::Running => Some(&mut self.running),
             Class::Odd | Class::Absent => Some(&mut self.uncertain),
-            Class::Leaving if planted::is(Planted::LeavingCounts) => Some(&mut self.running),
             Class::Leaving => Some(&mut self.leaving),
-            Class::Terminating if planted::is(Planted::TerminatingCounts) => {
-                Some(&mut self.running)
-            }
             Class::Terminating => Some(&mut self.terminating),
             Class::Finished => Some(&mut self.finished),
             Class::Gone => None,

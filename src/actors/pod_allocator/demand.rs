@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, State, Tick};
+use crate::planted::{self, Planted};
 
 use super::allocation::Settings;
 use super::crash_loop::{CrashLoop, Permission};
@@ -77,7 +78,14 @@ impl View<'_> {
 
     /// How many executors are missing and may be requested despite early ends (spec ).
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
-        let live = self.latest.counts(profile).live();
+        let counts = self.latest.counts(profile);
+        let mut live = counts.live();
+        if planted::is(Planted::LeavingCounts) {
+            live += counts.leaving;
+        }
+        if planted::is(Planted::TerminatingCounts) {
+            live += counts.terminating;
+        }
         let missing = self.latest.target(profile).saturating_sub(live);
         // The gangs' own deadline wakes the allocator.
         if self.gangs.waits_until(profile).is_some() {

@@ -92,7 +92,7 @@ impl Ledger {
         };
         if let Some(pod) = pod.filter(|pod| !self.tombstones.contains_key(&pod.uid)) {
             // The request may be from before a restore: then its version says nothing beside those of
-            // a later list (spec S-13).
+            // a later list (spec E-16).
             let epoch = Epoch(self.current.epoch.0.saturating_sub(1));
             self.note_orphan(&pod, Authority::Event, epoch, draft);
         }

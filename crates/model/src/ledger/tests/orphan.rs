@@ -50,7 +50,7 @@ fn a_request_that_commits_after_it_was_given_up_makes_an_orphan_pod() {
     }
 }
 
-// spec: E-3, S-13
+// spec: E-3, E-16, S-13
 #[test]
 fn a_late_answer_from_before_a_restore_makes_an_orphan_pod_that_the_next_full_list_removes() {
     let mut store = Store::new();
