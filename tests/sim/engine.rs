@@ -21,8 +21,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 use tower::ServiceExt;
 
-use crate::beliefs::is_healthy;
-use crate::checks::{Excuses, PREFIX, Verdict};
+use crate::checks::{Excuses, PREFIX, Verdict, is_healthy};
 use crate::drivers::Driver;
 use crate::objects::{NAMESPACE, text};
 use crate::trace::trace_line;

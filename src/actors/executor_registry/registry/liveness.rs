@@ -79,11 +79,14 @@ impl Registry {
 
     /// Requires a running executor to register in time (spec A-52).
     pub(super) fn wait_for(&mut self, entry: &Entry, now: Tick) {
-        let since = match entry.adopted {
+        let running_since = (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now);
+        // One that was adopted as Pending is like any other when it runs at last.
+        let ran_before = entry.adopted && running_since <= entry.since;
+        let since = match ran_before {
             true => entry.since + self.settings.adoption_grace,
-            false => (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now),
+            false => running_since,
         };
-        self.wait_from(entry.id, since, entry.adopted.then_some(entry.since));
+        self.wait_from(entry.id, since, ran_before.then_some(entry.since));
     }
 
     fn wait_from(&mut self, id: ExecutorId, since: Tick, adopted: Option<Tick>) {

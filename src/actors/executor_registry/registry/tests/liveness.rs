@@ -186,6 +186,23 @@ fn adopted_executors_have_the_adoption_grace_and_then_the_registration_timeout()
     assert_eq!(world.given_up(), [(1, why)]);
 }
 
+// spec: A-52
+#[test]
+fn an_executor_that_was_adopted_before_it_ran_has_the_whole_registration_timeout_when_it_runs() {
+    let scenario = Scenario::before_adoption(&[("default", 100)], Inheritance::default());
+    let mut world = World::over(scenario, required());
+    world.scenario.list(vec![world.scenario.pod(1)]);
+    world.round();
+    world.pass(500, &[]);
+    world.scenario.observe(running(world.scenario.pod(1)));
+    world.round();
+    world.pass(299, &[]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[]);
+    let why = LeaveReason::RegistrationTimeout(Duration::from_secs(300));
+    assert_eq!(world.given_up(), [(1, why)]);
+}
+
 // spec: B-12
 #[test]
 fn heartbeats_do_not_change_the_order_of_deadlines() {
