@@ -17,8 +17,6 @@ use crate::server::{Network, Server, config};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-const CONTROLLERS: [&str; 2] = ["deployments", "statefulsets"];
-
 /// Longer than it takes to learn what a signal means.
 const LEARNED: Duration = Duration::from_secs(2);
 
@@ -131,69 +129,6 @@ impl Driver {
     }
 }
 
-// spec: O-106, O-66, I-9
-#[actix::test]
-async fn a_drained_driver_hands_over_and_its_successor_finds_every_executor() {
-    tokio::time::pause();
-    for kind in CONTROLLERS {
-        let server = Server::start();
-        create(&server, kind, 1).await;
-        let pod = own_pod(&server).await;
-        let first = Driver::with_executors(&server, 1, &pod, &[]).await;
-        let before = executors(&server).await;
-        delete(&server, &format!("{PODS}/{pod}")).await;
-        let (exit, took) = first.signalled().await;
-        assert_eq!(exit, Exit::Superseded, "{kind}");
-        assert!(took < LEARNED, "{kind}: {took:?}");
-        seconds(60).await;
-        assert_eq!(executors(&server).await, before, "{kind}");
-        let second = Driver::start(&server, 2, &own_pod(&server).await, &[]);
-        seconds(60).await;
-        assert_eq!(executors(&server).await, before, "{kind}");
-        // The kubelet ends the next one: its pod bears no sign of it.
-        assert_eq!(second.signalled().await.0, Exit::Superseded, "{kind}");
-        assert_eq!(executors(&server).await, before, "{kind}");
-    }
-}
-
-// spec: O-66, O-67, L-30
-#[actix::test]
-async fn a_driver_that_is_scaled_to_0_lets_its_executors_go_and_a_later_one_has_the_same_targets() {
-    tokio::time::pause();
-    for kind in CONTROLLERS {
-        let server = Server::start();
-        create(&server, kind, 1).await;
-        let more = ["failures.max=1"];
-        let pod = own_pod(&server).await;
-        let first = Driver::with_executors(&server, 1, &pod, &more).await;
-        let targets = [("default".into(), 5)].into();
-        first.handle.set_targets(targets).await.unwrap().unwrap();
-        seconds(10).await;
-        let before = executors(&server).await;
-        assert_eq!(before.len(), 5);
-        scale(&server, kind, 0).await;
-        let (exit, _) = first.signalled().await;
-        assert_eq!(exit, Exit::Superseded, "{kind}");
-        seconds(60).await;
-        assert_eq!(executors(&server).await, BTreeMap::new(), "{kind}");
-        let left = record(&server).await.unwrap();
-        assert_eq!(left["finished"], Value::Null, "{left}");
-
-        scale(&server, kind, 1).await;
-        seconds(30).await;
-        let second = Driver::start(&server, 2, &own_pod(&server).await, &more);
-        seconds(60).await;
-        let after = executors(&server).await;
-        assert_eq!(after.len(), 5, "{kind}: as many as were set");
-        let reused = after.keys().filter(|name| before.contains_key(*name));
-        assert_eq!(reused.count(), 0, "{kind}: no id is used twice");
-        let status = second.handle.look().await.unwrap();
-        assert_eq!(status.entries.len(), 5);
-        // It fails no failure budget, and goes on.
-        assert!(!second.running.is_finished());
-    }
-}
-
 // spec: O-67, A-80
 #[actix::test]
 async fn executors_of_sets_are_let_go_with_their_set_and_a_later_driver_makes_it_again() {
@@ -216,59 +151,6 @@ async fn executors_of_sets_are_let_go_with_their_set_and_a_later_driver_makes_it
         let pod = own_pod(&server).await;
         let second = Driver::with_executors(&server, 2, &pod, &[&strategy]).await;
         assert_eq!(second.handle.look().await.unwrap().entries.len(), 3);
-    }
-}
-
-// spec: O-66, O-11
-#[actix::test]
-async fn a_driver_whose_controller_is_deleted_ends_the_application() {
-    tokio::time::pause();
-    for kind in CONTROLLERS {
-        for propagation in ["Background", "Foreground"] {
-            let server = Server::start();
-            create(&server, kind, 1).await;
-            let pod = own_pod(&server).await;
-            let driver = Driver::with_executors(&server, 1, &pod, &[]).await;
-            let path = format!("{}/driver", path(kind));
-            let options = json!({"propagationPolicy": propagation});
-            ask(&server, Method::DELETE, &path, options).await;
-            let (exit, _) = driver.signalled().await;
-            assert_eq!(exit, Exit::Clean, "{kind} {propagation}");
-            seconds(60).await;
-            let left = executors(&server).await;
-            assert_eq!(left, BTreeMap::new(), "{kind} {propagation}");
-        }
-    }
-}
-
-// spec: O-66
-#[actix::test]
-async fn a_driver_in_a_bare_pod_hands_over_only_to_its_own_restart() {
-    tokio::time::pause();
-    for (policy, deleted, exit) in [
-        ("Always", false, Exit::Superseded),
-        ("Never", false, Exit::Clean),
-        ("Always", true, Exit::Clean),
-    ] {
-        let server = Server::start();
-        let pod = json!({
-            "metadata": {"name": "driver-alone"},
-            "spec": {"restartPolicy": policy, "containers": [{"name": "driver", "image": "none"}]},
-        });
-        ask(&server, Method::POST, PODS, pod).await;
-        seconds(5).await;
-        let driver = Driver::with_executors(&server, 1, "driver-alone", &[]).await;
-        let before = executors(&server).await;
-        if deleted {
-            delete(&server, &format!("{PODS}/driver-alone")).await;
-        }
-        assert_eq!(driver.signalled().await.0, exit, "{policy} {deleted}");
-        seconds(2).await;
-        let left = executors(&server).await;
-        match exit {
-            Exit::Superseded => assert_eq!(left, before),
-            _ => assert_eq!(left, BTreeMap::new(), "{policy} {deleted}"),
-        }
     }
 }
 
