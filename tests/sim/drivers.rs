@@ -18,7 +18,7 @@ use boatswain::config::{Config, OnSignal};
 use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
-use boatswain::model::{Ending, ProfileName};
+use boatswain::model::{Batch, ProfileName};
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
@@ -50,7 +50,7 @@ pub struct Driver {
     wake: Arc<Notify>,
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
-    ends: Rc<RefCell<Vec<Ending>>>,
+    batches: Rc<RefCell<Vec<Batch>>>,
     /// What it has told an engine.
     pub told: Rc<RefCell<Told>>,
 }
@@ -58,18 +58,18 @@ pub struct Driver {
 /// All drivers of a run, including those that have ended.
 pub type Drivers = Rc<RefCell<Vec<Driver>>>;
 
-/// A subscriber that collects the ends reported in a driver's batches.
-struct EndCollector(Rc<RefCell<Vec<Ending>>>);
+/// A subscriber that collects a driver's batches, also those of its last moments.
+struct Collector(Rc<RefCell<Vec<Batch>>>);
 
-impl Actor for EndCollector {
+impl Actor for Collector {
     type Context = actix::Context<Self>;
 }
 
-impl Handler<Round> for EndCollector {
+impl Handler<Round> for Collector {
     type Result = Next;
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) -> Next {
-        self.0.borrow_mut().extend(batch.ends().cloned());
+        self.0.borrow_mut().push(batch);
         Next::default()
     }
 }
@@ -98,11 +98,11 @@ impl Driver {
         };
         let (handle, running) = driver::start_in(config, environment);
         let exit = Rc::new(Cell::new(None));
-        let ends = Rc::new(RefCell::new(Vec::new()));
+        let batches = Rc::new(RefCell::new(Vec::new()));
         let tasks = LocalSet::new();
         let (exits, collector, observed) = (
             Rc::clone(&exit),
-            EndCollector(Rc::clone(&ends)),
+            Collector(Rc::clone(&batches)),
             handle.clone(),
         );
         let woken = Arc::clone(&wake);
@@ -125,7 +125,7 @@ impl Driver {
             wake,
             tasks: Some(tasks),
             exit,
-            ends,
+            batches,
             told: Rc::default(),
         }
     }
@@ -155,9 +155,9 @@ impl Driver {
         Some(exit)
     }
 
-    /// The ends that it reported since the last call.
-    pub fn take_ends(&self) -> Vec<Ending> {
-        self.ends.take()
+    /// Its batches since the last call.
+    pub fn take_batches(&self) -> Vec<Batch> {
+        self.batches.take()
     }
 
     /// What it has told the engine since the last call.

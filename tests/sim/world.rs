@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use boatswain::clock::Clock;
 use boatswain::config::{OnSignal, Profile};
-use boatswain::model::{ProfileName, Snapshot};
+use boatswain::model::{Batch, ProfileName, Snapshot};
 use devcluster::{self, DevCluster, Options, State};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempPath;
@@ -340,9 +340,13 @@ impl World {
         // The state is read first: this await lets reports arrive that are already under way.
         let server = self.cluster.state().await;
         let reported: Vec<_> = (self.drivers.borrow().iter())
-            .map(|driver| (driver.number, driver.take_ends()))
+            .map(|driver| (driver.number, driver.take_batches()))
             .collect();
-        for (number, ends) in reported {
+        for (number, batches) in reported {
+            batches
+                .iter()
+                .for_each(|batch| self.checks.note_marks(batch));
+            let ends: Vec<_> = batches.iter().flat_map(Batch::ends).cloned().collect();
             for end in &ends {
                 let (id, class) = (end.entry.id, end.reason.class);
                 trace_line!("d{number} reports: {id} {class}");

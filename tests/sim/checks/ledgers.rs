@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use boatswain::model::executor::LeaveReason;
 use boatswain::model::{
-    Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
+    Batch, Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
 };
 use tokio::time::Instant;
 
@@ -395,6 +395,14 @@ impl Checks {
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
         entry.leaving.is_none() && self.was_leaving(uid) || self.is_surplus_pod(uid)
+    }
+
+    /// A driver that dies at once has decided to remove executors that no look at its ledger shows.
+    pub fn note_marks(&mut self, batch: &Batch) {
+        let changed = batch.changed_executors();
+        let entries = changed.iter().filter_map(|id| batch.latest().entry(*id));
+        let leaving = entries.filter(|entry| entry.leaving.is_some());
+        (self.ever_leaving).extend(leaving.filter_map(|entry| entry.uid().cloned()));
     }
 
     /// Whether some driver decided to remove this pod, or its executor before it knew the pod.
