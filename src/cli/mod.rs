@@ -3,10 +3,8 @@
 mod ask;
 mod check;
 mod clean;
+mod cluster;
 mod convert;
-mod credentials;
-mod ctl;
-pub mod dev_cluster;
 mod generate;
 mod manifests;
 mod progress;
@@ -14,7 +12,6 @@ mod reload;
 mod report;
 mod run;
 mod signals;
-mod users;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -23,6 +20,7 @@ use std::fmt::Write as _;
 use boatswain_agent::cli::{Agent, Failed};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
+use devcluster::cli::DevClusterArgs;
 
 use crate::exit::Exit;
 use crate::telemetry;
@@ -77,7 +75,7 @@ enum Command {
     /// Write manual pages
     Man(generate::ManArgs),
     /// Serve an embedded cluster on its own, for kubectl and any other client
-    DevCluster(Box<dev_cluster::DevClusterArgs>),
+    DevCluster(Box<DevClusterArgs>),
 }
 
 /// Runs the command and returns the exit code.
@@ -103,7 +101,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Clean(args) => clean::clean(&args),
             Command::Completions(args) => generate::completions(&args, Cli::command()),
             Command::Man(args) => generate::man(&args, Cli::command()),
-            Command::DevCluster(args) => serve(*args),
+            Command::DevCluster(args) => run_cluster(*args),
         },
         Err(error) => {
             // A closed stdout or stderr is not an error.
@@ -116,14 +114,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
+/// Serves an embedded cluster until a signal ends it, or controls one that runs.
+fn run_cluster(args: DevClusterArgs) -> Exit {
     if args.serves()
         && let Err(error) = telemetry::init(None, "info,apiserver=info")
     {
         return fail_with(Exit::Bug, &error);
     }
     telemetry::exit_on_panic();
-    let served = actix::System::new().block_on(dev_cluster::run(args));
+    let served = actix::System::new().block_on(args.run());
     served.map_or_else(
         |error| fail_with(Exit::Configuration, &error),
         |()| Exit::Clean,

@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use tokio::sync::mpsc;
 
+use super::cluster::Cluster;
 use super::reload::Reload;
 use super::signals::{HANG_UP, Signals, has_terminal};
 use super::{fail_with, progress, say};
@@ -106,8 +107,17 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
     };
     let had_terminal = has_terminal();
     let on_terminal = telemetry::on_terminal(reading.config.log.format);
-    let (handle, running) = driver::start(reading.config.clone());
-    let mut running = pin!(running);
+    let config = reading.config.clone();
+    let cluster = match Cluster::start(&config) {
+        Ok(cluster) => cluster,
+        Err(exit) => return exit,
+    };
+    let (handle, running) = driver::start(config.clone(), cluster.clients(&config));
+    let mut running = pin!(async {
+        let exit = running.await;
+        cluster.leave().await;
+        exit
+    });
     // One request that waits stands for all later ones.
     let (reload, asked) = mpsc::channel(1);
     let driver = handle.clone();

@@ -1,6 +1,6 @@
 //! The driver, from its configuration to its end.
 //!
-//! - [`start`]: starts a driver in the configured cluster.
+//! - [`start`]: starts a driver as this process, in the cluster that its clients reach.
 //! - [`start_in`]: starts it in a given environment: the simulator's or a test's.
 //! - [`clean`]: deletes what an application left behind.
 //! - [`locate`]: finds the driver of an application for a client.
@@ -46,10 +46,10 @@ use crate::kubernetes::{Clients, ConnectError};
 use crate::manifests::WorkloadKind;
 use crate::server::limits;
 
+pub use cluster::connect;
 pub use dry_run::{DryRunError, dry_run, shapes};
 pub use handle::Handle;
 
-use cluster::Cluster;
 use handle::Command;
 use rights::Rights;
 
@@ -62,10 +62,14 @@ pub struct Environment {
     pub holder: u64,
 }
 
-/// Returns a handle, and the driver's run until its end, to be awaited in an actix system.
-pub fn start(config: Config) -> (Handle, impl Future<Output = Exit>) {
+/// Returns a handle, and the driver's run until its end, to be awaited in an actix system. Where there are no clients for
+/// its cluster, the run ends with that exit code.
+pub fn start(
+    config: Config,
+    clients: impl Future<Output = Result<Clients, Exit>>,
+) -> (Handle, impl Future<Output = Exit>) {
     let (handle, commands) = Handle::new();
-    (handle, run(config, commands))
+    (handle, run(config, clients, commands))
 }
 
 /// Like [`start`], in this environment.
@@ -74,7 +78,11 @@ pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Futur
     (handle, drive(config, environment, commands))
 }
 
-async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit {
+async fn run(
+    config: Config,
+    clients: impl Future<Output = Result<Clients, Exit>>,
+    commands: mpsc::UnboundedReceiver<Command>,
+) -> Exit {
     limits::raise_open_files();
     let drawn = SysRng
         .try_next_u64()
@@ -86,8 +94,8 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
             return Exit::Bug;
         }
     };
-    let (cluster, clients) = match Cluster::reach(&config, seed).await {
-        Ok(reached) => reached,
+    let clients = match clients.await {
+        Ok(clients) => clients,
         Err(exit) => return exit,
     };
     let environment = Environment {
@@ -98,7 +106,7 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
     };
     // Beside the start, which must not get slower. The workload's kind is unknown here; the rights that depend on it are
     // used, and named if they are missing, when its controllers are read.
-    let reporting = matches!(cluster, Cluster::Kubernetes).then(|| {
+    let reporting = (config.cluster.mode == ClusterMode::Kubernetes).then(|| {
         let rights = Rights::new(&config, &environment.clients, None);
         actix::spawn(rights.report_missing())
     });
@@ -107,12 +115,11 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
         // The first refusal ends the start; all that are missing are to be named.
         let _ = tokio::time::timeout(rights::LAST_WORDS, reporting).await;
     }
-    cluster.leave().await;
     exit
 }
 
-/// The rights that this configuration needs in its cluster, to be asked for; `None` in the embedded cluster, which
-/// grants all (spec C-8).
+/// The rights that this configuration needs in its cluster, to be asked for; `None` in a cluster inside the
+/// process, which grants all (spec C-8).
 ///
 /// # Errors
 /// If the cluster's address or credentials are unknown.

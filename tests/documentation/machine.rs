@@ -112,7 +112,7 @@ impl Machine {
         copy(root(), &at("boatswain"));
         copy(Path::new(TOOLS), &at("tools"));
         let binary = Path::new(env!("CARGO_BIN_EXE_boatswain"));
-        for name in ["boatswain", "boatswain-agent"] {
+        for name in ["boatswain", "boatswain-agent", "devcluster"] {
             symlink(binary.with_file_name(name), at("tools").join(name)).unwrap();
         }
         fs::create_dir_all(at("tmp")).unwrap();

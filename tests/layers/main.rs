@@ -29,6 +29,14 @@ fn every_module_uses_only_what_the_table_of_layers_permits() {
 }
 
 #[test]
+fn the_command_line_alone_uses_the_embedded_cluster() {
+    let uses = code(&root().join("src")).uses;
+    let of_cluster = uses.iter().filter(|used| used.to == "devcluster");
+    let users: BTreeSet<_> = of_cluster.map(|used| used.from.as_str()).collect();
+    assert_eq!(users, BTreeSet::from(["cli"]));
+}
+
+#[test]
 fn the_crates_depend_on_no_crate_of_this_workspace_but_the_client_on_the_agent() {
     for name in ["devcluster", "agent"] {
         let manifest = root().join("crates").join(name).join("Cargo.toml");

@@ -78,7 +78,7 @@ fn submodules(tokens: &[String]) -> Vec<String> {
     declared.map(|t| t[1].clone()).collect()
 }
 
-/// All paths within the crate that the code mentions, starting at the crate's root.
+/// All paths within the crate that the code mentions, starting at the crate's root; and the embedded cluster's crate.
 fn paths(tokens: &[String], module: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut module = module.to_vec();
@@ -109,6 +109,7 @@ fn paths(tokens: &[String], module: &[String]) -> Vec<Vec<String>> {
                 };
                 gather(tokens, at + 2 * up.max(1), base, &mut found);
             }
+            "devcluster" if begins_path(tokens, at) => found.push(vec![token.clone()]),
             _ => {}
         }
     }

@@ -11,12 +11,14 @@
 //!   namespace's content, and the controllers of StatefulSets, Deployments, ReplicaSets, disruption
 //!   budgets and taints.
 //! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
+//! - `cli`: the command line.
 //!
 //! This crate does not depend on the driver.
 
 mod access;
 mod api;
 mod changes;
+pub mod cli;
 pub mod control;
 mod controllers;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -39,7 +41,7 @@ use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
 pub use access::auth::KnownUser;
-pub use api::serve::{Page, ServeError, Server};
+pub use api::serve::{ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};

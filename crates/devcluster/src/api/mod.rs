@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod listen;
 pub(crate) mod logs;
 pub(crate) mod openapi;
+pub(crate) mod page;
 pub(crate) mod path;
 pub(crate) mod protobuf;
 pub(crate) mod query;

@@ -1,4 +1,4 @@
-//! Serves the API over HTTP and HTTPS, on loopback only, because a process node executes what pods specify.
+//! Serves the API and the page over HTTP and HTTPS, on loopback only, because a process node executes what pods specify.
 
 use std::future::IntoFuture as _;
 use std::io;
@@ -6,14 +6,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
-use http::request::Parts;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::listen::ApiListener;
+use super::page;
 use super::tls::{Tls, TlsError};
 use crate::DevCluster;
 use crate::control::faults::inject_faults;
@@ -51,11 +49,7 @@ pub struct Server {
     listener: ApiListener,
     tls: Tls,
     controlled: Option<ControlReceiver>,
-    page: Option<Page>,
 }
-
-/// Answers requests for the files of a page for people.
-pub type Page = fn(&Parts) -> Option<Response>;
 
 impl Server {
     /// Listens on an address; port 0 selects a free port.
@@ -72,18 +66,11 @@ impl Server {
             listener,
             tls,
             controlled: None,
-            page: None,
         })
     }
 
     pub fn controlled(mut self, controlled: ControlReceiver) -> Self {
         self.controlled = Some(controlled);
-        self
-    }
-
-    /// Serves this page beside the API. Its files need no token.
-    pub fn page(mut self, page: Page) -> Self {
-        self.page = Some(page);
         self
     }
 
@@ -107,7 +94,6 @@ impl Server {
             mut listener,
             tls,
             controlled,
-            page,
         } = self;
         let address = listener.address();
         let mut router = cluster.router();
@@ -116,10 +102,7 @@ impl Server {
             router = router.layer(from_fn_with_state(controlled.faults, inject_faults));
             downtimes = Some(controlled.downtimes);
         }
-        if let Some(page) = page {
-            router = router.layer(from_fn_with_state(page, serve_page));
-        }
-        let service = router.into_make_service();
+        let service = router.layer(from_fn(page::serve)).into_make_service();
         loop {
             let (report, mut ended_by) = oneshot::channel();
             let serving = axum::serve(listener, service.clone())
@@ -148,14 +131,6 @@ impl Server {
             };
             downtimes = Some(rest);
         }
-    }
-}
-
-async fn serve_page(State(page): State<Page>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    match page(&parts) {
-        Some(file) => file,
-        None => next.run(Request::from_parts(parts, body)).await,
     }
 }
 

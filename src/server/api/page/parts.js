@@ -1,4 +1,5 @@
-// What the page of a driver and the page of an embedded cluster have in common (spec O-44, O-88).
+// What pages share that ask an API with their reader's token: this one (spec O-44), and that of crates/devcluster, which
+// links to this file and to page.css.
 
 export const $ = (id) => document.getElementById(id);
 export const make = (tag) => document.createElement(tag);

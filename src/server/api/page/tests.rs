@@ -65,31 +65,7 @@ async fn each_file_has_its_type_and_a_policy_that_allows_nothing_from_elsewhere_
     }
 }
 
-// spec: O-88
-#[test]
-fn the_page_of_a_cluster_is_served_to_browsers_and_leaves_the_rest_to_the_api() {
-    let file = |method: Method, path: &str, accept: &str| {
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header("accept", accept).body(()).unwrap();
-        of_cluster(&request.into_parts().0).map(|answer| answer.headers()["content-type"].clone())
-    };
-    let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
-    for (path, accept, kind) in [
-        ("/", browser, HTML),
-        ("/page.css", "text/css,*/*", "text/css; charset=utf-8"),
-        ("/parts.js", "*/*", SCRIPT),
-        ("/cluster.js", "*/*", SCRIPT),
-    ] {
-        assert_eq!(file(Method::GET, path, accept).unwrap(), kind, "{path}");
-        assert_eq!(file(Method::POST, path, accept), None, "{path}");
-    }
-    for path in ["/", "/api", "/api/v1/pods", "/page.js"] {
-        assert_eq!(file(Method::GET, path, "application/json"), None, "{path}");
-    }
-    assert_eq!(file(Method::GET, "/api/v1/pods", browser), None);
-}
-
-// spec: O-44, O-88
+// spec: O-44
 #[test]
 fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_address() {
     for forbidden in [
@@ -112,7 +88,7 @@ fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_addre
         "@import",
         "?token",
     ] {
-        for file in DRIVER.into_iter().chain(CLUSTER) {
+        for file in &FILES {
             assert!(
                 !text(file).contains(forbidden),
                 "{forbidden} in {}",
@@ -128,16 +104,12 @@ fn the_files_have_no_way_to_make_markup_of_text_and_no_outside_or_absolute_addre
         "javascript:",
         "<script>",
     ] {
-        for page in [DRIVER[0], CLUSTER[0]] {
-            assert!(!text(page).contains(inline), "{inline}");
-        }
+        assert!(!text(&FILES[0]).contains(inline), "{inline}");
     }
     // The token's field has no name, so that no form can put it into a URL.
-    for page in [DRIVER[0], CLUSTER[0]] {
-        let mut fields = text(page).split("<input");
-        let field = fields.find(|field| field.contains("id=\"token\""));
-        assert!(!field.unwrap().split('>').next().unwrap().contains("name="));
-    }
+    let mut fields = text(&FILES[0]).split("<input");
+    let field = fields.find(|field| field.contains("id=\"token\"")).unwrap();
+    assert!(!field.split('>').next().unwrap().contains("name="));
 }
 
 fn text(file: &File) -> &str {
@@ -148,14 +120,12 @@ fn text(file: &File) -> &str {
 #[test]
 fn the_files_are_served_without_their_comments_and_indentation_and_are_few_bytes() {
     let sources = [
-        (DRIVER[0], include_str!("index.html")),
-        (&STYLE, include_str!("page.css")),
-        (&PARTS, include_str!("parts.js")),
-        (DRIVER[3], include_str!("page.js")),
-        (CLUSTER[0], include_str!("cluster.html")),
-        (CLUSTER[3], include_str!("cluster.js")),
+        include_str!("index.html"),
+        include_str!("page.css"),
+        include_str!("parts.js"),
+        include_str!("page.js"),
     ];
-    for (file, source) in sources {
+    for (file, source) in FILES.iter().zip(sources) {
         // A text over several lines would lose its blanks.
         let lines = source
             .split_inclusive('\n')
@@ -165,7 +135,6 @@ fn the_files_are_served_without_their_comments_and_indentation_and_are_few_bytes
         let odd = |line: &&str| line.matches('`').count() % 2 == 1;
         assert_eq!(source.lines().find(odd), None, "{}", file.path);
     }
-    let size = |files: [&File; 4]| files.iter().map(|file| file.text.len()).sum::<usize>();
-    assert!(size(DRIVER) < 40_000, "{}", size(DRIVER));
-    assert!(size(CLUSTER) < 25_000, "{}", size(CLUSTER));
+    let size: usize = FILES.iter().map(|file| file.text.len()).sum();
+    assert!(size < 40_000, "{size}");
 }

@@ -1,33 +1,21 @@
 //! Reads the further users of an embedded cluster from a file in kube-apiserver's format: lines of
 //! `token,user,uid,"group1,group2"`.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use devcluster::KnownUser;
+use super::private_file::{self, PrivateFileError};
+use crate::KnownUser;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    #[error("cannot read it: {0}")]
-    Unreadable(#[from] io::Error),
-    /// Users other than the owner may read the tokens.
-    #[error("it has mode {0:o}, so others may read its tokens: run `chmod 600` on it")]
-    Readable(u32),
+    #[error(transparent)]
+    File(#[from] PrivateFileError),
     #[error("line {0} is not of the form token,user,uid,\"group1,group2\"")]
     Line(usize),
 }
 
 pub fn read(path: &Path) -> Result<Vec<KnownUser>, UsersError> {
-    let mut file = File::open(path)?;
-    let mode = file.metadata()?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(UsersError::Readable(mode));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    parse(&text)
+    parse(&private_file::read(path)?)
 }
 
 fn parse(text: &str) -> Result<Vec<KnownUser>, UsersError> {
@@ -87,7 +75,6 @@ fn fields(line: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn each_line_is_a_user_with_its_groups() {
@@ -127,16 +114,5 @@ mod tests {
                 .to_string();
             assert!(error.starts_with("line 2 "), "{error}");
         }
-    }
-
-    #[test]
-    fn a_file_that_others_may_read_is_refused() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("users");
-        fs::write(&path, "t,ann,1\n").expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
-        assert!(matches!(read(&path), Err(UsersError::Readable(0o644))));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-        assert_eq!(read(&path).expect("users").len(), 1);
     }
 }

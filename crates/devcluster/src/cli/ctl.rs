@@ -1,4 +1,4 @@
-//! `boatswain dev-cluster ctl`: injects faults into an embedded cluster, for manual tests.
+//! `ctl`: injects faults into an embedded cluster, for manual tests.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use devcluster::control::faults::{FailureMode, RequestFilter};
-use devcluster::control::node_faults::{NodeRequest, PodName};
-use devcluster::control::socket::{self, ControlError, Request};
+use crate::control::faults::{FailureMode, RequestFilter};
+use crate::control::node_faults::{NodeRequest, PodName};
+use crate::control::socket::{self, ControlError, Request};
 
 /// Inject faults into an embedded cluster
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ enum Fault {
     /// Let a share of requests fail; `0` ends the fault
     Errors {
         /// Share of requests, from 0 to 1
-        #[arg(value_parser = super::dev_cluster::rate)]
+        #[arg(value_parser = super::rate)]
         rate: f64,
         /// Kind of failure: an HTTP status, `break` or `break-after` (the connection breaks before
         /// or after the request is carried out), or `lost-race` (a delete is answered as if the

@@ -129,7 +129,7 @@ const isPending = (pod) => pod.status.phase === "Pending" && !pod.metadata.delet
 // Whether everything is well, and if not what stands in the way: [level, sentence, what to do].
 function verdict() {
 	if (problem?.code) return ["wrong", sentence(problem.message)];
-	if (problem) return ["wrong", "The cluster does not answer.", "Does boatswain dev-cluster run, or was it told to pause?"];
+	if (problem) return ["wrong", "The cluster does not answer.", "Does its process run, or was it told to pause?"];
 	if (!known) return ["", "The cluster is asked …"];
 	for (const node of nodes.values()) {
 		const { name } = node.metadata;

@@ -1,4 +1,11 @@
-//! `boatswain dev-cluster`: serves the embedded cluster on its own, for kubectl and other clients.
+//! The command line of `devcluster` and of `boatswain dev-cluster`: serves a cluster on its own, for kubectl and other
+//! clients, or injects faults into one that runs.
+
+mod credentials;
+mod ctl;
+mod private_file;
+mod signals;
+mod users;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,15 +18,12 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::task::JoinSet;
 
-use super::credentials::{self, CredentialsError};
-use super::ctl::{self, CtlArgs};
-use super::signals::Signals;
-use super::users::{self, UsersError};
-use crate::server::api::page;
-use devcluster::control::socket::{Control, ControlError};
-use devcluster::{
-    self, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server, SimulatedNode,
-};
+use crate::control::socket::{Control, ControlError};
+use crate::{NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server, SimulatedNode};
+
+use credentials::CredentialsError;
+use ctl::CtlArgs;
+use users::UsersError;
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client
 #[derive(Debug, Args)]
@@ -65,7 +69,7 @@ struct ServeArgs {
     /// Directory for the working directories and logs of processes [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Create a socket by which `boatswain dev-cluster ctl` can inject faults
+    /// Create a socket by which the command `ctl` can inject faults
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Whether controllers run: garbage collection, quotas, and a service account in each namespace
@@ -112,7 +116,7 @@ enum Node {
 }
 
 /// Parses a share from 0 to 1.
-pub fn rate(text: &str) -> Result<f64, String> {
+fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         _ => Err("a rate is a number from 0 to 1".to_owned()),
@@ -162,28 +166,27 @@ impl DevClusterArgs {
     pub fn serves(&self) -> bool {
         self.command.is_none()
     }
-}
 
-/// Serves the cluster until SIGTERM, SIGINT or SIGHUP, or controls one that runs.
-///
-/// # Errors
-///
-/// The cluster cannot be served or reached; the error says how to fix it.
-pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
-    match args.command {
-        Some(Command::Ctl(args)) => Ok(ctl::run(args).await?),
-        None => serve(args.serve).await,
+    /// Serves the cluster until SIGTERM, SIGINT or SIGHUP, or controls one that runs.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be served or reached; the error says how to fix it.
+    pub async fn run(self) -> Result<(), DevClusterError> {
+        match self.command {
+            Some(Command::Ctl(args)) => Ok(ctl::run(args).await?),
+            None => serve(self.serve).await,
+        }
     }
 }
 
 async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
-    let mut signals = Signals::listen().map_err(DevClusterError::System)?;
+    let ended = signals::end().map_err(DevClusterError::System)?;
     let token_file = args.token_file.as_deref();
     let token = credentials::token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
-    let cluster = devcluster::start(options);
-    let server = Server::bind(cluster.clone(), args.listen).await?;
-    let mut server = server.page(page::of_cluster);
+    let cluster = crate::start(options);
+    let mut server = Server::bind(cluster.clone(), args.listen).await?;
     // Dropped with the server, which removes the socket.
     let mut controlling = JoinSet::new();
     if let Some(path) = &args.control {
@@ -200,9 +203,9 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let _ = writeln!(io::stdout(), "{url}");
     tokio::select! {
         biased;
-        _ = signals.next() => {}
-        ended = &mut serving => {
-            ended.map_err(|e| DevClusterError::System(e.into()))??;
+        () = ended => {}
+        served = &mut serving => {
+            served.map_err(|e| DevClusterError::System(e.into()))??;
             return Err(DevClusterError::Stopped);
         }
     }

@@ -1,21 +1,28 @@
 //! Creates the credentials for an embedded cluster: its token, and a kubeconfig.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 
-use crate::secret::{self, SecretError};
+use super::private_file::{self, PrivateFileError};
 
 /// Why the credentials cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    #[error(transparent)]
-    Secret(#[from] SecretError),
+    #[error("cannot use the token file {path}: {source}", path = .path.display())]
+    Token {
+        path: PathBuf,
+        #[source]
+        source: PrivateFileError,
+    },
+    #[error("the operating system provides no random numbers for a token")]
+    NoRandomness(#[source] io::Error),
     /// The file has no token that can be sent in a header.
     #[error("the token file {path} has no token of printable ASCII characters: remove it, and a new one is created", path = .path.display())]
     TokenUnusable { path: PathBuf },
@@ -33,7 +40,19 @@ pub enum CredentialsError {
 ///
 /// The file cannot be used, is readable by other users, or has no token.
 pub fn token(path: &Path) -> Result<String, CredentialsError> {
-    let text = secret::read_or_make(path)?;
+    let failed = |source| CredentialsError::Token {
+        path: path.to_owned(),
+        source,
+    };
+    let text = match private_file::read(path) {
+        Err(PrivateFileError::File(error)) if error.kind() == io::ErrorKind::NotFound => {
+            let made = make()?;
+            private_file::create(path, format!("{made}\n").as_bytes())
+                .map_err(|error| failed(error.into()))?;
+            made
+        }
+        read => read.map_err(failed)?,
+    };
     let token = text.trim();
     if !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()) {
         return Ok(token.to_owned());
@@ -41,6 +60,15 @@ pub fn token(path: &Path) -> Result<String, CredentialsError> {
     Err(CredentialsError::TokenUnusable {
         path: path.to_owned(),
     })
+}
+
+/// A new token of 256 bits, in hexadecimal digits.
+fn make() -> Result<String, CredentialsError> {
+    let mut bytes = [0; 32];
+    SysRng
+        .try_fill_bytes(&mut bytes)
+        .map_err(|error| CredentialsError::NoRandomness(io::Error::other(error)))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Writes a kubeconfig for the cluster at this address, readable by its owner only. `authority` is
@@ -67,16 +95,8 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
+    let written = private_file::create(&temporary, content);
+    let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // Best effort: a failure to remove the partial file adds nothing to the error.
         let _ = fs::remove_file(&temporary);
@@ -121,13 +141,15 @@ mod tests {
 
     // spec: O-72
     #[test]
-    fn a_token_is_what_can_be_sent_in_a_header() {
+    fn a_token_is_what_can_be_sent_in_a_header_and_is_made_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("token");
-        assert_eq!(token(&path).expect("a token").len(), 64);
+        let made = token(&path).expect("a token");
+        assert_eq!((made.len(), mode(&path)), (64, 0o600));
+        assert_eq!(token(&path).expect("a token"), made);
         fs::write(&path, " mine\n").expect("written");
         assert_eq!(token(&path).expect("a token"), "mine");
-        for bad in ["two words", "\u{e4}"] {
+        for bad in ["two words", "\u{e4}", " \n"] {
             fs::write(&path, bad).expect("written");
             assert!(
                 matches!(token(&path), Err(CredentialsError::TokenUnusable { .. })),

@@ -1,0 +1,1 @@
+../../../../../src/server/api/page/parts.js
