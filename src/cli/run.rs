@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -13,6 +14,9 @@ use crate::config::{Config, ConfigError, Effective, Reading};
 use crate::driver;
 use crate::exit::Exit;
 use crate::telemetry::{self, Level};
+
+/// Supervisors, terminals and shells deliver one signal twice: within this time it is one (spec O-109).
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// The configuration and its overrides.
 #[derive(Debug, Clone, clap::Args)]
@@ -128,7 +132,7 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
         driver,
     };
     actix::spawn(reloading.run(asked));
-    let mut told = false;
+    let mut told: Option<Instant> = None;
     let mut progress = pin!(progress::show(handle.clone()));
     let mut progressing = on_terminal;
     loop {
@@ -142,15 +146,15 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
                     continue;
                 }
                 // A terminal that is closed may send it twice.
-                if told && signal == HANG_UP {
+                if told.is_some_and(|told| signal == HANG_UP || told.elapsed() < ONE_SIGNAL) {
                     continue;
                 }
-                if told {
+                if told.is_some() {
                     tracing::warn!(signal, "second signal: exiting at once, without cleaning up");
                     return Exit::Interrupted;
                 }
                 tracing::info!(signal, "stopping; a second signal ends the process at once");
-                told = true;
+                told = Some(Instant::now());
                 progressing = false;
                 handle.stop();
             }
