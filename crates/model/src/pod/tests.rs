@@ -109,7 +109,7 @@ fn what_a_pod_waited_for_is_kept_when_it_ends_without_having_run() {
     };
     let kept = |pod: &Arc<Pod>, earlier| {
         let earlier = with(earlier, None, Phase::Pending);
-        pod.keeping_its_wait(&earlier).executor.clone()
+        pod.keeping_evidence(&earlier).executor.clone()
     };
     let waited = waiting(Some("ErrImageNeverPull"));
     // A kubelet's steps when such a pod is deleted: the reason goes first.

@@ -202,7 +202,7 @@ fn with_state(entry: &Entry, state: State) -> Entry {
 
 fn with_pod(bound: &Bound, pod: &Arc<Pod>, epoch: Epoch) -> Bound {
     Bound {
-        pod: pod.keeping_its_wait(&bound.pod),
+        pod: pod.keeping_evidence(&bound.pod),
         epoch,
         ..bound.clone()
     }

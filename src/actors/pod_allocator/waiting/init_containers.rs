@@ -222,6 +222,6 @@ fn an_init_container_that_is_ended_by_the_deletion_of_its_pod_did_not_fail() {
         let killed = reading(true, phase, killed.clone());
         assert_eq!(killed.init, None);
         let said = "PodInitializing: init container fetch has not finished";
-        assert_eq!(words(&killed.keeping_its_wait(&hangs)), said);
+        assert_eq!(words(&killed.keeping_evidence(&hangs)), said);
     }
 }
