@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::planted::{self, Planted};
 use imbl::OrdMap;
 
 use crate::reasoning::reason_of;
@@ -209,6 +210,7 @@ impl Counts {
             Class::Pending(_) => Some(&mut self.pending),
             Class::Running => Some(&mut self.running),
             Class::Odd | Class::Absent => Some(&mut self.uncertain),
+            Class::Leaving if planted::is(Planted::LeavingCounts) => Some(&mut self.running),
             Class::Leaving => Some(&mut self.leaving),
             Class::Terminating => Some(&mut self.terminating),
             Class::Finished => Some(&mut self.finished),

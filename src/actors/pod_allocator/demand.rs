@@ -80,9 +80,6 @@ impl View<'_> {
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
         let counts = self.latest.counts(profile);
         let mut live = counts.live();
-        if planted::is(Planted::LeavingCounts) {
-            live += counts.leaving;
-        }
         if planted::is(Planted::TerminatingCounts) {
             live += counts.terminating;
         }
