@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    // spec: O-127, O-72
+    // spec: O-127
     #[test]
     fn a_token_is_made_for_its_owner_only_and_kept() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(read(&path).expect("a token").trim(), made);
     }
 
-    // spec: O-127, O-72
+    // spec: O-127
     #[test]
     fn a_file_that_others_may_read_is_refused_with_what_to_do() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(use_of(other, 0o600, root), Use::Foreign, "root's process");
     }
 
-    // spec: O-127, O-72
+    // spec: O-127
     #[test]
     fn a_blank_file_is_refused_and_left_as_it_is() {
         let dir = tempfile::tempdir().expect("a directory");
