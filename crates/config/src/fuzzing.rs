@@ -65,11 +65,13 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     assert_eq!(config, again, "{shown}");
 }
 
-/// Converts a Spark properties file. The result is a valid configuration, except that it may lack
-/// an image (spec C-7).
+/// Converts Spark's configuration. The result is a valid configuration, except that it may lack an
+/// image (spec C-7); or it is said why there is none.
 pub fn spark(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let made = spark::convert(&text);
+    let Ok(made) = spark::convert(&text) else {
+        return;
+    };
     if let Err(error) = Config::from_toml(&made, "made.toml", [], &[]) {
         for mistake in &error.mistakes {
             let missing = mistake.key.ends_with(".image") && mistake.found.starts_with("missing");

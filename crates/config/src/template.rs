@@ -340,7 +340,7 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
 }
 
 /// Nulls count as absent, as in Kubernetes.
-fn without_nulls(value: &mut Json) {
+pub(super) fn without_nulls(value: &mut Json) {
     match value {
         Json::Object(fields) => {
             fields.retain(|_, value| !value.is_null());
