@@ -229,3 +229,27 @@ async fn the_objects_of_a_dry_run_pass_strict_validation() {
     }
     cluster.shutdown().await;
 }
+
+// spec: K-1, K-6
+#[test]
+fn check_says_what_of_a_template_is_not_used_and_whose_wishes_are_not_met() {
+    let directory = tempfile::tempdir().unwrap();
+    let template = "metadata: {name: a}\nspec: {initContainers: [{name: own, command: [chown, /data]}], containers: [{name: executor}]}";
+    std::fs::write(directory.path().join("base.yaml"), template).unwrap();
+    let file = directory.path().join("a.toml");
+    std::fs::write(
+        &file,
+        "[profiles.default]\nimage = \"a\"\ntemplate = \"base.yaml\"",
+    )
+    .unwrap();
+    let (config, _) = Config::explain(&file, [], &[]).unwrap();
+    let shown = shapes(&config).unwrap();
+    assert!(
+        shown.contains("\n# Note: metadata.name \"a\" is not used"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n# Warning: container own: it runs chown"),
+        "{shown}"
+    );
+}
