@@ -97,7 +97,8 @@ pub fn shapes(config: &Config) -> Result<String, DryRunError> {
             continue;
         };
         let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
-        let pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        let mut pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        config::hide(&mut pod);
         let yaml = serde_saphyr::to_string(&pod).map_err(|error| failed(&error))?;
         for line in yaml.lines() {
             shown.push_str(&format!("#   {line}\n"));
