@@ -142,6 +142,14 @@ fn the_output_of_convert_passes_check() {
         &[],
     );
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let empty = file("[{\"Classification\": \"spark-env\", \"Properties\": {}}]");
+    let output = boatswain(&["convert", empty.path().to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(
+        said(&output)
+            .1
+            .contains("no setting of Spark's is in it, read as EMR's JSON")
+    );
     let output = boatswain(&["convert", "/no/such/file.conf"], &[]);
     assert_eq!(output.status.code(), Some(78));
     assert!(

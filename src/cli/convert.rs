@@ -8,21 +8,25 @@ use crate::exit::Exit;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ConvertArgs {
-    /// Spark configuration file, such as spark-defaults.conf
+    /// Spark's configuration: spark-defaults.conf, a script with spark-submit, EMR's JSON, a
+    /// SparkApplication
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 /// Prints the configuration as TOML. Keys without a counterpart are named in comments.
 pub(super) fn convert(args: &ConvertArgs) -> Exit {
+    let file = args.file.display();
+    let refuse = |why: std::fmt::Arguments<'_>| fail(Exit::Configuration, why);
     match std::fs::read(&args.file) {
         // Spark reads the file as UTF-8 too; only characters with invalid bytes are replaced.
-        Ok(bytes) => say(spark::convert(&String::from_utf8_lossy(&bytes))),
+        Ok(bytes) => match spark::convert(&String::from_utf8_lossy(&bytes)) {
+            Ok(toml) => say(toml),
+            Err(why) => refuse(format_args!("{file}: {why}")),
+        },
         Err(error) => {
-            let file = args.file.display();
             let fix = "give a readable file, such as spark-defaults.conf";
-            let why = format_args!("cannot read {file}: {error}\n  {fix}");
-            fail(Exit::Configuration, why)
+            refuse(format_args!("cannot read {file}: {error}\n  {fix}"))
         }
     }
 }

@@ -23,6 +23,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use devcluster::cli::DevClusterArgs;
 
 use crate::exit::Exit;
+use crate::model::text::controls_display;
 use crate::telemetry;
 
 /// Keeps a distributed application's executor pods alive on Kubernetes
@@ -155,10 +156,26 @@ fn say(what: impl std::fmt::Display) -> Exit {
     }
 }
 
+/// JSON that means the same and does not control the terminal.
+fn plain_json(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c != '\n' && controls_display(c) {
+            // All of these are in the Basic Multilingual Plane.
+            true => plain.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => plain.push(c),
+        }
+    }
+    plain
+}
+
 /// Prints an error for the user to stderr: plainer than a log line, and possible before logging is
 /// set up.
 fn complain(what: impl std::fmt::Display) {
     use std::io::Write;
+    // What a server or a file says must not control the terminal.
+    let controls = |c: char| c != '\n' && controls_display(c);
+    let what = what.to_string().replace(controls, " ");
     // A closed stderr is not an error.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
@@ -209,6 +226,18 @@ mod tests {
         assert_eq!(
             with_causes(&error),
             "cannot keep the state: cannot read the file: the disk is gone"
+        );
+    }
+
+    // spec: O-43
+    #[test]
+    fn json_is_shown_without_what_controls_a_terminal_and_means_the_same() {
+        let answer = serde_json::json!({"a": "x\u{202e}y\u{9b}31m", "b": [1]});
+        let shown = plain_json(&answer.to_string());
+        assert!(shown.contains("x\\u202ey\\u009b31m"), "{shown}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            answer
         );
     }
 

@@ -8,6 +8,7 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, sleep};
 
 use crate::driver::Handle;
+use crate::model::text::controls_display;
 use crate::model::{Pod, ProfileName, Snapshot, State};
 use crate::telemetry::ERASE_LINE;
 
@@ -96,7 +97,7 @@ fn status(snapshot: &Snapshot) -> (String, bool) {
 /// The reason why a pod is pending, without control characters.
 fn why_pending(pod: &Pod) -> Option<String> {
     // The text is from the cluster and must not control the terminal.
-    let plain = pod.why_pending()?.replace(char::is_control, " ");
+    let plain = pod.why_pending()?.replace(controls_display, " ");
     Some(cut(&plain, LONGEST_REASON))
 }
 

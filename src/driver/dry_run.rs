@@ -19,7 +19,7 @@ use crate::actors::record_keeper::profile_objects::{self, Place, Todo};
 use crate::config::{self, Auth, ClusterMode, Config};
 use crate::kubernetes::calls::ProfileObject;
 use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};
-use crate::kubernetes::pod_template::{Common, Template, queued};
+use crate::kubernetes::pod_template::{Common, Template, overridden, queued};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::workloads::{self, Queue};
@@ -87,11 +87,18 @@ pub fn shapes(config: &Config) -> Result<String, DryRunError> {
             );
             shown.push_str(&said);
         }
+        for note in &file.notes {
+            shown.push_str(&format!("# Note: {note}.\n"));
+        }
+        for why in overridden(&profile_spec::spec(profile.clone())) {
+            shown.push_str(&format!("# Warning: {why}.\n"));
+        }
         let Some(body) = template.pod(name, ExecutorId::FIRST) else {
             continue;
         };
         let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
-        let pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        let mut pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        config::hide(&mut pod);
         let yaml = serde_saphyr::to_string(&pod).map_err(|error| failed(&error))?;
         for line in yaml.lines() {
             shown.push_str(&format!("#   {line}\n"));

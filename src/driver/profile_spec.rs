@@ -27,7 +27,12 @@ pub(super) fn specs(
 }
 
 pub(super) fn spec(profile: Profile) -> ProfileSpec {
-    let mut annotations = profile.annotations.clone();
+    let template = profile.template.as_ref();
+    let said = (profile.annotations.iter()).map(|(key, value)| match template {
+        Some(template) => template.annotation(key, value),
+        None => (key.clone(), value.clone()),
+    });
+    let mut annotations: BTreeMap<String, String> = said.collect();
     if let Some(cost) = profile.deletion_cost {
         annotations.insert(DELETION_COST.to_owned(), cost.to_string());
     }

@@ -118,6 +118,9 @@ pub async fn find_application(
         .as_ref()
         .map(|owner_chain| json!(owner_chain.top));
     let record = record::read(&calls, &retries, &place).await?;
+    if let Some(map) = &record {
+        record::refuse_another_name(map, config)?;
+    }
     Ok(Found {
         calls,
         place: RecordPlace { owner, ..place },

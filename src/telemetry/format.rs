@@ -14,6 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::LogFormat;
 use super::fold::Folds;
+use crate::model::text::controls_display;
 
 /// Texts from outside are cut to this many characters.
 const LONGEST_TEXT: usize = 1000;
@@ -251,7 +252,7 @@ impl Line {
         let mut out = format!("{colour}{:<5}{plain} ", self.level.as_str());
         // Control characters are escaped, so that texts from outside cannot break the line.
         for c in self.fields.message.chars() {
-            if c.is_control() {
+            if controls_display(c) {
                 let _ = write!(out, "{}", c.escape_default());
             } else {
                 out.push(c);
@@ -276,7 +277,7 @@ impl Line {
 fn bare(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
-        Value::String(text) if text.chars().any(|c| c.is_control() && !c.is_ascii()) => {
+        Value::String(text) if text.chars().any(|c| controls_display(c) && !c.is_ascii()) => {
             format!("{text:?}")
         }
         other => other.to_string(),
@@ -284,7 +285,8 @@ fn bare(value: &Value) -> String {
 }
 
 fn is_plain(text: &str) -> bool {
-    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '=' | '\\');
+    let plain =
+        |c: char| !c.is_whitespace() && !controls_display(c) && !matches!(c, '"' | '=' | '\\');
     !text.is_empty() && text.chars().all(plain)
 }
 

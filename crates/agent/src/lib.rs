@@ -14,6 +14,7 @@ mod child;
 pub mod cli;
 mod conversation;
 pub mod file_state;
+pub mod foreign;
 pub mod identity;
 pub mod install;
 pub mod protocol;

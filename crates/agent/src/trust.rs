@@ -116,6 +116,28 @@ fn within<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Error>
         .or_else(|| within(error.source()?))
 }
 
+/// Why the certificate of a server of Kubernetes was refused, if that is in an error or in one of its causes.
+pub fn refused_by_client(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let why = match within(error)? {
+        Error::InvalidCertificate(why) => why,
+        Error::InvalidMessage(_) => {
+            return Some("the API server speaks no HTTPS there: begin its URL with http://, or use its port for HTTPS".to_owned());
+        }
+        _ => return None,
+    };
+    Some(match explain(why, None) {
+        TrustError::Expired(why) => {
+            format!("the API server's certificate has expired, or this machine's clock is wrong: {why}")
+        }
+        TrustError::AnotherName(why) => {
+            format!("the API server's certificate is not for this name: use one of those that it is for: {why}")
+        }
+        _ => "the API server's certificate is not issued by the CA that is trusted: correct the kubeconfig's \
+              certificate-authority, or take a kubeconfig of this cluster"
+            .to_owned(),
+    })
+}
+
 fn explain(refused: &CertificateError, ca_file: Option<&Path>) -> TrustError {
     match refused {
         CertificateError::Expired
@@ -171,5 +193,23 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(refusal(&io::Error::other("reset"), None).is_none());
+    }
+
+    // spec: O-2
+    #[test]
+    fn a_refused_certificate_of_an_api_server_is_explained_with_what_to_do() {
+        let refused = |why| refused_by_client(&io::Error::other(why)).unwrap();
+        for (why, part) in [
+            (CertificateError::UnknownIssuer, "certificate-authority"),
+            (
+                CertificateError::Expired,
+                "has expired, or this machine's clock",
+            ),
+            (CertificateError::NotValidForName, "is not for this name"),
+        ] {
+            let said = refused(Error::InvalidCertificate(why));
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(refused_by_client(&io::Error::other("reset")), None);
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use boatswain_agent::foreign;
 use boatswain_agent::trust::{self, TrustError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
@@ -246,7 +247,10 @@ impl Client {
                     again,
                 })
             }
-            _ => Err(self.foreign(format!("it answers {status}"))),
+            _ => Err(self.foreign(match foreign::page(&body) {
+                Some(page) => format!("{page} (status {status})"),
+                None => format!("it answers {status}"),
+            })),
         }
     }
 
@@ -365,6 +369,23 @@ mod tests {
             answer,
             Err(ClientError::Refused { again: None, message, .. }) if message == "standby"
         ));
+    }
+
+    // spec: O-43
+    #[tokio::test]
+    async fn a_page_of_a_proxy_is_quoted() {
+        for head in ["200 OK", "502 Bad Gateway"] {
+            let page: &[(&str, &str)] = &[(head, "<html><title>Sign in</title></html>")];
+            let answer = client(page.to_vec().leak())
+                .call(Method::GET, "/v1/status", None)
+                .await;
+            let said = answer.unwrap_err().to_string();
+            assert!(
+                said.contains("an HTML page answers (\"Sign in\")"),
+                "{said}"
+            );
+            assert!(said.contains(head), "{said}");
+        }
     }
 
     // spec: B-62

@@ -127,6 +127,7 @@ mod tests {
             path: "shapes/base.yaml".into(),
             pod: Some(json!({"spec": {"containers": [{"name": "executor", "image": "base"}]}})),
             container: Some("engine".to_owned()),
+            notes: Vec::new(),
         };
         let place = Where {
             templates: Arc::from([template.clone()]),

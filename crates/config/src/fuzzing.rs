@@ -1,6 +1,7 @@
 //! Fuzz targets for the configuration.
 
-use super::effective::{Effective, Setting, is_secret};
+use super::effective::{Effective, Setting};
+use super::secrets::{HIDDEN, is_secret};
 use super::{Config, ENV_PREFIX, EnvValue, Mistake, Origin, spark};
 
 /// Splits the data into a file and overrides. The configuration is either accepted, or refused with
@@ -42,12 +43,12 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     // Secrets are not printed, so they are excluded from the comparison.
     let by_value = |setting: &Setting| {
         let value = setting.value.as_deref().unwrap_or_default();
-        value.contains(Effective::HIDDEN) && !is_secret(&setting.key)
+        value.contains(HIDDEN) && !is_secret(&setting.key)
     };
     if effective.settings.iter().any(by_value) {
         return;
     }
-    let hidden = || Effective::HIDDEN.trim_matches('"').to_owned();
+    let hidden = || HIDDEN.trim_matches('"').to_owned();
     for profile in config.profiles.values_mut() {
         for (name, value) in &mut profile.env {
             if let EnvValue::Text(text) = value
@@ -65,11 +66,13 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     assert_eq!(config, again, "{shown}");
 }
 
-/// Converts a Spark properties file. The result is a valid configuration, except that it may lack
-/// an image (spec C-7).
+/// Converts Spark's configuration. The result is a valid configuration, except that it may lack an
+/// image (spec C-7); or it is said why there is none.
 pub fn spark(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let made = spark::convert(&text);
+    let Ok(made) = spark::convert(&text) else {
+        return;
+    };
     if let Err(error) = Config::from_toml(&made, "made.toml", [], &[]) {
         for mistake in &error.mistakes {
             let missing = mistake.key.ends_with(".image") && mistake.found.starts_with("missing");

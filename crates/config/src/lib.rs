@@ -29,6 +29,7 @@ mod policy;
 mod profile;
 mod reader;
 mod scaling;
+mod secrets;
 mod sections;
 mod sessions;
 pub mod spark;
@@ -49,7 +50,6 @@ pub use claims::{
 };
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
-pub use effective::{holds_secret, is_secret};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
 pub use ha::Ha;
@@ -66,6 +66,7 @@ pub use profile::{
 };
 pub use reader::KnownKey;
 pub use scaling::{Autoscaling, Roll, RollPolicy};
+pub use secrets::{hide, holds_secret, is_secret};
 pub use sections::{
     AccountRight, Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors,
     Labels, OnSignal, Shutdown,

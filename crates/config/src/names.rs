@@ -90,9 +90,9 @@ fn is_label_name(text: &str) -> bool {
 }
 
 /// Derives the prefix of object names from the application's name: a DNS label that begins with a
-/// letter and has at most [`LONGEST_PREFIX`] characters (spec K-7). A longer name is cut and ends
-/// in a digest of the whole name, so that two long names do not collide. `None` where the name
-/// contains no usable character.
+/// letter and has at most [`LONGEST_PREFIX`] characters (spec K-7). A name that is no such label
+/// loses something, so the prefix ends in a digest of the whole name, and two names do not collide.
+/// `None` where the name contains no usable character.
 pub fn prefix_of(app_name: &str) -> Option<String> {
     let mut label = String::new();
     for c in app_name.chars() {
@@ -109,7 +109,7 @@ pub fn prefix_of(app_name: &str) -> Option<String> {
     if label.starts_with(|c: char| c.is_ascii_digit()) {
         label.insert_str(0, "app-");
     }
-    if label.len() > LONGEST_PREFIX {
+    if label != app_name || label.len() > LONGEST_PREFIX {
         let digest = format!("-{:06x}", digest(app_name) & 0xff_ffff);
         label.truncate(LONGEST_PREFIX - digest.len());
         label.truncate(label.trim_end_matches('-').len());
@@ -136,13 +136,16 @@ mod tests {
     fn the_prefix_is_made_from_the_apps_name() {
         let cases = [
             ("boatswain", Some("boatswain")),
-            ("Nightly ETL (eu)", Some("nightly-etl-eu")),
-            ("3-body", Some("app-3-body")),
+            ("sales-etl", Some("sales-etl")),
+            ("Nightly ETL (eu)", Some("nightly-etl-eu-HASH")),
+            ("3-body", Some("app-3-body-HASH")),
             ("--", None),
             ("日本", None),
         ];
         for (name, prefix) in cases {
-            assert_eq!(prefix_of(name).as_deref(), prefix, "{name}");
+            let hash = format!("{:06x}", digest(name) & 0xff_ffff);
+            let prefix = prefix.map(|prefix| prefix.replace("HASH", &hash));
+            assert_eq!(prefix_of(name), prefix, "{name}");
         }
     }
 
@@ -153,6 +156,21 @@ mod tests {
         let one = prefix_of(&format!("{long}-one"));
         let two = prefix_of(&format!("{long}-two"));
         assert_ne!(one, two);
+    }
+
+    // spec: K-7
+    #[test]
+    fn names_that_are_not_alike_keep_apart_although_they_lose_the_same() {
+        let names = [
+            "sales-etl",
+            "sales etl",
+            "Sales.ETL",
+            "SALES-ETL",
+            "sales--etl",
+            "-sales-etl",
+        ];
+        let prefixes: std::collections::BTreeSet<_> = names.map(prefix_of).into();
+        assert_eq!(prefixes.len(), names.len(), "{prefixes:?}");
     }
 
     proptest! {

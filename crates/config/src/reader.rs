@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::document::{Node, Value};
-use super::effective::{
-    Effective, Setting, fingerprint, holds_secret, is_secret, is_value, names_secret,
-};
+use super::effective::{Effective, Setting, fingerprint};
 use super::error::Origin;
 use super::kinds::Kind;
 use super::names::NameRule;
 use super::near::nearest;
 use super::notes::{Notes, join, join_dotted};
+use super::secrets::{HIDDEN, holds_secret, is_secret, is_value, names_secret};
 use super::template::{BadTemplate, PodTemplate};
 use boatswain_model::ProfileName;
 
@@ -183,7 +182,7 @@ impl<'n> Section<'n> {
                 whole.push(',');
                 let hidden = secret || holds_secret(&item);
                 shown.push(match hidden {
-                    true => Effective::HIDDEN.to_owned(),
+                    true => HIDDEN.to_owned(),
                     false => item,
                 });
                 out.push(value);
@@ -360,7 +359,7 @@ impl<'n> Section<'n> {
             key: key.to_owned(),
             fingerprint: fingerprint(value.as_deref()),
             value: value.map(|value| match hidden {
-                true => Effective::HIDDEN.to_owned(),
+                true => HIDDEN.to_owned(),
                 false => value,
             }),
             origin: origin.unwrap_or(Origin::Default),

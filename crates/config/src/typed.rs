@@ -25,43 +25,50 @@ impl fmt::Display for Misfit {
     }
 }
 
-/// The first reason why this is not a `T`: a wrong type, or an unknown field.
-pub(super) fn misfit<T: DeserializeOwned + Serialize>(given: &Json) -> Option<Misfit> {
+/// Why this is not a `T`: a wrong type, or unknown fields.
+pub(super) fn misfits<T: DeserializeOwned + Serialize>(given: &Json) -> Vec<Misfit> {
     let read: T = match serde_path_to_error::deserialize(given) {
         Ok(read) => read,
         Err(error) => {
             let path = error.path().to_string();
-            return Some(Misfit {
+            return vec![Misfit {
                 path: if path == "." { String::new() } else { path },
                 why: error.into_inner().to_string(),
-            });
+            }];
         }
     };
     // A field that the type does not have is lost when the value is serialised again.
-    let kept = serde_json::to_value(read).ok()?;
-    let path = unknown(given, &kept, String::new())?;
-    let why = "Kubernetes has no such field".to_owned();
-    Some(Misfit { path, why })
+    let kept = serde_json::to_value(read).unwrap_or_default();
+    let mut paths = Vec::new();
+    unknown(given, &kept, String::new(), &mut paths);
+    let misfit = |path| Misfit {
+        path,
+        why: "Kubernetes has no such field".to_owned(),
+    };
+    paths.into_iter().map(misfit).collect()
 }
 
-fn unknown(given: &Json, kept: &Json, path: String) -> Option<String> {
+fn unknown(given: &Json, kept: &Json, path: String, all: &mut Vec<String>) {
     match (given, kept) {
-        (Json::Object(given), Json::Object(kept)) => given.iter().find_map(|(key, value)| {
-            let inner = match path.as_str() {
-                "" => key.clone(),
-                path => format!("{path}.{key}"),
-            };
-            match kept.get(key) {
-                Some(kept) => unknown(value, kept, inner),
-                None => (!value.is_null()).then_some(inner),
+        (Json::Object(given), Json::Object(kept)) => {
+            for (key, value) in given {
+                let inner = match path.as_str() {
+                    "" => key.clone(),
+                    path => format!("{path}.{key}"),
+                };
+                match kept.get(key) {
+                    Some(kept) => unknown(value, kept, inner, all),
+                    None if value.is_null() => {}
+                    None => all.push(inner),
+                }
             }
-        }),
-        (Json::Array(given), Json::Array(kept)) => {
-            let pairs = given.iter().zip(kept).enumerate();
-            (pairs.into_iter())
-                .find_map(|(n, (given, kept))| unknown(given, kept, format!("{path}[{n}]")))
         }
-        _ => None,
+        (Json::Array(given), Json::Array(kept)) => {
+            for (n, (given, kept)) in given.iter().zip(kept).enumerate() {
+                unknown(given, kept, format!("{path}[{n}]"), all);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -112,11 +119,12 @@ mod tests {
                 "status: Kubernetes has no such field",
             ),
         ] {
-            let misfit = misfit::<PodTemplateSpec>(&given).map(|misfit| misfit.to_string());
-            assert_eq!(misfit.as_deref(), Some(told));
+            let misfits = misfits::<PodTemplateSpec>(&given);
+            let said: Vec<String> = misfits.iter().map(Misfit::to_string).collect();
+            assert_eq!(said, [told]);
         }
         let mistyped = container(json!({"name": "b", "env": {"A": "1"}}));
-        let told = misfit::<PodTemplateSpec>(&mistyped).unwrap().to_string();
+        let told = misfits::<PodTemplateSpec>(&mistyped)[0].to_string();
         assert!(told.starts_with("spec.containers[1].env: "), "{told}");
         let sound = json!({
             "metadata": {"labels": {"a/b": "c"}, "creationTimestamp": null},
@@ -125,8 +133,8 @@ mod tests {
                 "volumes": [{"name": "v", "emptyDir": {}}],
             },
         });
-        assert_eq!(misfit::<PodTemplateSpec>(&sound), None);
+        assert_eq!(misfits::<PodTemplateSpec>(&sound), []);
         let affinity = json!({"nodeAffinty": {}});
-        assert!(misfit::<Affinity>(&affinity).is_some());
+        assert_eq!(misfits::<Affinity>(&affinity).len(), 1);
     }
 }

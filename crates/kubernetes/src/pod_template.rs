@@ -12,6 +12,7 @@ mod mounts;
 mod owned;
 mod parts;
 mod secure;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use thiserror::Error;
 use injection::NoCommand;
 pub use injection::{InjectedBy, Injection};
 use parts::Parts;
+pub use wishes::overridden;
 
 use super::claims::ClaimSpec;
 use super::labels::{LabelScheme, is_label_value, to_label_value};

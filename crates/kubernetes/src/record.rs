@@ -23,7 +23,7 @@ use boatswain_model::snapshot::asked;
 use boatswain_model::{
     AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion, Snapshot,
 };
-pub use errors::{NoSuccession, RecordError};
+pub use errors::{AnotherName, NoSuccession, RecordError};
 use keys::Keys;
 
 /// The format version that this program writes, and the newest that it reads.
@@ -297,6 +297,7 @@ impl Record {
             },
             "data": self.data(),
         });
+        map["data"][key::APP_NAME] = place.app_name.trim().into();
         if let Some(owner) = &place.owner {
             map["metadata"]["ownerReferences"] = json!([owner]);
         }
@@ -447,6 +448,21 @@ impl Record {
             wanted: wanted.clone(),
         })
     }
+}
+
+/// Fails if the record says that its application has another name. One of an older program says none.
+pub fn check_name(map: &ConfigMap, wanted: &str) -> Result<(), AnotherName> {
+    let keys = Keys { map };
+    let found = keys.get(key::APP_NAME).unwrap_or_default();
+    if found.is_empty() || found == wanted.trim() {
+        return Ok(());
+    }
+    Err(AnotherName {
+        map: map.name.clone(),
+        found: clean(found, LONGEST_TEXT).to_string(),
+        wanted: wanted.trim().to_owned(),
+        id: keys.get(key::APP_ID).unwrap_or_default().to_owned(),
+    })
 }
 
 /// The last id of a block, which is shorter where the range of ids ends.

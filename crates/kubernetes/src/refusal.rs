@@ -6,11 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use boatswain_agent::foreign;
 use serde::Deserialize;
 
 use super::rights::MissingRight;
 use boatswain_model::planted::{self, Planted};
 use boatswain_model::pod::cut;
+use boatswain_model::text::controls_display;
 
 /// The maximum length of a kept message: enough for every cause of a refused template, short enough for a log line.
 const MAX_MESSAGE_BYTES: usize = 2 * 1024;
@@ -253,7 +255,12 @@ impl StatusBody {
 ///
 /// `place` names the call in the message; `retry_after` is the header of that name.
 pub fn of_answer(place: &str, code: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
-    of_status(place, code, retry_after, StatusBody::parse(body).as_ref())
+    let status = StatusBody::parse(body);
+    let mut failure = of_status(place, code, retry_after, status.as_ref());
+    if let Some(page) = foreign::page(body).filter(|_| status.is_none()) {
+        failure.message = clean(&format!("{place}: {code}: {page}"), MAX_MESSAGE_BYTES);
+    }
+    failure
 }
 
 /// Classifies a `Status` from a response or from a watch's ERROR event.
@@ -372,11 +379,11 @@ fn is_webhook(status: &StatusBody) -> bool {
         || status.message().contains("ValidatingAdmissionPolicy")
 }
 
-/// Makes external text fit for a log line: replaces control characters with spaces and truncates it.
+/// Makes external text fit for a log line: replaces characters that control the display with spaces and truncates it.
 pub fn clean(text: &str, max_bytes: usize) -> Arc<str> {
     let mut kept = String::with_capacity(text.len().min(max_bytes + 4));
     for c in text.chars() {
-        let c = if c.is_control() { ' ' } else { c };
+        let c = if controls_display(c) { ' ' } else { c };
         if kept.len() + c.len_utf8() > max_bytes {
             kept.push('…');
             break;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use boatswain_agent::trust;
 use hyper_util::client::legacy::Error as HyperError;
 use kube::client::AuthError;
 
@@ -13,7 +14,7 @@ pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
     let kind = kind_of(error);
     let said = match find::<AuthError>(error) {
         Some(auth) => auth_text(auth),
-        None => chain_text(error),
+        None => trust::refused_by_client(error).unwrap_or_else(|| chain_text(error)),
     };
     Failure::new(kind, &format!("{place}: {said}"))
 }

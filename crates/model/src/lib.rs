@@ -25,6 +25,7 @@ pub mod snapshot;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod version;
 
 pub use clock::{Now, Tick};

@@ -221,7 +221,15 @@ pub fn words(pod: &Pod) -> String {
             message: Some(message),
         } => {
             let as_root = AS_ROOT.iter().any(|said| message.contains(said));
-            let hint = if as_root { ANOTHER_USER } else { "" };
+            let hint = match (as_root, &pod.init) {
+                (false, _) => String::new(),
+                (true, None) => ANOTHER_USER.to_owned(),
+                // The profile's keys are about the executor's container; the others may be fine.
+                (true, Some(init)) => format!(
+                    "; this is {init}: choose its user, or allow it root and its capabilities, in its own \
+                     securityContext in the pod template"
+                ),
+            };
             format!("{reason}: {message}{hint}")
         }
         _ => {

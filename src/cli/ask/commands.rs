@@ -1,5 +1,7 @@
 //! The commands kill, decommission, hold, resume and stop (spec B-28 to B-35).
 
+use std::ops::RangeInclusive;
+
 use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
@@ -11,9 +13,9 @@ use crate::exit::Exit;
 pub(in crate::cli) struct KillArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Ids of the executors
-    #[arg(required = true, value_name = "EXECUTOR")]
-    executors: Vec<u64>,
+    /// Ids of the executors, such as 4 or 1-3
+    #[arg(required = true, value_name = "EXECUTOR", value_parser = ids)]
+    executors: Vec<Ids>,
     /// Start replacements; otherwise the targets are lowered
     #[arg(long)]
     replace: bool,
@@ -28,9 +30,9 @@ pub(in crate::cli) struct KillArgs {
 pub(in crate::cli) struct DecommissionArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Ids of the executors
-    #[arg(required = true, value_name = "EXECUTOR")]
-    executors: Vec<u64>,
+    /// Ids of the executors, such as 4 or 1-3
+    #[arg(required = true, value_name = "EXECUTOR", value_parser = ids)]
+    executors: Vec<Ids>,
     /// Start no replacements, and lower the targets instead
     #[arg(long)]
     no_replace: bool,
@@ -80,6 +82,34 @@ struct Who {
     by: Option<String>,
 }
 
+/// One id, or the first and the last of several.
+type Ids = RangeInclusive<u64>;
+
+/// The most ids of one range; more is a typing error.
+const MOST_IDS: u64 = 10_000;
+
+fn ids(text: &str) -> Result<Ids, String> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let ids = match text.split_once('-') {
+        Some((first, last)) => number(first).zip(number(last)),
+        None => number(text).map(|id| (id, id)),
+    };
+    match ids {
+        Some((first, last)) if first <= last && last - first < MOST_IDS => Ok(first..=last),
+        Some((first, last)) if first > last => Err(format!("{first} is above {last}")),
+        Some(_) => Err(format!("at most {MOST_IDS} at once")),
+        // The name's prefix may be another application's.
+        None if text.contains("-exec-") => Err(
+            "expected an id and not a pod: `boatswain explain POD` shows whether it is this application's".to_owned(),
+        ),
+        None => Err("expected an executor's id such as 4, or several such as 1-3".to_owned()),
+    }
+}
+
+fn all(ids: &[Ids]) -> Vec<u64> {
+    ids.iter().cloned().flatten().collect()
+}
+
 /// Sends a command, prints the answer, and determines the exit code from it.
 fn tell(
     driver: &Driver,
@@ -117,7 +147,7 @@ fn tell_all(driver: &Driver, command: &str, body: &Value, table: fn(&Value) -> S
 
 pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
     let body = json!({
-        "executors": args.executors,
+        "executors": all(&args.executors),
         "replace": args.replace,
         "force": args.force,
         "by": args.who.by,
@@ -128,7 +158,7 @@ pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
 pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
     let within = args.within.map(humantime::format_duration);
     let body = json!({
-        "executors": args.executors,
+        "executors": all(&args.executors),
         "replace": !args.no_replace,
         "within": within.map(|time| time.to_string()),
         "by": args.who.by,
@@ -151,4 +181,25 @@ pub(in crate::cli) fn stop(args: &StopArgs) -> Exit {
         false => ("end", json!({"exit_code": args.exit_code})),
     };
     tell_all(&args.driver, command, &body, tables::ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-43
+    #[test]
+    fn executors_are_given_one_by_one_or_as_a_range() {
+        assert_eq!(all(&[ids("4").unwrap(), ids("1-3").unwrap()]), [4, 1, 2, 3]);
+        for (bad, part) in [
+            ("3-1", "3 is above 1"),
+            ("1-99999999", "at most 10000"),
+            ("etl-exec-3", "an id and not a pod"),
+            ("1,2", "such as 1-3"),
+            ("", "such as 1-3"),
+        ] {
+            let why = ids(bad).unwrap_err();
+            assert!(why.contains(part), "{bad}: {why}");
+        }
+    }
 }

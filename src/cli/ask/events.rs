@@ -4,7 +4,7 @@ use boatswain_client::{Client, ClientError};
 use serde_json::Value;
 
 use super::tables;
-use crate::cli::{complain, say};
+use crate::cli::{complain, plain_json, say};
 use crate::exit::Exit;
 
 /// Prints events until interrupted. If the driver disappears, waits for it to return.
@@ -22,7 +22,7 @@ pub async fn follow(
         };
         let shown = match serde_json::from_str::<Value>(&message.data) {
             Ok(event) if !as_json => tables::event(&event),
-            _ => message.data,
+            _ => plain_json(&message.data),
         };
         let exit = say(shown);
         if exit != Exit::Clean {

@@ -16,7 +16,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{complain, fail, fail_with, say};
+use super::{complain, fail, fail_with, plain_json, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 pub(super) use commands::{
@@ -33,7 +33,8 @@ pub(super) struct Connection {
         long,
         env = "BOATSWAIN_SERVER",
         value_name = "URL",
-        default_value = "http://127.0.0.1:7117"
+        default_value = "http://127.0.0.1:7117",
+        value_parser = server
     )]
     pub(super) server: Uri,
     /// File with the API token: the driver's api.token_file, or a file with one of its lines
@@ -87,7 +88,8 @@ pub(super) struct ExecutorsArgs {
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Id of the executor
+    /// Id of the executor, or the name of its pod
+    #[arg(value_parser = executor)]
     executor: u64,
 }
 
@@ -108,6 +110,30 @@ pub(super) struct ScaleArgs {
     /// Targets of profiles, such as default=4; if one is refused, none is changed
     #[arg(required = true, value_name = "PROFILE=N", value_parser = wanted)]
     targets: Vec<(String, u32)>,
+}
+
+/// An address, with or without its scheme.
+fn server(text: &str) -> Result<Uri, String> {
+    let url = match text.contains("://") {
+        true => text.to_owned(),
+        false => format!("http://{text}"),
+    };
+    let uri: Uri = url.parse().map_err(|error| format!("{error}: {URL}"))?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(uri),
+        _ => Err(URL.to_owned()),
+    }
+}
+
+const URL: &str =
+    "expected a URL such as http://127.0.0.1:7117, or https:// if the driver has [tls]";
+
+/// An executor by its id, or by the name of its pod, which may be as kubectl prints it.
+fn executor(text: &str) -> Result<u64, String> {
+    let id = text.rsplit_once("-exec-").map_or(text, |(_, id)| id);
+    id.parse().map_err(|_| {
+        "expected an executor's id such as 3, or its pod such as etl-exec-3; `boatswain executors` lists both".to_owned()
+    })
 }
 
 fn wanted(text: &str) -> Result<(String, u32), String> {
@@ -197,7 +223,7 @@ impl Driver {
 
     fn show(&self, answer: &Value, table: fn(&Value) -> String) -> Exit {
         match self.output {
-            Output::Json => say(format_args!("{answer:#}")),
+            Output::Json => say(plain_json(&format!("{answer:#}"))),
             Output::Table => say(table(answer)),
         }
     }
@@ -262,6 +288,37 @@ pub(super) fn scale(args: &ScaleArgs) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // spec: O-43
+    #[test]
+    fn a_server_may_be_given_without_its_scheme() {
+        for (given, means) in [
+            ("127.0.0.1:7117", "http://127.0.0.1:7117/"),
+            ("localhost:7117", "http://localhost:7117/"),
+            ("driver", "http://driver/"),
+            ("[::1]:7117", "http://[::1]:7117/"),
+            ("https://driver:7117", "https://driver:7117/"),
+        ] {
+            assert_eq!(server(given).unwrap().to_string(), means);
+        }
+        for bad in ["", "ftp://driver", "http://", "a b"] {
+            assert!(server(bad).unwrap_err().contains("expected a URL"), "{bad}");
+        }
+    }
+
+    // spec: O-43
+    #[test]
+    fn an_executor_is_its_id_or_its_pod() {
+        for given in ["3", "etl-exec-3", "pod/etl-exec-3", "my-exec-app-exec-3"] {
+            assert_eq!(executor(given), Ok(3), "{given}");
+        }
+        for bad in ["", "etl", "etl-exec-", "1-3", "-1"] {
+            assert!(
+                executor(bad).unwrap_err().contains("such as etl-exec-3"),
+                "{bad}"
+            );
+        }
+    }
 
     #[test]
     fn a_target_is_a_profile_and_a_number() {

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::model::text::controls_display;
+
 /// A field of text; empty if it is missing.
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
@@ -19,9 +21,9 @@ fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
 }
 
-/// Removes control characters: text from elsewhere must not control the terminal.
+/// Text from elsewhere must not control the terminal.
 fn plain(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    text.replace(controls_display, " ")
 }
 
 /// Formats a table with two spaces between columns.

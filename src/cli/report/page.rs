@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::chart::{self, LAYERS, MOST_LANES};
 use super::figures::{Figures, Spread, seconds};
 use super::timeline::Timeline;
+use crate::model::text::controls_display;
 
 /// The most incidents that are listed.
 const MOST_INCIDENTS: usize = 500;
@@ -233,7 +234,7 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            other if other.is_control() => escaped.push(' '),
+            other if controls_display(other) => escaped.push(' '),
             other => escaped.push(other),
         }
     }

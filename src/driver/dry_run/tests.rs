@@ -229,3 +229,25 @@ async fn the_objects_of_a_dry_run_pass_strict_validation() {
     }
     cluster.shutdown().await;
 }
+
+// spec: K-1, K-6, C-4
+#[test]
+fn check_says_what_of_a_template_is_not_used_and_whose_wishes_are_not_met_and_no_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let template = "metadata: {name: a, annotations: {hook: 'https://hooks.slack.com/services/hunter2'}}\n\
+                    spec: {initContainers: [{name: own, command: [chown, /data]}], containers: [{name: executor, \
+                    args: [--password, hunter2], env: [{name: DB_PASSWORD, value: hunter2}]}]}";
+    std::fs::write(directory.path().join("base.yaml"), template).unwrap();
+    let file = directory.path().join("a.toml");
+    let text = "[profiles.default]\nimage = \"a\"\ntemplate = \"base.yaml\"";
+    std::fs::write(&file, text).unwrap();
+    let (config, _) = Config::explain(&file, [], &[]).unwrap();
+    let shown = shapes(&config).unwrap();
+    for part in [
+        "\n# Note: metadata.name \"a\" is not used",
+        "\n# Warning: container own: it runs chown",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(!shown.contains("hunter2"), "{shown}");
+}

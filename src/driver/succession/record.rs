@@ -10,8 +10,9 @@ use crate::driver::{Environment, predecessor};
 use crate::exit::Exit;
 use crate::kubernetes::Calls;
 use crate::kubernetes::calls::{ConfigMap, Reference};
-use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
-use crate::model::AppId;
+use crate::kubernetes::record::{
+    NoSuccession, Record, RecordError, RecordPlace, check_name, record_name,
+};
 
 pub(super) struct Taken {
     pub(super) record: Record,
@@ -54,7 +55,7 @@ pub(super) async fn take_over(
         };
         let inherited = match &found {
             None => None,
-            Some(map) => Some(understand(map, config.app.id.as_ref())?),
+            Some(map) => Some(understand(map, config)?),
         };
         if let (Some(map), Some(record), Some((sent, before))) = (&found, &inherited, &attempt)
             && (record.incarnation, &record.holder) == (sent.incarnation, &sent.holder)
@@ -117,8 +118,19 @@ pub(super) async fn take_over(
     }
 }
 
-fn understand(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
-    let record = match wanted {
+/// Refuses the record of an application with another name: two names may be made into one prefix. An id that is
+/// configured says more than a name.
+pub(super) fn refuse_another_name(map: &ConfigMap, config: &Config) -> Result<(), StartError> {
+    if config.app.id.is_some() {
+        return Ok(());
+    }
+    check_name(map, &config.app.name)
+        .map_err(|error| StartError::new(Exit::Configuration, error.to_string()))
+}
+
+fn understand(map: &ConfigMap, config: &Config) -> Result<Record, StartError> {
+    refuse_another_name(map, config)?;
+    let record = match &config.app.id {
         Some(app_id) => Record::read_own(map, app_id),
         None => Record::read(map),
     };
@@ -163,6 +175,14 @@ mod tests {
 
     /// A start whose first write is committed but not answered.
     async fn start(cluster: &DevCluster, holder: u64) -> Application {
+        start_of(cluster, holder, &Config::default()).await.unwrap()
+    }
+
+    async fn start_of(
+        cluster: &DevCluster,
+        holder: u64,
+        config: &Config,
+    ) -> Result<Application, StartError> {
         let router = cluster.router();
         let answers = Arc::new(AtomicBool::new(false));
         let service = service_fn(move |request: Request<kube::client::Body>| {
@@ -182,11 +202,37 @@ mod tests {
             seed: 1,
             holder,
         };
-        let config = Config::default();
-        let found = find_application(&config, &environment).await.unwrap();
-        take_over_application(found, &config, &environment)
+        let found = find_application(config, &environment).await?;
+        take_over_application(found, config, &environment).await
+    }
+
+    // spec: O-30, K-7
+    #[tokio::test(start_paused = true)]
+    async fn the_record_of_an_application_with_another_name_is_refused_before_anything_waits_for_it()
+     {
+        let cluster = devcluster::start(devcluster::Options::default());
+        let named = |name: &str| {
+            let mut config = Config::default();
+            config.app.name = name.to_owned();
+            config.executors.pod_name_prefix = Some("sales-etl".to_owned());
+            config
+        };
+        let first = start_of(&cluster, 1, &named("sales etl")).await.unwrap();
+        let refused = start_of(&cluster, 2, &named("Sales.ETL"))
             .await
-            .unwrap()
+            .err()
+            .unwrap();
+        assert_eq!(refused.exit, Exit::Configuration);
+        let why = refused.to_string();
+        assert!(
+            why.contains("is the record of the application \"sales etl\", not of \"Sales.ETL\""),
+            "{why}"
+        );
+        // The same application under another name: its id says so.
+        let mut renamed = named("Sales.ETL");
+        renamed.app.id = Some(first.record.app_id.clone());
+        assert!(start_of(&cluster, 3, &renamed).await.is_ok());
+        assert!(start_of(&cluster, 4, &named("Sales.ETL")).await.is_ok());
     }
 
     // spec: O-30, O-31

@@ -63,9 +63,11 @@ impl Affinity {
             return Err(String::new());
         };
         let json = typed::json(value).ok_or_else(String::new)?;
-        match typed::misfit::<v1::Affinity>(&json) {
-            None => Ok(json),
-            Some(misfit) => Err(misfit.to_string()),
+        let misfits = typed::misfits::<v1::Affinity>(&json);
+        let why: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+        match why.is_empty() {
+            true => Ok(json),
+            false => Err(why.join("; ")),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::OBJECT;
 use crate::declare::choice;
 use crate::kinds::{Amount, Flag, Text, one_of};
-use crate::names::is_dns_label;
+use crate::names::{is_dns_label, is_dns_subdomain};
 use crate::reader::Section;
 use boatswain_model::quantity::Quantity;
 
@@ -101,7 +101,7 @@ impl Volume {
         let medium = s.value("medium", one_of(), Medium::default());
         let host_path = s.option("host_path", host_path);
         let kind = s.option("host_path_type", host_path_type);
-        let claim = s.option("claim", OBJECT);
+        let claim = s.option("claim", CLAIM);
         let config_map = s.option("config_map", OBJECT);
         let secret = s.option("secret", OBJECT);
         let optional = s.value("optional", Flag, false);
@@ -164,10 +164,21 @@ fn refuses_keys_of_others(s: &mut Section<'_>, source: &VolumeSource) -> bool {
     let other = keys.iter().find(|(key, fits, _)| s.is_set(key) && !fits);
     if let Some((key, _, only)) = other {
         let what = format!("found, but it is only for {only}");
-        s.refuse(key, what, "remove it");
+        let fix = match s.is_set("claim") {
+            true => {
+                "remove it; claims that each executor gets anew, with a size, are [[profiles.NAME.claims]]"
+            }
+            false => "remove it",
+        };
+        s.refuse(key, what, fix);
     }
     other.is_some()
 }
+
+const CLAIM: Text = Text {
+    rule: is_dns_subdomain,
+    allowed: "the name of a claim that exists; claims that each executor gets anew are [[profiles.NAME.claims]]",
+};
 
 const HOST_PATH_TYPES: [&str; 7] = [
     "DirectoryOrCreate",

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
-use super::{units, volumes};
+use super::{dynamic, units, volumes};
 
 /// A boatswain key that is not made from one Spark key alone.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gathered {
     pub section: &'static str,
     /// The key in the section.
-    pub key: &'static str,
+    pub key: String,
     pub value: Value,
     /// The Spark keys that it is made from.
     pub from: Vec<String>,
 }
 
 impl Gathered {
-    pub fn of_profile(key: &'static str, value: impl Into<Value>, from: Vec<String>) -> Self {
+    pub fn of_profile(key: &str, value: impl Into<Value>, from: Vec<String>) -> Self {
         Self {
             section: "profiles.default",
-            key,
+            key: key.to_owned(),
             value: value.into(),
             from,
         }
@@ -37,6 +37,7 @@ const IDLE: &str = "spark.dynamicAllocation.executorIdleTimeout";
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
     let mut refused = Vec::new();
     let mut gathered = Vec::new();
+    gathered.extend(dynamic::gather(set, &mut refused));
     gathered.extend(volumes::gather(set, &mut refused));
     let (devices, from) = devices(set, &mut refused);
     if !devices.is_empty() {
@@ -61,7 +62,7 @@ fn idle_timeouts(idle: Duration) -> impl Iterator<Item = Gathered> {
     ];
     keys.into_iter().map(move |(section, key)| Gathered {
         section,
-        key,
+        key: key.to_owned(),
         value: humantime::format_duration(idle).to_string().into(),
         from: vec![IDLE.to_owned()],
     })
@@ -101,7 +102,7 @@ mod tests {
         let (gathered, refused) = gather(&set.iter().copied().collect());
         let shown = gathered
             .into_iter()
-            .map(|made| (made.key.to_owned(), made.value.to_string()));
+            .map(|made| (made.key, made.value.to_string()));
         (shown.collect(), refused)
     }
 

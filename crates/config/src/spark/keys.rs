@@ -24,6 +24,8 @@ pub(super) enum Form {
     Deleted,
     /// The name of a policy for rolling replacement.
     RollPolicy,
+    /// A file, which Spark may also name as a URL.
+    File,
     /// A summand of the executor's memory.
     Memory,
     /// One of several keys that become one key, or a key that becomes several.
@@ -40,8 +42,8 @@ pub(super) enum Use {
 }
 
 use Form::{
-    Count, Deleted, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds, SecretKey,
-    Share, Text,
+    Count, Deleted, File, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds,
+    SecretKey, Share, Text,
 };
 use Use::{To, Unused};
 
@@ -66,16 +68,17 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.context", To("cluster.context", Text)),
     ("spark.kubernetes.driver.requestTimeout", To("cluster.request_timeout", Millis)),
     ("spark.kubernetes.driver.connectionTimeout", Unused("a connection has to be open within 10 s")),
-    ("spark.kubernetes.driver.pod.name", To("driver.pod_name", Text)),
+    ("spark.kubernetes.driver.pod.name", Unused("it names the pod of Spark's driver; boatswain's own is driver.pod_name")),
     ("spark.kubernetes.executor.podNamePrefix", To("executors.pod_name_prefix", Text)),
     // Profiles (spec K-5).
-    ("spark.executor.instances", To("profiles.default.executors", Count)),
+    ("spark.executor.instances", To("profiles.default.executors", Gathered)),
     ("spark.kubernetes.container.image", To("profiles.default.image", Text)),
     ("spark.kubernetes.executor.container.image", To("profiles.default.image", Text)),
     ("spark.executor.cores", To("profiles.default.cpu", Text)),
     ("spark.kubernetes.executor.request.cores", To("profiles.default.cpu", Text)),
     ("spark.kubernetes.executor.limit.cores", To("profiles.default.cpu_limit", Text)),
     ("spark.executor.memory", To("profiles.default.memory", Memory)),
+    ("spark.yarn.executor.memoryOverhead", To("profiles.default.memory", Memory)),
     ("spark.executor.memoryOverhead", To("profiles.default.memory", Memory)),
     ("spark.executor.memoryOverheadFactor", To("profiles.default.memory", Memory)),
     ("spark.executor.minMemoryOverhead", To("profiles.default.memory", Memory)),
@@ -87,7 +90,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.node.selector.", To("profiles.default.node_selector.*", Text)),
     ("spark.kubernetes.executor.node.selector.", To("profiles.default.node_selector.*", Text)),
     ("spark.kubernetes.executor.terminationGracePeriodSeconds", To("profiles.default.termination_grace", Seconds)),
-    ("spark.kubernetes.executor.podTemplateFile", To("profiles.default.template", Text)),
+    ("spark.kubernetes.executor.podTemplateFile", To("profiles.default.template", File)),
     ("spark.kubernetes.executor.podTemplateContainerName", To("profiles.default.template_container", Text)),
     ("spark.kubernetes.container.image.pullPolicy", To("profiles.default.pull_policy", Text)),
     ("spark.kubernetes.container.image.pullSecrets", To("profiles.default.pull_secrets", List)),
@@ -127,7 +130,9 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     // Application, sessions, claims, autoscaling.
     ("spark.scheduler.minRegisteredResourcesRatio", To("app.min_registered_ratio", Share)),
     ("spark.scheduler.maxRegisteredResourcesWaitingTime", To("app.max_wait", Millis)),
+    ("spark.yarn.max.executor.failures", To("failures.max", Count)),
     ("spark.executor.maxNumFailures", To("failures.max", Count)),
+    ("spark.yarn.executor.failuresValidityInterval", To("failures.window", Millis)),
     ("spark.executor.failuresValidityInterval", To("failures.window", Millis)),
     ("spark.excludeOnFailure.", Unused("failures.node_max_failures has boatswain avoid nodes, by other figures")),
     ("spark.driver.port", Unused("executors speak boatswain's own protocol, at backend.listen")),
@@ -140,18 +145,20 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.dynamicAllocation.deleteGracePeriod", To("backend.kill_grace", Millis)),
     ("spark.kubernetes.driver.reusePersistentVolumeClaim", To("claims.reuse", Flag)),
     ("spark.kubernetes.driver.waitToReusePersistentVolumeClaim", To("claims.wait", Flag)),
-    ("spark.dynamicAllocation.enabled", To("autoscaling.enabled", Flag)),
-    ("spark.dynamicAllocation.minExecutors", To("profiles.default.min_executors", Count)),
-    ("spark.dynamicAllocation.maxExecutors", To("profiles.default.max_executors", Count)),
+    ("spark.dynamicAllocation.enabled", To("autoscaling.enabled", Gathered)),
+    ("spark.dynamicAllocation.minExecutors", To("profiles.default.min_executors", Gathered)),
+    ("spark.dynamicAllocation.maxExecutors", To("profiles.default.max_executors", Gathered)),
     ("spark.dynamicAllocation.executorAllocationRatio", To("autoscaling.ratio", Number)),
     ("spark.dynamicAllocation.schedulerBacklogTimeout", To("autoscaling.backlog_timeout", Seconds)),
     ("spark.dynamicAllocation.sustainedSchedulerBacklogTimeout", To("autoscaling.sustained_timeout", Seconds)),
     ("spark.dynamicAllocation.executorIdleTimeout", To("autoscaling.idle_timeout", Gathered)),
-    ("spark.dynamicAllocation.initialExecutors", Unused("profiles.default.executors are wanted at the start")),
+    ("spark.dynamicAllocation.initialExecutors", To("profiles.default.executors", Gathered)),
     ("spark.dynamicAllocation.", Unused(STORAGE)),
     ("spark.kubernetes.executor.rollInterval", To("roll.interval", Seconds)),
     ("spark.kubernetes.executor.rollPolicy", To("roll.policy", RollPolicy)),
     // Keys without a counterpart.
+    ("spark.kubernetes.executor.lostCheck.maxAttempts", Unused("the pod's last state says why an executor ended")),
+    ("spark.kubernetes.pyspark.pythonVersion", Unused("the image has the Python that it has")),
     ("spark.kubernetes.executor.missingPodDetectDelta",
         Unused("a pod that a list lacks is looked up by name instead")),
     ("spark.kubernetes.allocation.driver.readinessTimeout", Unused("executors are asked for at once")),
@@ -168,6 +175,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.executor.resizeInterval", Unused(RESIZING)),
     ("spark.kubernetes.executor.resizeThreshold", Unused(RESIZING)),
     ("spark.kubernetes.executor.resizeFactor", Unused(RESIZING)),
+    ("spark.kubernetes.executor.resizeMaxMemory", Unused(RESIZING)),
     ("spark.kubernetes.executor.pvc.", Unused(RESIZING)),
     ("spark.kubernetes.executor.hadoopConfigMapName", Unused(HADOOP)),
     ("spark.kubernetes.hadoop.", Unused(HADOOP)),

@@ -52,8 +52,17 @@ fn mebibytes(set: &BTreeMap<&str, &str>) -> Result<u64, &'static str> {
         }
     };
     let scaled = (heap as f64 * factor) as u64;
-    let overhead = size(
+    // Spark still reads its older name.
+    let (newer, older) = (
         "spark.executor.memoryOverhead",
+        "spark.yarn.executor.memoryOverhead",
+    );
+    let overhead = size(
+        if set.contains_key(newer) {
+            newer
+        } else {
+            older
+        },
         MEBIBYTE,
         scaled.max(least).saturating_mul(MEBIBYTE),
     )? / MEBIBYTE;
@@ -84,6 +93,8 @@ mod tests {
         let overhead = "spark.executor.memoryOverhead";
         assert_eq!(of(&[(memory, "2g"), (overhead, "1g")]), Ok(3072));
         assert_eq!(of(&[(memory, "2g"), (overhead, "512")]), Ok(2560));
+        let older = "spark.yarn.executor.memoryOverhead";
+        assert_eq!(of(&[(memory, "2g"), (older, "512")]), Ok(2560));
         let factor = "spark.kubernetes.memoryOverheadFactor";
         assert_eq!(of(&[(memory, "10g"), (factor, "0.4")]), Ok(10_240 + 4096));
         let newer = "spark.executor.memoryOverheadFactor";

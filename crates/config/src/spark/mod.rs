@@ -1,9 +1,15 @@
-//! Converts `spark-defaults.conf` to a boatswain configuration (spec C-7).
+//! Converts Spark's configuration, in the forms that people have it in, to a boatswain configuration
+//! (spec C-7).
 
+mod application;
+mod command;
+mod dynamic;
+mod emr;
 mod gathered;
 mod keys;
 mod memory;
 mod properties;
+mod source;
 mod units;
 mod volumes;
 
@@ -11,9 +17,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use toml::Value;
+
 use gathered::Gathered;
 use keys::{Form, KEYS, Use, use_of};
-use properties::properties;
 
 use super::Config;
 use super::kinds::quoted;
@@ -44,22 +51,28 @@ struct LeftOut {
     strange: Vec<String>,
 }
 
-/// Converts the text of a Spark properties file to TOML. Keys without a counterpart are named in
-/// comments. The result is valid, except that it lacks an image where the file has none.
-pub fn convert(text: &str) -> String {
-    // The later of two equal keys wins, as in Java.
-    let set: BTreeMap<String, String> = properties(text)
-        .into_iter()
-        .map(|property| (property.key, property.value))
-        .collect();
-    let mut left = LeftOut::default();
+/// Converts Spark's configuration to TOML: a properties file, a spark-submit command, EMR's JSON or a
+/// SparkApplication. Keys without a counterpart are named in comments. The result is valid, except
+/// that it lacks an image where the file has none.
+///
+/// # Errors
+///
+/// Why nothing can be converted, and what can be.
+pub fn convert(text: &str) -> Result<String, String> {
+    let source = source::read(text)?;
+    let mut left = LeftOut {
+        refused: source.refused,
+        useless: source.useless,
+        ..LeftOut::default()
+    };
+    let set = last_of_each(source.pairs, &mut left);
     let mut written: Vec<Written> = Vec::new();
     let (mut of_memory, mut of_several) = (BTreeMap::new(), BTreeMap::new());
     for (key, value) in in_order(&set, &mut left) {
         let Some((at, Use::To(target, form), rest)) = use_of(key) else {
             continue;
         };
-        if value.contains("${") {
+        if value.contains("${") || value.contains("{{") {
             let why = "refers to another value, which is not looked up";
             left.refused.push(format!("{key}: {why}"));
             continue;
@@ -91,20 +104,40 @@ pub fn convert(text: &str) -> String {
         };
         match written.iter_mut().find(|old| old.path() == new.path()) {
             Some(old) => {
-                let from = old.from.join(", ");
-                left.refused
-                    .push(format!("{from}: {key} says otherwise, and wins"));
+                left.refused.push(said_twice(&old.from, &new.from));
                 *old = new;
             }
             None => written.push(new),
         }
     }
-    add_gathered(memory::gather(&of_memory), &mut written, &mut left);
-    add_gathered(gathered::gather(&of_several), &mut written, &mut left);
+    let (mut gathered, refused) = gathered::gather(&of_several);
+    left.refused.extend(refused);
+    let (of_memory, refused) = memory::gather(&of_memory);
+    left.refused.extend(refused);
+    gathered.extend(of_memory);
+    gathered.extend(source.made);
+    add_gathered(gathered, &mut written, &mut left);
     written.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
     let missing = drop_what_is_refused(&mut written, &mut left);
-    render(&written, &missing, &left)
+    Ok(render(source.kind, &written, &missing, &left))
 }
+
+/// The later of two equal keys wins, as in Spark.
+fn last_of_each(pairs: Vec<(String, String)>, left: &mut LeftOut) -> BTreeMap<String, String> {
+    let mut set = BTreeMap::new();
+    for (key, value) in pairs {
+        let new = value.clone();
+        if let Some(old) = set.insert(key.clone(), value)
+            && old != new
+        {
+            let why = "it is said more than once, and the last one wins";
+            left.refused.push(format!("{key}: {why}"));
+        }
+    }
+    set
+}
+
+const SPARK_S: &str = "Spark reads it itself; leave it in Spark's own configuration";
 
 /// The keys that are set, in the order of the table. Unknown keys are noted as left out.
 fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&'s str, &'s str)> {
@@ -114,7 +147,10 @@ fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&
             Some((at, Use::To(..), _)) => known.push((at, (&**key, &**value))),
             Some((_, Use::Unused(why), _)) => left.useless.push(format!("{key}: {why}")),
             None if key.starts_with("spark.kubernetes.") => left.strange.push(key.clone()),
-            None => left.useless.push(key.clone()),
+            None if key.starts_with("spark.") => left.useless.push(format!("{key}: {SPARK_S}")),
+            None => left
+                .useless
+                .push(format!("{key}: Spark's keys begin with spark.")),
         }
     }
     known.sort_by_key(|(at, _)| *at);
@@ -136,6 +172,7 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
     };
     Some(match form {
         Form::Text => quoted(value),
+        Form::File => quoted(local_path(value)?),
         Form::Flag => {
             let flag: bool = value.to_ascii_lowercase().parse().ok()?;
             flag.to_string()
@@ -168,9 +205,21 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
     })
 }
 
+/// The path of a file that Spark names by a path or a URL. `None`: it is on no file system.
+fn local_path(value: &str) -> Option<&str> {
+    let Some((scheme, path)) = value.split_once(':') else {
+        return Some(value);
+    };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    (["file", "local"].contains(&scheme) && path.starts_with('/')).then_some(path)
+}
+
 fn name_of(form: Form) -> &'static str {
     match form {
         Form::Text => "a text",
+        Form::File => {
+            "on this machine; copy it beside the configuration and name the copy: profiles.default.template"
+        }
         Form::Flag | Form::Deleted => "true or false",
         Form::Count => "a whole number",
         Form::Millis | Form::Seconds => "a duration as Spark writes it",
@@ -185,23 +234,47 @@ fn name_of(form: Form) -> &'static str {
     }
 }
 
-/// Adds the keys that are not made from one Spark key alone.
-fn add_gathered(
-    (gathered, refused): (Vec<Gathered>, Vec<String>),
-    written: &mut Vec<Written>,
-    left: &mut LeftOut,
-) {
-    left.refused.extend(refused);
+/// Adds the keys that are not made from one Spark key alone. Lists that are described in several
+/// places add up.
+fn add_gathered(gathered: Vec<Gathered>, written: &mut Vec<Written>, left: &mut LeftOut) {
+    let mut whole: Vec<Gathered> = Vec::new();
     for made in gathered {
+        let same = |old: &&mut Gathered| (old.section, &old.key) == (made.section, &made.key);
+        match whole.iter_mut().find(same) {
+            None => whole.push(made),
+            Some(old) => match (&mut old.value, made.value) {
+                (Value::Array(old_items), Value::Array(items)) => {
+                    old_items.extend(items);
+                    old.from.extend(made.from);
+                }
+                (Value::Table(fields), Value::Table(more)) => {
+                    fields.extend(more);
+                    old.from.extend(made.from);
+                }
+                _ => left.refused.push(said_twice(&made.from, &old.from)),
+            },
+        }
+    }
+    for made in whole {
+        let path = format!("{}.{}", made.section, made.key);
+        if let Some(old) = written.iter().find(|written| written.path() == path) {
+            left.refused.push(said_twice(&made.from, &old.from));
+            continue;
+        }
         let places = made.from.iter().filter_map(|key| Some(use_of(key)?.0));
         written.push(Written {
             at: places.min().unwrap_or(KEYS.len()),
             section: made.section,
-            key: made.key.to_owned(),
+            key: made.key,
             value: made.value.to_string(),
             from: made.from,
         });
     }
+}
+
+fn said_twice(from: &[String], by: &[String]) -> String {
+    let (from, by) = (from.join(", "), by.join(", "));
+    format!("{from}: {by} says otherwise, and wins")
 }
 
 /// Removes what boatswain would refuse and names it in a comment instead, so that the result is
@@ -209,7 +282,7 @@ fn add_gathered(
 fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<String> {
     // Terminates: each iteration removes at least one key.
     loop {
-        let text = render(written, &[], &LeftOut::default());
+        let text = render("", written, &[], &LeftOut::default());
         let Err(error) = Config::from_toml(&text, "", [], &[]) else {
             return Vec::new();
         };
@@ -233,8 +306,8 @@ fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<S
     }
 }
 
-fn render(written: &[Written], missing: &[String], left: &LeftOut) -> String {
-    let mut out = String::from("# Made from a spark-defaults.conf by `boatswain convert`.\n");
+fn render(kind: &str, written: &[Written], missing: &[String], left: &LeftOut) -> String {
+    let mut out = format!("# Made from {kind} by `boatswain convert`.\n");
     let list = |title: &str, lines: &[String]| {
         let mut said = String::new();
         if !lines.is_empty() {

@@ -17,6 +17,8 @@ const CLAIM: &str = "persistentVolumeClaim";
 const CLAIM_NAME: &str = "options.claimName";
 /// Instead of a claim's name: a new claim for each executor.
 const ON_DEMAND: &str = "OnDemand";
+/// What Spark replaces in a claim's name, so that each executor has a claim of its own.
+const EXECUTOR_ID: &str = "SPARK_EXECUTOR_ID";
 
 /// The settings of one volume.
 type Parts<'s> = BTreeMap<&'s str, &'s str>;
@@ -74,9 +76,9 @@ fn by_volume<'s>(
         let mut parts = rest.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(CLAIM), Some(name), Some(part))
-                if described(part).is_some() && !is_on_demand(set, name) =>
+                if is_of_new_claims(part) && !is_on_demand(set, name) =>
             {
-                refused.push(format!("{key}: a claim that exists keeps its own"));
+                refused.push(format!("{key}: {KEPT}"));
             }
             (Some(kind), Some(name), Some(part)) => {
                 let (parts, from) = volumes.entry((kind, name)).or_default();
@@ -91,9 +93,17 @@ fn by_volume<'s>(
     volumes
 }
 
+const KEPT: &str = "a claim that exists keeps its own; claims that each executor gets anew are in [[profiles.default.claims]]";
+
 fn is_on_demand(set: &BTreeMap<&str, &str>, name: &str) -> bool {
     let key = format!("{VOLUMES}{CLAIM}.{name}.{CLAIM_NAME}");
-    set.get(&*key) == Some(&ON_DEMAND)
+    let claim = set.get(&*key).copied().unwrap_or_default();
+    claim == ON_DEMAND || claim.contains(EXECUTOR_ID)
+}
+
+/// Whether this part of a claim is only for claims that are created.
+fn is_of_new_claims(part: &str) -> bool {
+    described(part).is_some() || ["options.storageClass", "options.sizeLimit"].contains(&part)
 }
 
 fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
@@ -177,7 +187,9 @@ fn claim(name: &str, parts: &Parts<'_>) -> Result<Table, String> {
     }
     for (key, part) in [("mount_path", "mount.path"), ("size", "options.sizeLimit")] {
         if !claim.contains_key(key) {
-            return Err(format!("a claim needs {part}"));
+            return Err(format!(
+                "a claim needs {part}; it becomes {key} in [[profiles.default.claims]]"
+            ));
         }
     }
     Ok(claim)
@@ -262,17 +274,33 @@ mod tests {
 
     // spec: C-7, K-5
     #[test]
-    fn labels_of_a_claim_that_exists_are_refused_and_the_volume_is_made() {
+    fn what_describes_new_claims_is_refused_for_one_that_exists_and_the_volume_is_made() {
         let key = |part: &str| format!("{VOLUMES}persistentVolumeClaim.data.{part}");
-        let (name, path, label) = (key(CLAIM_NAME), key("mount.path"), key("label.team"));
-        let set = BTreeMap::from([(&*name, "input"), (&*path, "/data"), (&*label, "etl")]);
+        let (name, path) = (key(CLAIM_NAME), key("mount.path"));
+        for part in ["label.team", "options.storageClass", "options.sizeLimit"] {
+            let part = key(part);
+            let set = BTreeMap::from([(&*name, "input"), (&*path, "/data"), (&*part, "5Gi")]);
+            let mut refused = Vec::new();
+            let made: Vec<Gathered> = gather(&set, &mut refused).collect();
+            assert_eq!((made.len(), &*made[0].key), (1, "volumes"));
+            assert!(made[0].value.to_string().contains("claim = \"input\""));
+            assert_eq!(refused, [format!("{part}: {KEPT}")]);
+        }
+    }
+
+    // spec: C-7, K-10
+    #[test]
+    fn a_claim_whose_name_has_the_executor_s_id_is_a_claim_for_each_executor() {
+        let key = |part: &str| format!("{VOLUMES}persistentVolumeClaim.data.{part}");
+        let (name, path, size) = (key(CLAIM_NAME), key("mount.path"), key("options.sizeLimit"));
+        let values = [
+            (&*name, "etl-SPARK_EXECUTOR_ID"),
+            (&*path, "/data"),
+            (&*size, "5Gi"),
+        ];
         let mut refused = Vec::new();
-        let made: Vec<Gathered> = gather(&set, &mut refused).collect();
-        assert_eq!((made.len(), made[0].key), (1, "volumes"));
-        assert_eq!(
-            refused,
-            [format!("{label}: a claim that exists keeps its own")]
-        );
+        let made: Vec<Gathered> = gather(&values.into(), &mut refused).collect();
+        assert_eq!((made.len(), &*made[0].key, refused), (1, "claims", vec![]));
     }
 
     // spec: C-7, K-10
@@ -289,7 +317,9 @@ mod tests {
         ]);
         assert_eq!(gather(&set, &mut refused).count(), 0);
         let expected = [
-            format!("{path}, {name}: a claim needs options.sizeLimit"),
+            format!(
+                "{path}, {name}: a claim needs options.sizeLimit; it becomes size in [[profiles.default.claims]]"
+            ),
             format!("{DRIVER_OWNS}: there is no claim with claimName=OnDemand"),
             format!("{SHARED_BY_NODE}: \"perhaps\" is neither true nor false"),
         ];

@@ -170,3 +170,18 @@ fn a_service_that_would_lead_to_executors_is_refused() {
         service(selector, lease, "").unwrap();
     }
 }
+
+// spec: K-5, K-10
+#[test]
+fn a_volume_that_would_be_a_claim_for_each_executor_is_refused_and_told_where_these_are() {
+    for volume in [
+        "claim = \"OnDemand\"",
+        "claim = \"data\", size_limit = \"5Gi\"",
+    ] {
+        let text = format!(
+            "[profiles.default]\nimage = \"e:1\"\nvolumes = [{{ name = \"a\", mount_path = \"/a\", {volume} }}]"
+        );
+        let said = read(&text).unwrap_err().to_string();
+        assert!(said.contains("[[profiles.NAME.claims]]"), "{said}");
+    }
+}

@@ -2,7 +2,11 @@
 
 use super::mistakes::{assert_is, given};
 use super::*;
-use crate::spark::convert;
+use serde_json::Value as Json;
+
+fn convert(text: &str) -> String {
+    crate::spark::convert(text).unwrap_or_else(|why| panic!("{why}"))
+}
 
 // spec: C-7, K-5
 #[test]
@@ -235,5 +239,156 @@ proptest::proptest! {
         let conf: String = std::iter::once("spark.kubernetes.container.image = e:1\n".to_owned()).chain(lines).collect();
         let toml = convert(&conf);
         proptest::prop_assert!(read(&toml).is_ok(), "{conf}\n{toml}");
+    }
+}
+
+/// The files of this kind, by name.
+fn files(kind: &str) -> Vec<(String, String)> {
+    let directory = format!("{}/src/tests/spark/{kind}", env!("CARGO_MANIFEST_DIR"));
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let mut files: Vec<(String, String)> = entries
+        .map(|entry| {
+            (
+                entry.path().display().to_string(),
+                std::fs::read_to_string(entry.path()).unwrap(),
+            )
+        })
+        .collect();
+    files.sort();
+    assert!(files.len() >= 10, "{kind}: {}", files.len());
+    files
+}
+
+/// Whether what is written can be used, but for an image.
+fn assert_usable(toml: &str, file: &str) {
+    let Err(error) = read(toml) else {
+        return;
+    };
+    let keys: Vec<&str> = error.mistakes.iter().map(|mistake| &*mistake.key).collect();
+    assert_eq!(keys, ["profiles.default.image"], "{file}: {error}\n{toml}");
+}
+
+// spec: C-7
+#[test]
+fn every_setting_of_a_properties_file_or_a_command_is_mentioned() {
+    for (file, text) in [files("properties"), files("commands")].concat() {
+        let toml = convert(&text);
+        assert_usable(&toml, &file);
+        let first = text.split("else\n").next().unwrap();
+        let starts = first.match_indices("spark.").map(|(at, _)| at);
+        let begins = |at: &usize| {
+            !first[..*at].ends_with(|c: char| c.is_alphanumeric() || "./-".contains(c))
+        };
+        for at in starts.filter(begins) {
+            let key = first[at..]
+                .split(|c: char| c.is_whitespace() || "=:\"'".contains(c))
+                .next()
+                .unwrap();
+            assert!(toml.contains(key), "{file}: {key}\n{toml}");
+        }
+    }
+}
+
+/// The paths of all values in a document, and the document without each.
+fn without_each(document: &Json) -> Vec<(String, Json)> {
+    fn paths(at: &str, value: &Json, all: &mut Vec<String>) {
+        match value {
+            Json::Object(fields) => {
+                for (key, value) in fields {
+                    paths(
+                        &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")),
+                        value,
+                        all,
+                    );
+                }
+            }
+            Json::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    paths(&format!("{at}/{n}"), item, all);
+                }
+            }
+            _ => all.push(at.to_owned()),
+        }
+    }
+    let mut all = Vec::new();
+    paths("", document, &mut all);
+    let without = |path: String| {
+        let mut document = document.clone();
+        let (parent, last) = path.rsplit_once('/').unwrap();
+        match document.pointer_mut(parent).unwrap() {
+            Json::Object(fields) => {
+                fields.remove(&last.replace("~1", "/"));
+            }
+            Json::Array(items) => {
+                items.remove(last.parse().unwrap());
+            }
+            _ => unreachable!(),
+        }
+        (path, document)
+    };
+    all.into_iter().map(without).collect()
+}
+
+// spec: C-7
+#[test]
+fn every_value_of_emr_s_json_and_of_a_spark_application_changes_what_is_written_or_is_named() {
+    for (file, text) in [files("emr"), files("applications")].concat() {
+        let documents: Vec<Json> = match file.ends_with(".json") {
+            true => vec![serde_json::from_str(&text).unwrap()],
+            false => serde_saphyr::from_multiple(&text).unwrap(),
+        };
+        let kind = |document: &Json| document["kind"].as_str().unwrap_or("Spark").to_owned();
+        let document = documents
+            .into_iter()
+            .find(|document| kind(document).contains("Spark"))
+            .unwrap();
+        assert_usable(&convert(&text), &file);
+        let toml = convert(&document.to_string());
+        for (path, other) in without_each(&document) {
+            let keys: Vec<String> = path[1..]
+                .split('/')
+                .map(|key| key.replace("~1", "/"))
+                .collect();
+            // It is named itself, or as a part of something, such as all of `spec.driver`.
+            let named = (1..=keys.len()).any(|n| {
+                let (whole, own) = (keys[..n].join("."), &keys[keys.len() - 1]);
+                toml.lines()
+                    .filter_map(|line| line.strip_prefix("#   "))
+                    .any(|line| {
+                        let said = line.replace('[', ".").replace(']', "");
+                        let said = said.trim_start_matches('.');
+                        said.starts_with(&format!("{whole}:"))
+                            || said.starts_with(&format!("{whole} "))
+                            || said
+                                .split(": ")
+                                .next()
+                                .is_some_and(|what| what.ends_with(own.as_str()))
+                    })
+            });
+            let ignored = ["/kind", "/apiVersion", "Classification", "classification"];
+            // The words of a command are another test's.
+            let is_ignored =
+                ignored.iter().any(|end| path.ends_with(end)) || path.contains("/Args/");
+            let changes = crate::spark::convert(&other.to_string()).ok().as_ref() != Some(&toml);
+            assert!(named || is_ignored || changes, "{file}: {path}\n{toml}");
+        }
+    }
+}
+
+// spec: C-7
+#[test]
+fn a_text_without_a_setting_of_spark_s_is_refused_with_what_can_be_read() {
+    for text in [
+        "",
+        "# nothing\n",
+        "{}",
+        "[1]",
+        "{",
+        "kind: Pod\napiVersion: v1\n",
+        "kind: [\napiVersion: v1\n",
+        "a=1",
+    ] {
+        let why = crate::spark::convert(text).unwrap_err();
+        assert!(why.contains("give a spark-defaults.conf"), "{why}");
     }
 }

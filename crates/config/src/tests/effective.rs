@@ -100,6 +100,8 @@ fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
         "GITHUB_PAT",
         "SENTRY_DSN",
         "pass-2",
+        "COOKIE",
+        "SLACK_WEBHOOK_URL",
     ] {
         let set = format!("profiles.default.env.{name}=hunter2");
         let message = overridden(&[], &[&set]).unwrap_err().to_string();
@@ -140,6 +142,19 @@ fn passwords_in_urls_and_arguments_are_shown_nowhere_and_not_taken_from_the_comm
         "--api-key='hunter2'",
         "exec engine --token hunter2",
         "MYSQL_PWD=hunter2 engine --host a",
+        "Server=db;User Id=me;Pwd=hunter2;Encrypt=true",
+        "AUTH=\"Basic hunter2\"",
+        "curl -H 'Authorization: Bearer hunter2' http://localhost",
+        "curl -H 'X-Api-Key: hunter2' http://localhost",
+        "https://hooks.slack.com/services/T0/B0/hunter2",
+        "https://example.webhook.office.com/webhookb2/hunter2",
+        "https://a.blob.core.windows.net/c?sv=2024&sig=hunter2&se=1",
+        "-----BEGIN RSA PRIVATE KEY----- hunter2",
+        "--cookie hunter2",
+        "mysql -u me -phunter -phunter2",
+        "-pHunter2hunter2",
+        "{\"user\": \"me\", \"password\": \"hunter2\"}",
+        "{\"password\":\"hunter2\"}",
     ];
     let (args, toml) = (texts.map(|text| format!("{text:?}")).join(", "), LEAST);
     let env: Vec<String> = (texts.iter().enumerate())
@@ -178,6 +193,13 @@ fn passwords_in_urls_and_arguments_are_shown_nowhere_and_not_taken_from_the_comm
         "--passive=yes",
         "a=b",
         "--password --verbose",
+        "-parallel",
+        "-p 8080:80",
+        "-p8080:80",
+        "registry.example/token-service:1.2",
+        "basic",
+        "https://example.org/docs?sort=a",
+        "https://hooks.example.org/",
     ] {
         let sets = [
             format!("profiles.default.env.URL={text}"),

@@ -79,14 +79,6 @@ fn the_executors_container_is_the_one_that_is_named_else_executor_else_the_first
 /// What is refused: the template, and a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     (
-        "metadata: {name: a}",
-        "metadata.name: only boatswain may set this\n  remove it",
-    ),
-    (
-        "metadata: {namespace: a}",
-        "metadata.namespace: only boatswain",
-    ),
-    (
         "metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}",
         "metadata.ownerReferences: only",
     ),
@@ -172,4 +164,60 @@ fn a_template_that_cannot_be_read_is_refused_and_the_api_has_no_file_read() {
         ["template"],
         "spec B-26: whoever speaks to the api names no files of this machine"
     );
+}
+
+// spec: K-1, K-2
+#[test]
+fn a_name_or_a_namespace_and_documents_that_are_no_template_are_noted() {
+    let template = "kind: ConfigMap\nmetadata: {name: files}\n---\n\
+                    kind: Pod\nmetadata: {name: a, namespace: b, labels: {x: z}}\nspec: {containers: [{name: executor}]}\n---\n";
+    let profile = beside(template, "image = \"a\"").unwrap();
+    let template = profile.template.unwrap();
+    let metadata = serde_json::json!({"labels": {"x": "z"}});
+    assert_eq!(template.pod.unwrap()["metadata"], metadata);
+    let notes = [
+        "ConfigMap files is not used: it is no pod template",
+        "metadata.name \"a\" is not used: names are made of executors.pod_name_prefix",
+        "metadata.namespace \"b\" is not used: executors are in the namespace of cluster.namespace",
+    ];
+    assert_eq!(template.notes, notes);
+    let two = "kind: Pod\nspec: {containers: []}\n---\nkind: Pod\nmetadata: {name: b}\nspec: {containers: []}\n";
+    let said = beside(two, "image = \"a\"").unwrap_err().to_string();
+    assert!(
+        said.contains("it has 2 documents: Pod, Pod b\n  keep the one"),
+        "{said}"
+    );
+}
+
+// spec: K-1, C-2
+#[test]
+fn all_unknown_fields_are_told_at_once_and_a_misplaced_one_says_where_it_belongs() {
+    let template = "labels: {a: b}\nmetadata: {nodeSelector: {a: b}}\n\
+                    spec: {image: a, frobnicate: 1, capabilities: {drop: [ALL]}, containers: [{name: executor, runAsUser: 0}]}";
+    let said = beside(template, "image = \"a\"").unwrap_err().to_string();
+    for part in [
+        "labels: Kubernetes has no such field\n  it belongs to metadata",
+        "metadata.nodeSelector: Kubernetes has no such field\n  it belongs to spec",
+        "spec.image: Kubernetes has no such field\n  it belongs to spec.containers[]",
+        "spec.frobnicate: Kubernetes has no such field\n  see `kubectl explain pod`",
+        "spec.capabilities: Kubernetes has no such field\n  it belongs to spec.containers[].securityContext",
+        "spec.containers[0].runAsUser: Kubernetes has no such field\n  it belongs to spec.securityContext or spec.containers[].securityContext",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+// spec: K-2
+#[test]
+fn what_names_the_executors_container_follows_its_name() {
+    let template = "metadata: {annotations: {kubectl.kubernetes.io/default-container: engine}}\n\
+                    spec: {containers: [{name: engine}, {name: log, env: [{name: A, valueFrom: \
+                    {resourceFieldRef: {containerName: engine, resource: limits.cpu}}}]}]}";
+    let template = beside(template, "image = \"a\"").unwrap().template.unwrap();
+    let pod = template.pod.as_ref().unwrap();
+    let shown = "/spec/containers/1/env/0/valueFrom/resourceFieldRef/containerName";
+    assert_eq!(pod.pointer(shown).unwrap(), "executor");
+    let default = "kubectl.kubernetes.io/default-container";
+    assert_eq!(pod["metadata"]["annotations"][default], "executor");
+    assert_eq!(template.annotation(default, "engine").1, "executor");
 }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::mount_points::{self, MountError, MountPoint, failed, make_directory, relative};
-use super::spawn::{self, field_value};
+use super::spawn::{self, field_value, resource_value};
 use super::volumes;
 use crate::access::account;
 use crate::access::signing::Keys;
@@ -225,7 +225,10 @@ impl Source<'_> {
         list(source, &["items"])
             .iter()
             .map(|item| {
-                let content = field_value(self.pod, text(item, &["fieldRef", "fieldPath"]))?;
+                let content = match item.get("resourceFieldRef") {
+                    Some(resource) => resource_value(self.pod, None, resource)?,
+                    None => field_value(self.pod, text(item, &["fieldRef", "fieldPath"]))?,
+                };
                 Ok(File {
                     path: relative(text(item, &["path"]))?,
                     content: content.into_bytes(),

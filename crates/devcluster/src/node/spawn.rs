@@ -165,13 +165,7 @@ fn value_from(
         return field_value(pod, text(field, &["fieldPath"])).map(Some);
     }
     if let Some(resource) = source.get("resourceFieldRef") {
-        let path = text(resource, &["resource"]);
-        let amount = path
-            .split_once('.')
-            .and_then(|(kind, name)| at(container, &["resources", kind, name]));
-        return Ok(Some(
-            amount.and_then(Value::as_str).unwrap_or("0").to_owned(),
-        ));
+        return resource_value(pod, Some(container), resource).map(Some);
     }
     if let Some(reference) = source.get("configMapKeyRef") {
         let key = text(reference, &["key"]);
@@ -196,6 +190,27 @@ fn value_from(
         "only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef are served here"
             .to_owned(),
     )
+}
+
+/// A resource of a container: of the one that is named, else of `own`.
+pub(super) fn resource_value(
+    pod: &Value,
+    own: Option<&Value>,
+    resource: &Value,
+) -> Result<String, String> {
+    let named = text(resource, &["containerName"]);
+    let mut all = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|kind| list(pod, &["spec", kind]));
+    let container = match own.filter(|_| named.is_empty()) {
+        Some(own) => own,
+        None => all
+            .find(|container| text(container, &["name"]) == named)
+            .ok_or_else(|| format!("container {named} not found"))?,
+    };
+    let path = text(resource, &["resource"]).split_once('.');
+    let amount = path.and_then(|(kind, name)| at(container, &["resources", kind, name]));
+    Ok(amount.and_then(Value::as_str).unwrap_or("0").to_owned())
 }
 
 pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
@@ -289,6 +304,21 @@ mod tests {
 
     fn pod() -> Value {
         json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u-1", "labels": {"x": "y"}}})
+    }
+
+    // spec: O-73
+    #[test]
+    fn a_resource_is_that_of_the_container_that_is_named() {
+        let pod = json!({"spec": {"containers": [
+            {"name": "a", "resources": {"limits": {"cpu": "2"}}}, {"name": "b"},
+        ]}});
+        let own = &pod["spec"]["containers"][1];
+        let of = |reference: Value| resource_value(&pod, Some(own), &reference);
+        let resource = "limits.cpu";
+        assert_eq!(of(json!({"resource": resource})), Ok("0".to_owned()));
+        let named = |name: &str| json!({"resource": resource, "containerName": name});
+        assert_eq!(of(named("a")), Ok("2".to_owned()));
+        assert_eq!(of(named("c")), Err("container c not found".to_owned()));
     }
 
     // spec: O-73

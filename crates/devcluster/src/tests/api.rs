@@ -76,6 +76,11 @@ async fn invalid_objects_are_refused_with_their_causes() {
             json!({"metadata": {"name": "a", "labels": {"-": ""}}, "spec": pod("a")["spec"]}),
         ),
         (
+            "metadata.annotations[container.apparmor.security.beta.kubernetes.io/other]",
+            json!({"metadata": {"name": "a", "annotations":
+                {"container.apparmor.security.beta.kubernetes.io/other": "unconfined"}}, "spec": pod("a")["spec"]}),
+        ),
+        (
             "spec.containers",
             json!({"metadata": {"name": "a"}, "spec": {"containers": []}}),
         ),

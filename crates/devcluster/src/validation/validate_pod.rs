@@ -41,6 +41,7 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
         let detail = "ephemeral containers can only be added to a pod that exists";
         causes.forbidden("spec.ephemeralContainers", detail);
     }
+    app_armor(pod, causes);
     rules::check(pod, causes);
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
     tolerations(spec, causes);
@@ -54,6 +55,26 @@ pub(crate) fn pod(pod: &Value, causes: &mut Causes) {
         );
     }
     validate_resources::of_pod(spec, causes);
+}
+
+/// Validates the annotations that give containers an AppArmor profile: each names a container.
+fn app_armor(pod: &Value, causes: &mut Causes) {
+    const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let annotations = at(pod, &["metadata", "annotations"]).and_then(Value::as_object);
+    let names = |name: &str| {
+        let mut kinds = ["containers", "initContainers"].into_iter();
+        kinds.any(|kind| {
+            list(pod, &["spec", kind])
+                .iter()
+                .any(|one| text(one, &["name"]) == name)
+        })
+    };
+    for key in annotations.into_iter().flat_map(|map| map.keys()) {
+        if let Some(name) = key.strip_prefix(PREFIX).filter(|name| !names(name)) {
+            let path = format!("metadata.annotations[{key}]");
+            causes.invalid(path, name, "container not found");
+        }
+    }
 }
 
 fn gates(spec: &Value, causes: &mut Causes) {

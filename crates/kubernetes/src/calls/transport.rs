@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use boatswain_agent::foreign;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
@@ -186,11 +187,19 @@ pub(super) async fn answer(
 ) -> Result<Bytes, Rejection> {
     let place = call.place();
     let limit = call.limit;
+    // What a container wrote may be a page.
+    let is_log = call.path.ends_with("/log");
     let whole = async {
         let response = send(client, &place, call, clock).await?;
-        read(response.into_body(), limit)
+        let body = read(response.into_body(), limit)
             .await
-            .map_err(|why| garbage(&place, &why).into())
+            .map_err(|why| garbage(&place, &why))?;
+        match foreign::page(&body).filter(|_| !is_log) {
+            Some(page) => {
+                Err(Failure::new(FailureKind::Garbage, &format!("{place}: {page}")).into())
+            }
+            None => Ok(body),
+        }
     };
     within(request_timeout, &place, whole).await
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use boatswain_agent::foreign;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -144,7 +145,10 @@ pub(super) fn read_line<T>(
     };
     let text = transport::text(line);
     let wire: LineWire<'_> =
-        serde_json::from_str(&text).map_err(|error| garbage(&error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| match foreign::page(line) {
+            Some(page) => garbage(&page),
+            None => garbage(&error.to_string()),
+        })?;
     let object = wire.object.map_or("null", |object| object.get());
     let read = |object| read(object).map_err(|why| garbage(&why));
     match &*wire.kind.0 {

@@ -33,6 +33,19 @@ pub enum RecordError {
     },
 }
 
+/// The record belongs to an application with another name, which was made into the same prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "ConfigMap {map} is the record of the application {found:?}, not of {wanted:?}: choose another app.name or \
+     executors.pod_name_prefix, or, if this is the same application with another name, set app.id = {id:?}"
+)]
+pub struct AnotherName {
+    pub map: String,
+    pub found: String,
+    pub wanted: String,
+    pub id: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoSuccession {
     #[error("the application is over, it ended with code {code}{}", because(.why.as_deref()))]

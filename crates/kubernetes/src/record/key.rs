@@ -4,6 +4,8 @@
 pub(super) const ALL: &str = "*";
 pub(super) const FORMAT: &str = "format";
 pub(super) const APP_ID: &str = "app-id";
+/// What people call the application.
+pub(super) const APP_NAME: &str = "app-name";
 pub(super) const INCARNATION: &str = "incarnation";
 pub(super) const HOLDER: &str = "holder";
 pub(super) const HOLDER_POD: &str = "holder-pod";

@@ -225,3 +225,22 @@ fn an_init_container_that_is_ended_by_the_deletion_of_its_pod_did_not_fail() {
         assert_eq!(words(&killed.keeping_evidence(&hangs)), said);
     }
 }
+
+// spec: K-6
+#[test]
+fn an_init_container_that_must_not_be_root_is_named_and_the_profile_is_not_blamed() {
+    let message =
+        "container has runAsNonRoot and image will run as root (pod: \"a\", container: fetch)";
+    let state = json!({"waiting": {"reason": "CreateContainerConfigError", "message": message}});
+    let not_yet = json!({"waiting": {"reason": "PodInitializing"}});
+    let said = words(&pod(
+        "Pending",
+        not_yet,
+        json!([{"name": "fetch", "state": state}]),
+    ));
+    assert!(
+        said.contains("; this is init container fetch: choose its user"),
+        "{said}"
+    );
+    assert!(!said.contains("security.run_as_non_root"), "{said}");
+}
