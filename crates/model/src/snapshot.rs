@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::planted::{self, Planted};
 use imbl::OrdMap;
 
+use crate::planted::{self, Planted};
 use crate::reasoning::reason_of;
 
 use super::claims::PodClaim;

@@ -104,6 +104,12 @@ impl Drift {
         None
     }
 
+    /// A poll of this version has these pods. One that an earlier poll lacked was not gone: that list was wrong.
+    pub(super) fn polled(&mut self, version: &ResourceVersion, has: impl Fn(&PodUid) -> bool) {
+        self.suspects
+            .retain(|uid, suspect| suspect.polled.is_some() || suspect.at > *version || !has(uid));
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -200,6 +200,7 @@ impl Ledger {
             let entry = id.and_then(|id| current.entry(id));
             entry.is_some_and(|entry| entry.uid() == Some(uid))
         });
+        self.drift.polled(version, |uid| present.pods.contains(uid));
         let lacking: Vec<Contradiction> = (current.entries.iter())
             .filter(|(id, _)| !present.executors.contains(id))
             .filter_map(|(_, entry)| match &entry.state {

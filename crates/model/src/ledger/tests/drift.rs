@@ -339,3 +339,20 @@ proptest! {
         prop_assert_eq!(store.snapshot().drifts, 1);
     }
 }
+
+// spec: P-4
+#[test]
+fn a_pod_that_one_poll_lacks_and_a_later_one_has_is_no_drift() {
+    let pods = || vec![pod(1, "u1", 20), pod(2, "u2", 21)];
+    for wrong_again in [false, true] {
+        let mut store = Store::watched();
+        assert_eq!(store.poll(30, vec![pod(1, "u1", 20)]), []);
+        assert_eq!(store.poll(31, pods()), []);
+        let mut proven = Vec::new();
+        if wrong_again {
+            proven.push(contradiction(2, Some(21), None, 32));
+            assert_eq!(store.poll(32, vec![pod(1, "u1", 20)]), []);
+        }
+        assert_eq!(store.bookmark(40), proven);
+    }
+}
