@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::document::{Node, Value};
-use super::effective::{Effective, Setting, fingerprint};
+use super::effective::{Setting, fingerprint};
 use super::error::Origin;
 use super::kinds::Kind;
 use super::names::NameRule;
