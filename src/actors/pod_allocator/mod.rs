@@ -30,7 +30,7 @@ pub mod waiting;
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
@@ -74,6 +74,7 @@ pub struct PodAllocator {
     cannot_start: mpsc::UnboundedSender<CannotStart>,
     stop: Recipient<OverBudget>,
     paused: Recipient<Paused>,
+    left: watch::Sender<u32>,
     event_recorder: Option<EventRecorder>,
     /// The paused profiles as last reported.
     pauses: Paused,
@@ -96,6 +97,8 @@ pub struct Wiring {
     /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
     pub paused: Recipient<Paused>,
+    /// Shows how many requests are in flight.
+    pub left: watch::Sender<u32>,
     /// Records Kubernetes Events on the driver's pod; `None` if there is no such pod.
     pub event_recorder: Option<EventRecorder>,
 }
@@ -115,6 +118,7 @@ impl PodAllocator {
             cannot_start: wiring.cannot_start,
             stop: wiring.stop,
             paused: wiring.paused,
+            left: wiring.left,
             event_recorder: wiring.event_recorder,
             pauses: Paused::default(),
             stopped: false,
@@ -351,6 +355,7 @@ impl Handler<Round> for PodAllocator {
             self.arm(wake, ctx);
             self.show_pauses(batch.latest());
         }
+        self.left.send_replace(self.allocation.in_flight());
         self.store.do_send(Decided(Subscriber::Allocator));
     }
 }
@@ -426,10 +431,10 @@ impl Handler<PreferNodes> for PodAllocator {
 }
 
 impl Handler<StopRequesting> for PodAllocator {
-    type Result = u32;
+    type Result = ();
 
-    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) -> u32 {
+    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) {
         self.stopped = true;
-        self.allocation.in_flight()
+        self.left.send_replace(self.allocation.in_flight());
     }
 }

@@ -203,12 +203,19 @@ impl Scaling {
         self.failures.allow(max_failures);
     }
 
-    /// The application ends. The sets are deleted once no executor drains. Returns their number.
-    pub fn end(&mut self) -> usize {
-        if !std::mem::replace(&mut self.ending, true) {
-            self.look_at = Tick::default();
+    /// The application ends. The sets are deleted once no executor drains.
+    pub fn end(&mut self) {
+        self.ending = true;
+        self.look_at = Tick::default();
+    }
+
+    /// How many calls are in flight; at the end, how many sets are left.
+    pub fn left(&self) -> u32 {
+        let sets = || self.observed.as_ref().map_or(1, BTreeMap::len);
+        match self.ending {
+            true => u32::try_from(sets()).unwrap_or(u32::MAX),
+            false => self.in_flight(),
         }
-        self.observed.as_ref().map_or(1, BTreeMap::len)
     }
 
     /// The end of an outage ends the backoffs of failed calls (spec W-14).

@@ -6,14 +6,16 @@ pub mod journal;
 pub mod messages;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::clock::Clock;
 use crate::metrics::{Measure, Metrics};
 use crate::model::news::{ListTicket, News};
-use crate::model::{ExecutorId, Tick};
+use crate::model::{ExecutorId, Snapshot, Tick};
 use crate::telemetry::millis;
 
 use crate::model::delivery::Delivery;
@@ -29,6 +31,7 @@ pub struct SnapshotStore {
     clock: Clock,
     journal: Journal,
     subscribers: BTreeMap<Subscriber, Subscription>,
+    shown: watch::Sender<Arc<Snapshot>>,
     watch: Option<Recipient<ListAnew>>,
     metrics: Metrics,
     changed: Option<Tick>,
@@ -55,6 +58,7 @@ pub struct Wiring {
 impl SnapshotStore {
     pub fn new(wiring: Wiring) -> Self {
         Self {
+            shown: watch::Sender::new(Arc::new(wiring.ledger.current().clone())),
             ledger: wiring.ledger,
             clock: wiring.clock,
             journal: Journal::new(wiring.metrics.clone()),
@@ -64,6 +68,11 @@ impl SnapshotStore {
             changed: None,
             bookmark: None,
         }
+    }
+
+    /// The current snapshot, for those that wait for what it shows and decide nothing.
+    pub fn shown(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shown.subscribe()
     }
 
     fn publish(&mut self, applied: Applied, ctx: &mut Context<Self>) {
@@ -86,6 +95,7 @@ impl SnapshotStore {
                 subscription.delivery.ask();
             }
         }
+        self.shown.send_replace(snapshot);
         self.arm(ctx);
     }
 

@@ -57,12 +57,14 @@ pub(super) fn wire(
         (contexts.watch).map(|context| (context, sources::watch_source(&basis, &links, rng())));
     let poll = sources::poll_source(&basis, &links, rng());
     let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
-    let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
+    let start_provisioner =
+        deciders::provisioner(contexts.provisioner, contexts.left, &basis, &links, rng())?;
     let rngs = [rng(), rng()];
 
     let ledger = store::ledger(&basis);
     let held = Held::of(ledger.current());
     let store = store::snapshot_store(&basis, &links, ledger);
+    let snapshots = store.shown();
     contexts.store.run(store);
     if let Some((context, watch)) = watch {
         context.run(watch);
@@ -90,6 +92,7 @@ pub(super) fn wire(
         poll,
         api_health: links.outcomes.to,
         store: links.store,
+        snapshots,
         provisioner: links.provisioner,
         record: links.record,
         record_is_gone,

@@ -335,7 +335,8 @@ fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
 #[test]
 fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     let mut world = World::running(SetKind::StatefulSet, 2);
-    assert_eq!(world.scaling.end(), 1);
+    world.scaling.end();
+    assert_eq!(world.scaling.left(), 1);
     assert_eq!(world.decide(), [Action::Look]);
     let now = world.scenario.now().tick;
     world.scaling.looked(Some(vec![seen(2)]), now);
@@ -343,7 +344,7 @@ fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     world.scaling.written("a-default", Err(()), now);
     assert_eq!(world.decide(), [Action::Look]);
     world.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(world.scaling.end(), 0);
+    assert_eq!(world.scaling.left(), 0);
     assert_eq!(world.decide(), []);
 }
 
