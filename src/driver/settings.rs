@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::driver_backend::autoscaler::scaler;
-use crate::actors::driver_backend::roller::rolling::{self, Policy};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
@@ -65,16 +63,6 @@ fn bounds_of(profile: &config::Profile) -> Bounds {
     }
 }
 
-pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
-    scaler::Settings {
-        ratio: demand.ratio,
-        backlog_timeout: demand.backlog_timeout,
-        sustained_timeout: demand.sustained_timeout,
-        idle_timeout: demand.idle_timeout,
-        demand_ttl: demand.demand_ttl,
-    }
-}
-
 /// Reads a profile that is added at run time.
 ///
 /// # Errors
@@ -98,24 +86,6 @@ pub(super) fn added(name: ProfileName, profile: config::Profile) -> AddedProfile
         max_pending: profile.max_pending,
         min_available: profile.min_available,
         spec: profile_spec::spec(profile),
-    }
-}
-
-pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
-    rolling::Settings {
-        interval: roll.interval,
-        policy: match roll.policy {
-            config::RollPolicy::Id => Policy::Id,
-            config::RollPolicy::Oldest => Policy::Oldest,
-            config::RollPolicy::Outlier => Policy::Outlier {
-                // The configuration's reader refuses this policy without a metric.
-                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
-            },
-            config::RollPolicy::Highest => Policy::Highest {
-                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
-            },
-        },
-        min_tasks: roll.min_tasks,
     }
 }
 
