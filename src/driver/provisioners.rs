@@ -5,10 +5,10 @@ use std::time::Duration;
 use actix::{Actor, Addr, Context, Handler, Recipient};
 use tokio::sync::watch;
 
-use crate::actors::pod_allocator::failures::{self, Failures};
+use crate::actors::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::set_scaler::decision::{Scaling, Settings};
+use crate::actors::set_scaler::decision::{Scaling, SetRules};
 use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::calls::ServerIsBack;
@@ -98,11 +98,11 @@ pub(super) fn scaling(
     sets: &Sets,
     profiles: &[ProfileName],
     config: (&config::Allocation, &config::Poll, &config::Backend),
-    failures: (failures::Settings, &crate::kubernetes::Record, Now),
+    failures: (failures::FailureBudget, &crate::kubernetes::Record, Now),
 ) -> Scaling {
     let (allocation, poll, backend) = config;
     let (failures, record, now) = failures;
-    let settings = Settings {
+    let settings = SetRules {
         kind,
         prefix: sets.prefix().to_owned(),
         look_every: poll.interval,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::failures;
+use crate::actors::failures::rules::{Rule, Verdict};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::BackoffState;
-use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::messages::NewLimits;
-use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
+use crate::actors::pod_allocator::{allocation, claims, gang, pace, victims, waiting};
 use crate::actors::poll_source;
 use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
@@ -125,8 +126,8 @@ pub(super) fn lifecycle_settings(
     lifecycle: &config::Lifecycle,
     adoption_grace: Option<Duration>,
     reads_events: bool,
-) -> pending_actions::Settings {
-    pending_actions::Settings {
+) -> pending_actions::PodRules {
+    pending_actions::PodRules {
         keep: keep_policy(lifecycle),
         max_in_flight: allocation.max_in_flight as usize,
         server_timeout: server_timeout(cluster),
@@ -144,10 +145,10 @@ pub(super) fn allocation_settings(
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
-    claims: claims::Settings,
-    gang: Option<gang::Settings>,
-) -> allocation::Settings {
-    allocation::Settings {
+    claims: claims::ClaimRules,
+    gang: Option<gang::GangRules>,
+) -> allocation::AllocationRules {
+    allocation::AllocationRules {
         batch_size: allocation.batch_size,
         limits: pace::Limits {
             max_in_flight: allocation.max_in_flight,
@@ -159,7 +160,7 @@ pub(super) fn allocation_settings(
         repeat_backoff: REPEATED_CREATE,
         creation_timeout: allocation.creation_timeout,
         server_timeout: server_timeout(cluster),
-        victims: victims::Settings {
+        victims: victims::SurplusRules {
             cancel_delay: allocation.cancel_delay,
             pending_only: allocation.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
@@ -191,8 +192,8 @@ fn crash_backoff(failures: &config::Failures) -> Backoff {
     }
 }
 
-fn waiting(allocation: &config::Allocation) -> waiting::Settings {
-    waiting::Settings {
+fn waiting(allocation: &config::Allocation) -> waiting::WaitLimits {
+    waiting::WaitLimits {
         pending_timeout: allocation.pending_timeout,
         stuck_after: allocation.stuck_after,
     }
@@ -218,8 +219,8 @@ pub(super) fn new_limits(config: &config::Config) -> NewLimits {
     }
 }
 
-pub(super) fn failure_settings(failures: &config::Failures) -> failures::Settings {
-    failures::Settings {
+pub(super) fn failure_settings(failures: &config::Failures) -> failures::FailureBudget {
+    failures::FailureBudget {
         max: failures.max,
         window: failures.window,
         rules: failures.rules.iter().map(rule).collect(),
@@ -267,8 +268,8 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
 
 /// How long a gang may take to be complete; `None` without gangs. `registered`: executors count
 /// only once they have registered.
-pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
-    scheduling.gang.is_on().then_some(gang::Settings {
+pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::GangRules> {
+    scheduling.gang.is_on().then_some(gang::GangRules {
         timeout: scheduling.gang_timeout,
         registered,
     })
@@ -351,9 +352,9 @@ pub(super) fn claims(
     claims: &config::Claims,
     prefix: &str,
     profiles: &BTreeMap<ProfileName, ProfileSpec>,
-) -> claims::Settings {
+) -> claims::ClaimRules {
     let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
-    claims::Settings {
+    claims::ClaimRules {
         prefix: Arc::from(prefix),
         reuse: match (claims.reuse, claims.wait) {
             (false, _) => Reuse::Never,

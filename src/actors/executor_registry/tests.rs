@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::messages::Opened;
 use super::registry::{Proof, Via};

@@ -57,7 +57,7 @@ pub struct NewLimits {
     pub max_pending_of: BTreeMap<ProfileName, Option<u32>>,
     /// The most executors over the application's life.
     pub over_life: Option<u32>,
-    pub waiting: waiting::Settings,
+    pub waiting: waiting::WaitLimits,
     pub cancel_delay: Duration,
     pub crash_backoff: Backoff,
     pub max_failures: Option<u32>,

@@ -10,7 +10,6 @@ pub mod crash_loop;
 pub mod decision;
 pub mod demand;
 mod ensuring;
-pub mod failures;
 pub mod gang;
 pub mod ids;
 pub mod kubernetes_events;

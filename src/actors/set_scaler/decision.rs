@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::failures::restarts::{Restarts, as_it_ended};
+use crate::actors::failures::{Failures, Spent};
 use crate::actors::pod_allocator::decision as allocator;
-use crate::actors::pod_allocator::failures::restarts::{Restarts, as_it_ended};
-use crate::actors::pod_allocator::failures::{Failures, Spent};
 use crate::actors::pod_allocator::ids::Ids;
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{LeaveMethod, LeaveReason};
@@ -28,7 +28,7 @@ use crate::model::{
 use boatswain_agent::backoff::Backoff;
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SetRules {
     pub kind: SetKind,
     /// The prefix of the sets' names.
     pub prefix: String,
@@ -131,7 +131,7 @@ struct Numbering {
 
 #[derive(Debug)]
 pub struct Scaling {
-    settings: Settings,
+    settings: SetRules,
     /// The hash of each profile's set template.
     hashes: BTreeMap<ProfileName, String>,
     /// The sets as last listed or written; `None` before the first list.
@@ -155,7 +155,7 @@ pub struct Scaling {
 
 impl Scaling {
     pub fn new(
-        settings: Settings,
+        settings: SetRules,
         hashes: BTreeMap<ProfileName, String>,
         reserved: Option<ExecutorId>,
         failures: Failures,

@@ -13,7 +13,6 @@ use tower::ServiceExt as _;
 
 use super::tokens::Tokens;
 use super::*;
-use crate::actors::driver_backend::autoscaler::scaler;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;

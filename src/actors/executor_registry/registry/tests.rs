@@ -269,7 +269,7 @@ fn adopted(config: Config, executors: u64) -> World {
         .map(|n| running(before.scenario.pod(n)))
         .collect();
     let scenario = Scenario::before_adoption(&[("default", 100)], Inheritance::default());
-    let mut world = World::over(scenario, settings);
+    let mut world = World::over(scenario, config);
     world.scenario.list(pods);
     world.round();
     world

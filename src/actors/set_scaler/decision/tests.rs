@@ -1,5 +1,5 @@
 use super::*;
-use crate::actors::pod_allocator::failures;
+use crate::actors::failures;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
@@ -14,7 +14,7 @@ mod restarts;
 const WITHIN: Duration = Duration::from_secs(60);
 
 fn scaling(kind: SetKind) -> Scaling {
-    let settings = Settings {
+    let settings = SetRules {
         kind,
         prefix: "a".to_owned(),
         look_every: Duration::from_secs(30),
@@ -26,7 +26,7 @@ fn scaling(kind: SetKind) -> Scaling {
         max_in_flight: 8,
         decommission_timeout: WITHIN,
     };
-    let failures = failures::Settings {
+    let failures = failures::FailureBudget {
         max: Some(2),
         window: Duration::ZERO,
         rules: Vec::new(),

@@ -133,7 +133,7 @@ fn adopted_executors_are_known_even_if_the_first_batch_has_only_later_changes() 
 // spec: A-3
 #[test]
 fn a_round_requests_at_most_batch_size_and_the_next_follows_at_once() {
-    let settings = Settings {
+    let settings = AllocationRules {
         batch_size: 3,
         ..settings()
     };
@@ -163,7 +163,7 @@ fn a_round_requests_at_most_batch_size_and_the_next_follows_at_once() {
 // spec: A-3
 #[test]
 fn repeats_count_among_the_requests_of_a_round() {
-    let settings = Settings {
+    let settings = AllocationRules {
         batch_size: 1,
         ..settings()
     };
