@@ -4,9 +4,7 @@ mod speaking;
 
 pub(crate) use crate::kubernetes::testing::{calls_spec, calls_to, finish_deletion};
 pub(crate) use crate::model::testing::*;
-pub(crate) use speaking::{
-    Backend, Habits, TIMING, backend, backend_with, metrics, profiles, store,
-};
+pub(crate) use speaking::{Backend, TIMING, backend, backend_with, metrics, profiles, store};
 
 use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::config::Config;

@@ -5,6 +5,7 @@ pub mod api_health;
 pub mod driver_backend;
 pub mod event_history;
 pub mod executor_registry;
+pub mod failures;
 pub mod lease_keeper;
 pub mod lifecycle_manager;
 pub mod pod_allocator;

@@ -1,4 +1,5 @@
-//! The messages by which actors learn of profiles that are added and removed while the driver runs (spec B-26, B-52).
+//! The messages by which actors learn of profiles that are added and removed, and of a changed configuration, while the
+//! driver runs (spec B-26, B-52, C-6).
 //!
 //! Several actors receive each, so they belong to none of them.
 
@@ -7,9 +8,15 @@ use std::sync::Arc;
 use actix::Message;
 use serde_json::Value;
 
+use crate::config::Config;
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::model::ProfileName;
+
+/// The configuration was read again (spec C-6). What cannot change while the driver runs is as before.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct NewConfig(pub Arc<Config>);
 
 /// A profile was added while the driver runs (spec B-26). Only the provisioner may refuse it,
 /// because no pod can be built from it.

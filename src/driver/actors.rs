@@ -1,5 +1,6 @@
 //! The actors of a running driver, and the commands to them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
@@ -12,10 +13,11 @@ use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::poll_source::PollSource;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{LookNow, MeasureNow, Subscribe};
+use crate::actors::snapshot_store::messages::{MeasureNow, Subscribe};
 use crate::actors::watch_source::WatchSource;
 use crate::event_recorder::EventRecorder;
 use crate::kubernetes::Calls;
+use crate::model::Snapshot;
 use crate::model::snapshot::asked;
 use crate::server::api;
 use crate::server::limits::Limits;
@@ -31,6 +33,8 @@ pub(super) struct Actors {
     pub(super) poll: Addr<PollSource>,
     pub(super) api_health: Addr<ApiHealth>,
     pub(super) store: Addr<SnapshotStore>,
+    /// The ledger as it is now.
+    pub(super) snapshots: watch::Receiver<Arc<Snapshot>>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
     /// Whether the application record is known to be deleted, and not made anew yet.
@@ -69,9 +73,7 @@ impl Actors {
                 let _ = answer.send(self.reconfigure(changes).await);
             }
             Command::Look(answer) => {
-                if let Ok(look) = self.store.send(LookNow).await {
-                    let _ = answer.send(look.0);
-                }
+                let _ = answer.send(Snapshot::clone(&self.snapshots.borrow()));
             }
             Command::Measure(answer) => {
                 if let Ok(measures) = self.store.send(MeasureNow).await {

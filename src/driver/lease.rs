@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::actors::lease_keeper::machine::{Identity, Loss, Settings};
+use crate::actors::lease_keeper::machine::{Identity, LeaseTimes, Loss};
 use crate::actors::lease_keeper::{self, LeaseKeeper, LeaseState, Published, Release};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -81,7 +81,7 @@ impl Lease {
             start: Arc::clone(&start),
         };
         let (keeper, published) = LeaseKeeper::new(lease_keeper::Wiring {
-            settings: Settings {
+            settings: LeaseTimes {
                 identity,
                 duration: config.ha.lease_duration,
                 renew_deadline: config.ha.renew_deadline,

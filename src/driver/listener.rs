@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 
-use crate::actors::driver_backend::status::readiness;
-use crate::actors::executor_registry::registry;
-use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Inject, Profile, Registration};
+use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Inject};
 use crate::kubernetes::owned_resources::service_name;
 use crate::kubernetes::pod_template::{InjectedBy, Injection, TokenSource};
-use crate::model::{AppId, ProfileName};
+use crate::model::AppId;
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
 use crate::server::limits::Limits;
@@ -16,7 +14,6 @@ use crate::server::sessions::Server;
 
 use super::cluster::call_limits;
 use super::owned_resources::{self, CA};
-use super::succession::Application;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListenerError {
@@ -168,40 +165,4 @@ pub(super) fn injection(config: &Config) -> Option<Injection> {
         by,
         decommission_command: config.agent.decommission_command.clone(),
     })
-}
-
-/// The settings of ExecutorRegistry, and when the application may begin.
-pub(super) fn session_settings(
-    config: &Config,
-    application: &Application,
-) -> (registry::Settings, readiness::Settings) {
-    let record = &application.record;
-    let keys = &config.backend.sessions;
-    let required = keys.registration() == Registration::Required;
-    let grace =
-        |(name, profile): (&ProfileName, &Profile)| (name.clone(), profile.termination_grace);
-    (
-        registry::Settings {
-            app: record.app_id.clone(),
-            prefix: application.prefix.clone(),
-            incarnation: record.incarnation,
-            heartbeat_interval: keys.heartbeat_interval,
-            heartbeat_timeout: keys.heartbeat_timeout,
-            loss_reason_timeout: keys.loss_reason_timeout,
-            mass_loss: keys.mass_loss,
-            registration_timeout: required.then_some(config.allocation.registration_timeout),
-            adoption_grace: config.adoption.grace,
-            properties: config.app.properties.clone(),
-            graces: config.profiles.iter().map(grace).collect(),
-        },
-        readiness::Settings {
-            ratio: config.app.min_registered_ratio,
-            max_wait: config.app.max_wait,
-            gangs: (config.profiles.iter())
-                .filter(|(_, profile)| config.scheduling.gang.is_on() && profile.executors > 0)
-                .map(|(name, profile)| (name.clone(), profile.min_executors))
-                .collect(),
-            registered: required,
-        },
-    )
 }

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use actix::{Addr, Recipient};
+use actix::{Actor, Addr, Context, Handler, Recipient};
+use tokio::sync::watch;
 
-use crate::actors::pod_allocator::PodAllocator;
-use crate::actors::pod_allocator::failures::{self, Failures};
+use crate::actors::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::set_scaler::SetScaler;
-use crate::actors::set_scaler::decision::{Scaling, Settings};
-use crate::actors::set_scaler::messages::EndSets;
+use crate::actors::set_scaler::decision::{Scaling, SetRules};
 use crate::actors::snapshot_store::messages::Round;
 use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
@@ -31,8 +29,8 @@ const TRIES: Backoff = Backoff {
 
 pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
-    /// Deletes the sets at the application's end; `None` without sets.
-    pub(super) end: Option<Recipient<EndSets>>,
+    /// How much is left to await after that: requests in flight or, at the end, sets.
+    pub(super) left: watch::Receiver<u32>,
     pub(super) round: Recipient<Round>,
     pub(super) measure: Recipient<Measure>,
     pub(super) profiles: Recipient<ProfileAdded>,
@@ -43,34 +41,32 @@ pub(super) struct Provisioner {
     pub(super) server_is_back: Recipient<ServerIsBack>,
 }
 
-impl From<Addr<PodAllocator>> for Provisioner {
-    fn from(provisioner: Addr<PodAllocator>) -> Self {
+impl Provisioner {
+    pub(super) fn new<A>(
+        addr: &Addr<A>,
+        prefer: Option<Recipient<PreferNodes>>,
+        left: watch::Receiver<u32>,
+    ) -> Self
+    where
+        A: Actor<Context = Context<A>>
+            + Handler<StopRequesting>
+            + Handler<Round>
+            + Handler<Measure>
+            + Handler<ProfileAdded>
+            + Handler<ForgetProfile>
+            + Handler<NewLimits>
+            + Handler<ServerIsBack>,
+    {
         Self {
-            stop: provisioner.clone().recipient(),
-            end: None,
-            prefer: Some(provisioner.clone().recipient()),
-            round: provisioner.clone().recipient(),
-            measure: provisioner.clone().recipient(),
-            profiles: provisioner.clone().recipient(),
-            forget: provisioner.clone().recipient(),
-            limits: provisioner.clone().recipient(),
-            server_is_back: provisioner.recipient(),
-        }
-    }
-}
-
-impl From<Addr<SetScaler>> for Provisioner {
-    fn from(provisioner: Addr<SetScaler>) -> Self {
-        Self {
-            stop: provisioner.clone().recipient(),
-            end: Some(provisioner.clone().recipient()),
-            prefer: None,
-            round: provisioner.clone().recipient(),
-            measure: provisioner.clone().recipient(),
-            profiles: provisioner.clone().recipient(),
-            forget: provisioner.clone().recipient(),
-            limits: provisioner.clone().recipient(),
-            server_is_back: provisioner.recipient(),
+            stop: addr.clone().recipient(),
+            left,
+            round: addr.clone().recipient(),
+            measure: addr.clone().recipient(),
+            profiles: addr.clone().recipient(),
+            forget: addr.clone().recipient(),
+            limits: addr.clone().recipient(),
+            prefer,
+            server_is_back: addr.clone().recipient(),
         }
     }
 }
@@ -106,11 +102,11 @@ pub(super) fn scaling(
     sets: &Sets,
     profiles: &[ProfileName],
     config: (&config::Allocation, &config::Poll, &config::Backend),
-    failures: (failures::Settings, &crate::kubernetes::Record, Now),
+    failures: (failures::FailureBudget, &crate::kubernetes::Record, Now),
 ) -> Scaling {
     let (allocation, poll, backend) = config;
     let (failures, record, now) = failures;
-    let settings = Settings {
+    let settings = SetRules {
         kind,
         prefix: sets.prefix().to_owned(),
         look_every: poll.interval,

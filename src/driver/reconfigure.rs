@@ -3,10 +3,12 @@
 //! Only profiles can be refused, so they come first. Each other actor gets the settings that it has,
 //! changed or not.
 
+use std::sync::Arc;
+
 use crate::actors::driver_backend::messages::{Reconfigure, RefusedProfile};
-use crate::actors::executor_registry::messages::Timeouts;
 use crate::actors::lifecycle_manager::messages::NewPolicy;
 use crate::actors::poll_source::messages::NewInterval;
+use crate::actors::profile_messages::NewConfig;
 use crate::config::{Changes, Config};
 
 use super::actors::Actors;
@@ -27,14 +29,9 @@ impl Actors {
                 ))
             })
             .collect();
-        let most = (config.profiles.iter())
-            .map(|(name, profile)| (name.clone(), profile.max_executors))
-            .collect();
         let known = self.api.backend.send(Reconfigure {
             added,
-            kill_grace: config.backend.kill_grace,
-            scaling: settings::scaling(&config.autoscaling),
-            most,
+            config: Arc::new(config.clone()),
             targets: changes.targets.clone(),
         });
         for profile in known.await.map_err(|_| RefusedProfile::NotNow)?? {
@@ -54,12 +51,6 @@ impl Actors {
         self.provisioner
             .limits
             .do_send(settings::new_limits(config));
-        let sessions = &config.backend.sessions;
-        self.registry.do_send(Timeouts {
-            heartbeat: sessions.heartbeat_timeout,
-            loss_reason: sessions.loss_reason_timeout,
-            mass_loss: sessions.mass_loss,
-            registration: config.allocation.registration_timeout,
-        });
+        self.registry.do_send(NewConfig(Arc::new(config.clone())));
     }
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::driver_backend::autoscaler::scaler;
-use crate::actors::driver_backend::roller::rolling::{self, Policy};
+use crate::actors::failures;
+use crate::actors::failures::rules::{Rule, Verdict};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::BackoffState;
-use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::messages::NewLimits;
-use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
+use crate::actors::pod_allocator::{allocation, claims, gang, pace, victims, waiting};
 use crate::actors::poll_source;
 use crate::actors::profile_messages::{AddedProfile, Bounds};
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
@@ -65,16 +64,6 @@ fn bounds_of(profile: &config::Profile) -> Bounds {
     }
 }
 
-pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
-    scaler::Settings {
-        ratio: demand.ratio,
-        backlog_timeout: demand.backlog_timeout,
-        sustained_timeout: demand.sustained_timeout,
-        idle_timeout: demand.idle_timeout,
-        demand_ttl: demand.demand_ttl,
-    }
-}
-
 /// Reads a profile that is added at run time.
 ///
 /// # Errors
@@ -98,24 +87,6 @@ pub(super) fn added(name: ProfileName, profile: config::Profile) -> AddedProfile
         max_pending: profile.max_pending,
         min_available: profile.min_available,
         spec: profile_spec::spec(profile),
-    }
-}
-
-pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
-    rolling::Settings {
-        interval: roll.interval,
-        policy: match roll.policy {
-            config::RollPolicy::Id => Policy::Id,
-            config::RollPolicy::Oldest => Policy::Oldest,
-            config::RollPolicy::Outlier => Policy::Outlier {
-                // The configuration's reader refuses this policy without a metric.
-                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
-            },
-            config::RollPolicy::Highest => Policy::Highest {
-                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
-            },
-        },
-        min_tasks: roll.min_tasks,
     }
 }
 
@@ -155,8 +126,8 @@ pub(super) fn lifecycle_settings(
     lifecycle: &config::Lifecycle,
     adoption_grace: Option<Duration>,
     reads_events: bool,
-) -> pending_actions::Settings {
-    pending_actions::Settings {
+) -> pending_actions::PodRules {
+    pending_actions::PodRules {
         keep: keep_policy(lifecycle),
         max_in_flight: allocation.max_in_flight as usize,
         server_timeout: server_timeout(cluster),
@@ -174,10 +145,10 @@ pub(super) fn allocation_settings(
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
-    claims: claims::Settings,
-    gang: Option<gang::Settings>,
-) -> allocation::Settings {
-    allocation::Settings {
+    claims: claims::ClaimRules,
+    gang: Option<gang::GangRules>,
+) -> allocation::AllocationRules {
+    allocation::AllocationRules {
         batch_size: allocation.batch_size,
         limits: pace::Limits {
             max_in_flight: allocation.max_in_flight,
@@ -189,7 +160,7 @@ pub(super) fn allocation_settings(
         repeat_backoff: REPEATED_CREATE,
         creation_timeout: allocation.creation_timeout,
         server_timeout: server_timeout(cluster),
-        victims: victims::Settings {
+        victims: victims::SurplusRules {
             cancel_delay: allocation.cancel_delay,
             pending_only: allocation.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
@@ -221,8 +192,8 @@ fn crash_backoff(failures: &config::Failures) -> Backoff {
     }
 }
 
-fn waiting(allocation: &config::Allocation) -> waiting::Settings {
-    waiting::Settings {
+fn waiting(allocation: &config::Allocation) -> waiting::WaitLimits {
+    waiting::WaitLimits {
         pending_timeout: allocation.pending_timeout,
         stuck_after: allocation.stuck_after,
     }
@@ -248,8 +219,8 @@ pub(super) fn new_limits(config: &config::Config) -> NewLimits {
     }
 }
 
-pub(super) fn failure_settings(failures: &config::Failures) -> failures::Settings {
-    failures::Settings {
+pub(super) fn failure_settings(failures: &config::Failures) -> failures::FailureBudget {
+    failures::FailureBudget {
         max: failures.max,
         window: failures.window,
         rules: failures.rules.iter().map(rule).collect(),
@@ -297,8 +268,8 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
 
 /// How long a gang may take to be complete; `None` without gangs. `registered`: executors count
 /// only once they have registered.
-pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
-    scheduling.gang.is_on().then_some(gang::Settings {
+pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::GangRules> {
+    scheduling.gang.is_on().then_some(gang::GangRules {
         timeout: scheduling.gang_timeout,
         registered,
     })
@@ -381,9 +352,9 @@ pub(super) fn claims(
     claims: &config::Claims,
     prefix: &str,
     profiles: &BTreeMap<ProfileName, ProfileSpec>,
-) -> claims::Settings {
+) -> claims::ClaimRules {
     let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
-    claims::Settings {
+    claims::ClaimRules {
         prefix: Arc::from(prefix),
         reuse: match (claims.reuse, claims.wait) {
             (false, _) => Reuse::Never,

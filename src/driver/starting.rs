@@ -1,5 +1,6 @@
 //! The phases of a start: prepare, find and take over the application, create the actors, serve.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -174,7 +175,7 @@ async fn activate(
             })?;
     }
     let actors = wiring::wire(
-        config,
+        Arc::new(config.clone()),
         environment,
         &application,
         listener.as_ref(),

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::sync::watch::error::RecvError;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
-use crate::actors::set_scaler::messages::EndSets;
-use crate::actors::snapshot_store::messages::{LookNow, Tell};
+use crate::actors::snapshot_store::messages::Tell;
 use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
@@ -27,12 +27,9 @@ use boatswain_agent::backoff::Backoff;
 
 use super::actors::Actors;
 
-/// The interval between checks of the end's progress.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
 /// The intervals between lists of what is left. Each list costs as much as there are pods.
 const LIST_EVERY: Backoff = Backoff {
-    initial: LOOK_EVERY,
+    initial: Duration::from_millis(50),
     max: Duration::from_secs(3),
 };
 
@@ -88,18 +85,8 @@ impl Actors {
     /// Ends this incarnation: waits for requests in flight, writes the record, and deletes nothing.
     async fn hand_over(&self) -> Exit {
         let limit = self.request_timeout + MARGIN;
-        let answered = timeout(limit, async {
-            while self
-                .provisioner
-                .stop
-                .send(StopRequesting)
-                .await
-                .is_ok_and(|in_flight| in_flight > 0)
-            {
-                sleep(LOOK_EVERY).await;
-            }
-        });
-        if answered.await.is_err() {
+        self.stop_requesting(false).await;
+        if timeout(limit, self.nothing_to_await()).await.is_err() {
             tracing::warn!("some requests are unanswered: the successor finds what became of them");
         }
         match timeout(limit, self.record.send(Flush)).await {
@@ -118,9 +105,7 @@ impl Actors {
     async fn let_go(&self, grace: Duration) -> Exit {
         let last_step = MARGIN.min(grace / LAST_STEPS);
         let deadline = Instant::now() + (grace - 2 * last_step);
-        if self.provisioner.end.is_none() {
-            let _ = self.provisioner.stop.send(StopRequesting).await;
-        }
+        self.stop_requesting(true).await;
         let why = LeaveReason::Killed(Arc::from(LET_GO));
         let deleted = self.delete_executors(&why, LeaveMethod::Delete, deadline, last_step);
         let Ok(left) = deleted.await else {
@@ -148,37 +133,26 @@ impl Actors {
     /// on to show what becomes of the executors.
     async fn collected(&self, grace: Duration) -> Exit {
         let deadline = Instant::now() + COLLECTED_WITHIN.min(grace);
-        let _ = self.provisioner.stop.send(StopRequesting).await;
-        loop {
-            let Ok(look) = self.store.send(LookNow).await else {
-                return Exit::Bug;
-            };
-            let snapshot = look.0;
-            // Executors with a session are ordered to stop at once.
-            self.retire_all(
-                &snapshot,
-                &LeaveReason::ApplicationEnded,
-                LeaveMethod::Delete,
+        self.stop_requesting(false).await;
+        // Executors with a session are ordered to stop at once.
+        let (why, how) = (&LeaveReason::ApplicationEnded, LeaveMethod::Delete);
+        let Ok(last) = self.retire_until(nothing_left, why, how, deadline).await else {
+            return Exit::Bug;
+        };
+        let living = last.entries.values().filter(|entry| !entry.is_gone());
+        let pods = living.filter_map(|entry| entry.pod());
+        let left: BTreeSet<String> = (pods.filter(|pod| pod.deletion.is_none()))
+            .map(|pod| pod.name.to_string())
+            .collect();
+        if left.is_empty() {
+            tracing::info!(
+                "the application was deleted, with its record and this driver's rights: the garbage collector has taken \
+                 its executors"
             );
-            let is_late = Instant::now() >= deadline;
-            let living = snapshot.entries.values().filter(|entry| !entry.is_gone());
-            let pods = living.filter_map(|entry| entry.pod());
-            let left: BTreeSet<String> = (pods.filter(|pod| pod.deletion.is_none()))
-                .map(|pod| pod.name.to_string())
-                .collect();
-            if nothing_left(&snapshot) || is_late && left.is_empty() {
-                tracing::info!(
-                    "the application was deleted, with its record and this driver's rights: the garbage collector has \
-                     taken its executors"
-                );
-                return Exit::Clean;
-            }
-            if is_late {
-                self.log_what_is_left(Some(left), true);
-                return Exit::Unreachable;
-            }
-            sleep(LOOK_EVERY).await;
+            return Exit::Clean;
         }
+        self.log_what_is_left(Some(left), true);
+        Exit::Unreachable
     }
 
     /// Ends the application: deletes every executor, then the record. Each step runs even if the
@@ -194,11 +168,6 @@ impl Actors {
         let last_step = MARGIN.min(grace / LAST_STEPS);
         let within = grace - 2 * last_step;
         let deadline = Instant::now() + within;
-        // PodAllocator would continue to request pods. SetScaler creates none and is stopped with
-        // its sets.
-        if self.provisioner.end.is_none() {
-            let _ = self.provisioner.stop.send(StopRequesting).await;
-        }
         let how = match over_budget {
             Some(_) => {
                 self.write_record(within / RECORD_SHARE).await;
@@ -210,10 +179,9 @@ impl Actors {
             }
             None => LeaveMethod::Delete,
         };
+        self.stop_requesting(true).await;
         let why = LeaveReason::ApplicationEnded;
-        let Ok(may_have_claims) = self.may_have_claims().await else {
-            return Exit::Bug;
-        };
+        let may_have_claims = self.may_have_claims();
         let deleted = self.delete_executors(&why, how, deadline, last_step);
         let Ok(left) = deleted.await else {
             return Exit::Bug;
@@ -252,57 +220,85 @@ impl Actors {
     }
 
     /// Deletes every executor until a list shows none, or until the deadline. Returns the pods that
-    /// are left, `None` if unknown, or an error if the store has stopped.
+    /// are left, `None` if unknown, or an error if an actor has stopped.
     async fn delete_executors(
         &self,
         why: &LeaveReason,
         how: LeaveMethod,
         deadline: Instant,
         last_step: Duration,
-    ) -> Result<Option<BTreeSet<String>>, MailboxError> {
-        let (mut logged, mut lists) = (false, 0);
+    ) -> Result<Option<BTreeSet<String>>, RecvError> {
+        let known = self.retire_until(|ledger| ledger.adopted, why, how, deadline);
+        let known = known.await?;
+        if known.adopted {
+            let executors = known.entries.len();
+            match why {
+                LeaveReason::ApplicationEnded => tracing::info!(
+                    executors,
+                    "ending the application: its executors are deleted"
+                ),
+                _ => tracing::info!(executors, "letting the executors go: they are deleted"),
+            }
+        }
+        let is_over = |ledger: &Snapshot| {
+            ledger.adopted && *self.provisioner.left.borrow() == 0 && nothing_left(ledger)
+        };
+        let mut lists = 0;
         loop {
-            let mut pause = LOOK_EVERY;
-            let snapshot = self.store.send(LookNow).await?.0;
-            let sets_left = self.delete_sets().await;
-            self.retire_all(&snapshot, why, how);
-            if !logged && snapshot.adopted {
-                let executors = snapshot.entries.len();
-                match why {
-                    LeaveReason::ApplicationEnded => tracing::info!(
-                        executors,
-                        "ending the application: its executors are deleted"
-                    ),
-                    _ => tracing::info!(executors, "letting the executors go: they are deleted"),
-                }
-                logged = true;
-            }
-            if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
-                lists += 1;
-                pause = LIST_EVERY.delay(lists);
-                match timeout_at(deadline, self.list_left()).await {
-                    Ok(Ok(left)) if left.is_empty() || Instant::now() >= deadline => {
-                        return Ok(Some(left));
-                    }
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
-                    Err(_) => tracing::debug!("what is left could not be listed in time"),
-                }
-            }
+            self.retire_until(is_over, why, how, deadline).await?;
             if Instant::now() >= deadline {
                 let left = timeout(last_step, self.list_left()).await;
                 return Ok(left.ok().and_then(Result::ok));
             }
-            sleep_until(deadline.min(Instant::now() + pause)).await;
+            match timeout_at(deadline, self.list_left()).await {
+                Ok(Ok(left)) if left.is_empty() => return Ok(Some(left)),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
+                Err(_) => tracing::debug!("what is left could not be listed in time"),
+            }
+            lists += 1;
+            sleep_until(deadline.min(Instant::now() + LIST_EVERY.delay(lists))).await;
         }
     }
 
-    /// Returns how many sets are left.
-    async fn delete_sets(&self) -> usize {
-        match &self.provisioner.end {
-            Some(end) => end.send(EndSets).await.unwrap_or_default(),
-            None => 0,
+    /// Has every executor leave, again whenever the ledger changes, until it is as wanted or until the deadline. Returns
+    /// the last snapshot, or an error if an actor has stopped.
+    async fn retire_until(
+        &self,
+        is_wanted: impl Fn(&Snapshot) -> bool,
+        why: &LeaveReason,
+        how: LeaveMethod,
+        deadline: Instant,
+    ) -> Result<Arc<Snapshot>, RecvError> {
+        let (mut snapshots, mut left) = (self.snapshots.clone(), self.provisioner.left.clone());
+        loop {
+            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+            left.mark_unchanged();
+            self.retire_all(&snapshot, why, how);
+            if is_wanted(&snapshot) || Instant::now() >= deadline {
+                return Ok(snapshot);
+            }
+            tokio::select! {
+                biased;
+                changed = snapshots.changed() => changed?,
+                changed = left.changed() => changed?,
+                () = sleep_until(deadline) => {}
+            }
         }
+    }
+
+    /// `delete_sets`: the application ends, and with it the sets that make its pods.
+    async fn stop_requesting(&self, delete_sets: bool) {
+        let stop = self.provisioner.stop.send(StopRequesting { delete_sets });
+        // It has stopped only if the driver's process ends.
+        let _ = stop.await;
+    }
+
+    /// Waits until requests in flight are answered and sets that are deleted are gone.
+    async fn nothing_to_await(&self) {
+        let _ = (self.provisioner.left.clone())
+            .wait_for(|left| *left == 0)
+            .await;
     }
 
     /// Records that the application has failed too often, before any executor is decommissioned.
@@ -333,10 +329,10 @@ impl Actors {
 
     /// Whether claims on volumes may have to be deleted. Without any a driver has no right to list them. A profile that
     /// was added while a driver ran shows in its executors only.
-    async fn may_have_claims(&self) -> Result<bool, MailboxError> {
-        let snapshot = self.store.send(LookNow).await?.0;
+    fn may_have_claims(&self) -> bool {
+        let snapshot = self.snapshots.borrow();
         let mut pods = snapshot.entries.values().filter_map(|entry| entry.pod());
-        Ok(self.has_claims || pods.any(|pod| pod.volume_claims.is_some()))
+        self.has_claims || pods.any(|pod| pod.volume_claims.is_some())
     }
 
     /// Deletes the claims on volumes, which a record that is kept would keep too.
@@ -359,10 +355,7 @@ impl Actors {
         }
         let deleted = timeout_at(until, async {
             // A write in flight could bring one back.
-            let stop = &self.provisioner.stop;
-            while stop.send(StopRequesting).await.is_ok_and(|left| left > 0) {
-                sleep(LOOK_EVERY).await;
-            }
+            self.nothing_to_await().await;
             let app_id = &self.calls.reader().app_id;
             let left = self.calls.list_leftovers(WORKLOADS, app_id).await?;
             stream::iter(left.iter().map(Ok))

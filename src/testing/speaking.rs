@@ -1,47 +1,32 @@
 //! The actors of a driver that the servers ask, for tests.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use tokio::sync::{mpsc, watch};
 
 use crate::actors::api_health::Health;
-use crate::actors::driver_backend::autoscaler::{Autoscaler, scaler};
-use crate::actors::driver_backend::commands::{self, Commands};
+use crate::actors::driver_backend::autoscaler::Autoscaler;
+use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
-use crate::actors::driver_backend::roller::{Roller, rolling};
-use crate::actors::driver_backend::status::{Status, readiness};
+use crate::actors::driver_backend::roller::Roller;
+use crate::actors::driver_backend::status::Status;
 use crate::actors::driver_backend::{self, DriverBackend, Receivers};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::messages::ReadRecord;
-use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
+use crate::actors::executor_registry::registry::Registry;
+use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::actors::profile_messages::Bounds;
 use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
 use crate::actors::snapshot_store::messages::{Subscribe, Subscriber};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::model::delivery::Timing;
 use crate::model::ledger::Ledger;
 use crate::model::{AppId, Incarnation};
-
-/// The usual times; no executor has to register.
-fn accounts() -> registry::Settings {
-    registry::Settings {
-        app: AppId::from("app"),
-        prefix: "a".to_owned(),
-        incarnation: Incarnation(1),
-        heartbeat_interval: Duration::from_secs(10),
-        heartbeat_timeout: Duration::from_secs(120),
-        loss_reason_timeout: Duration::from_secs(60),
-        mass_loss: 20,
-        registration_timeout: None,
-        adoption_grace: Duration::from_secs(60),
-        properties: BTreeMap::new(),
-        graces: BTreeMap::new(),
-    }
-}
 
 /// Takes what RecordKeeper would keep.
 struct Keeper;
@@ -69,8 +54,6 @@ impl Handler<ReadRecord> for Keeper {
         true
     }
 }
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// When batches are delivered to the subscribers of a test's store.
 pub(crate) const TIMING: Timing = Timing {
@@ -107,13 +90,6 @@ pub(crate) struct Backend {
     pub(crate) adopted: [watch::Receiver<bool>; 2],
 }
 
-/// What a test's backend does by itself.
-#[derive(Default)]
-pub(crate) struct Habits {
-    pub(crate) scaling: Option<scaler::Settings>,
-    pub(crate) rolling: Option<rolling::Settings>,
-}
-
 /// A profile of each of these targets, to which none can be added.
 pub(crate) fn profiles(targets: &[(&str, u32)]) -> Profiles {
     let bounds = Bounds {
@@ -136,9 +112,9 @@ pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
     clock: Clock,
     targets: &[(&str, u32)],
-    habits: Habits,
+    config: Config,
 ) -> Backend {
-    backend_with(store, clock, targets, habits, |_| ())
+    backend_with(store, clock, targets, config, |_| ())
 }
 
 /// The same with this change.
@@ -146,9 +122,10 @@ pub(crate) fn backend_with(
     store: &Addr<SnapshotStore>,
     clock: Clock,
     targets: &[(&str, u32)],
-    habits: Habits,
+    config: Config,
     change: impl FnOnce(&mut driver_backend::Wiring),
 ) -> Backend {
+    let config = Arc::new(config);
     let (store, now) = (store.clone(), clock.now().tick);
     let counted = metrics();
     let (backend_context, history_context) = (
@@ -157,8 +134,12 @@ pub(crate) fn backend_with(
     );
     let (backend, history) = (backend_context.address(), history_context.address());
     let registry = ExecutorRegistry::new(executor_registry::Wiring {
-        registry: accounts(),
-        decommission_timeout: MINUTE,
+        registry: Registry::new(
+            AppId::from("app"),
+            "a".to_owned(),
+            Incarnation(1),
+            Arc::clone(&config),
+        ),
         store: store.clone(),
         record: Keeper.start().recipient(),
         events: history.clone().recipient(),
@@ -174,24 +155,14 @@ pub(crate) fn backend_with(
         sessions: registry.clone().recipient(),
         clock,
     });
-    let commands = commands::Settings {
-        kill_grace: Duration::from_secs(5),
-        decommission_timeout: MINUTE,
-        ttl: None,
-    };
-    let readiness = readiness::Settings {
-        ratio: 80,
-        max_wait: Duration::from_secs(30),
-        gangs: BTreeMap::new(),
-        registered: true,
-    };
+    let rolls = !config.roll.interval.is_zero();
     let wanted = targets.iter().map(|(_, n)| *n).sum();
     let mut wiring = driver_backend::Wiring {
         profiles: profiles(targets),
-        commands: Commands::new(commands, now),
-        autoscaler: Autoscaler::new(habits.scaling, MINUTE),
-        roller: (habits.rolling).map(|rolling| Roller::new(rolling, MINUTE, now)),
-        status: Status::new(AppId::from("app"), Incarnation(1), readiness, wanted),
+        commands: Commands::new(Arc::clone(&config), now),
+        autoscaler: Autoscaler::new(Arc::clone(&config)),
+        roller: rolls.then(|| Roller::new(Arc::clone(&config), now)),
+        status: Status::new(AppId::from("app"), Incarnation(1), config, wanted),
         to: Receivers {
             added: Vec::new(),
             removed: Keeper.start().recipient(),

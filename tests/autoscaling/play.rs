@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::driver_backend::autoscaler::scaler::{Demand, Scaler, Settings};
+use boatswain::actors::driver_backend::autoscaler::scaler::{Demand, Scaler};
 use boatswain::actors::profile_messages::Bounds;
 use boatswain::model::{ExecutorId, Tick};
 
 use crate::curves::Curve;
+use boatswain::config::Autoscaling;
 
 pub const SLOTS: u32 = 4;
 
 /// The default configuration.
-const SETTINGS: Settings = Settings {
+const CONFIG: Autoscaling = Autoscaling {
+    enabled: true,
     ratio: 1_000,
     backlog_timeout: Duration::from_secs(1),
     sustained_timeout: Duration::from_secs(1),
@@ -83,12 +85,12 @@ pub fn play(curve: &Curve) -> Vec<Played> {
         played.push(Played {
             second,
             demand: work,
-            wanted: demand.wanted(SETTINGS.ratio, BOUNDS),
+            wanted: demand.wanted(CONFIG.ratio, BOUNDS),
             target,
             running: running.len() as u32,
             idle: (running.len() - busy.len()) as u32,
         });
-        if let Some(step) = scaler.decide(target, &SETTINGS, BOUNDS, now) {
+        if let Some(step) = scaler.decide(target, &CONFIG, BOUNDS, now) {
             target = step.target;
             for gone in step.retire {
                 executors.retain(|n, _| id(*n) != gone);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as RuleAction, judge};
+use boatswain::actors::failures::rules::{Rule, Verdict as RuleAction, judge};
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;

@@ -212,6 +212,11 @@ impl Config {
         Self::from_tree(root, true, Templates::Unread).1.known
     }
 
+    /// Whether a running executor that does not register is replaced (spec A-52).
+    pub fn must_register(&self) -> bool {
+        self.backend.sessions.registration() == Registration::Required
+    }
+
     /// Whether the API and the executors' sessions share a port. Two ports chosen by the system (0)
     /// are never the same.
     pub fn one_port(&self) -> bool {

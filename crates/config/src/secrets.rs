@@ -93,6 +93,7 @@ fn bare(word: &str) -> &str {
 
 /// Whether this is an option whose next argument is a secret, such as `--password`.
 pub(crate) fn names_secret(word: &str) -> bool {
+    let word = bare(word);
     let name = word.trim_start_matches('-');
     name != word && !name.contains('=') && is_secret_option(name)
 }

@@ -1,6 +1,7 @@
 //! The message handlers of DriverBackend: each asks a part, and carries out what it decides.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
@@ -46,15 +47,17 @@ impl DriverBackend {
 
     fn reconfigure(
         &mut self,
-        mut new: Reconfigure,
+        new: Reconfigure,
         known: Vec<ProfileName>,
     ) -> ResponseActFuture<Self, Result<Vec<ProfileName>, RefusedProfile>> {
-        new.most.retain(|profile, _| !known.contains(profile));
-        self.profiles.limit(&new.most);
-        self.autoscaler.reconfigure(new.scaling);
+        let most = (new.config.profiles.iter())
+            .filter(|(name, _)| !known.contains(name))
+            .map(|(name, profile)| (name.clone(), profile.max_executors));
+        self.profiles.limit(&most.collect());
+        self.autoscaler.reconfigure(Arc::clone(&new.config));
         let configured: Vec<ProfileName> = new.targets.keys().cloned().collect();
         let (latest, profiles) = (&self.latest, &self.profiles);
-        let plan = (self.commands).reconfigure(new.kill_grace, new.targets, latest, profiles);
+        let plan = (self.commands).reconfigure(new.config, new.targets, latest, profiles);
         Box::pin(self.carry_out(plan).map(move |_, this, _| {
             // After the store has the targets, so that no batch says that they were set at run time.
             let forget = ForgetTargets(configured);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use actix::Message;
 use serde_json::Value;
 
-use super::autoscaler::scaler::{self, Demand};
+use super::autoscaler::scaler::Demand;
 use super::status::counts::CountsView;
 use super::status::views::StatusView;
 use crate::actors::profile_messages::AddedProfile;
-use crate::config::Mistake;
+use crate::config::{Config, Mistake};
 use crate::kubernetes::pod_template::NodeWeights;
 use crate::model::{ExecutorId, ProfileName, Snapshot};
 
@@ -206,10 +206,8 @@ pub enum RefusedRemoval {
 #[rtype(result = "Result<Vec<ProfileName>, RefusedProfile>")]
 pub struct Reconfigure {
     pub added: Vec<AddedProfile>,
-    pub kill_grace: Duration,
-    pub scaling: scaler::Settings,
-    /// The highest target of each profile. Higher ones are lowered.
-    pub most: BTreeMap<ProfileName, u32>,
+    /// Targets above a profile's highest one are lowered.
+    pub config: Arc<Config>,
     /// The targets that the configuration has changed.
     pub targets: BTreeMap<ProfileName, u32>,
 }

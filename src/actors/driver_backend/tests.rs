@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::autoscaler::scaler::{self, Demand};
+use super::autoscaler::scaler::Demand;
 use super::messages::{Command, GetStatus, PostDemand};
-use super::roller::rolling::{self, Policy};
 use super::*;
+use crate::config::{Autoscaling, Config, RollPolicy};
 use crate::model::ProfileName;
 use crate::model::news::Outcome;
 use crate::model::snapshot::{asked, plain_targets};
-use crate::testing::{Backend, Habits, Scenario, backend, store};
+use crate::testing::{Backend, Scenario, backend, store};
 
 /// A driver's backend with two running executors.
-fn world(habits: Habits) -> (Addr<SnapshotStore>, Backend) {
+fn world(config: Config) -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let mut scenario = Scenario::new(&[("default", 2)]);
     for n in 1..=2 {
@@ -24,17 +24,16 @@ fn world(habits: Habits) -> (Addr<SnapshotStore>, Backend) {
     }
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = store(scenario.ledger, clock);
-    let backend = backend(&store, clock, &[("default", 2)], habits);
+    let backend = backend(&store, clock, &[("default", 2)], config);
     (store, backend)
 }
 
 /// One executor is replaced each minute.
-fn rolling() -> Option<rolling::Settings> {
-    Some(rolling::Settings {
-        interval: Duration::from_secs(60),
-        policy: Policy::Id,
-        min_tasks: 0,
-    })
+fn rolling() -> Config {
+    let mut config = Config::default();
+    config.roll.interval = Duration::from_secs(60);
+    config.roll.policy = RollPolicy::Id;
+    config
 }
 
 fn of(target: u32) -> BTreeMap<ProfileName, u32> {
@@ -56,7 +55,7 @@ async fn seconds(n: u64) {
 // spec: B-31
 #[actix::test]
 async fn a_command_is_answered_with_the_ledger_and_the_status_shows_it_at_once() {
-    let (store, Backend { backend, .. }) = world(Habits::default());
+    let (store, Backend { backend, .. }) = world(Config::default());
     let hold = Command::Hold {
         by: Some("me".into()),
     };
@@ -75,10 +74,7 @@ async fn a_command_is_answered_with_the_ledger_and_the_status_shows_it_at_once()
 // spec: B-32
 #[actix::test]
 async fn during_a_replacement_the_target_is_raised_by_one() {
-    let (store, _backend) = world(Habits {
-        rolling: rolling(),
-        ..Habits::default()
-    });
+    let (store, _backend) = world(rolling());
     seconds(59).await;
     assert_eq!(target(&store).await, 2);
     seconds(3).await;
@@ -90,10 +86,7 @@ async fn during_a_replacement_the_target_is_raised_by_one() {
 // spec: B-32, B-25
 #[actix::test]
 async fn a_target_set_during_a_replacement_stays() {
-    let (store, Backend { backend, .. }) = world(Habits {
-        rolling: rolling(),
-        ..Habits::default()
-    });
+    let (store, Backend { backend, .. }) = world(rolling());
     seconds(62).await;
     let set = backend.send(Command::SetTargets(of(5))).await.unwrap();
     set.unwrap();
@@ -105,16 +98,16 @@ async fn a_target_set_during_a_replacement_stays() {
 #[actix::test]
 async fn no_replacement_begins_where_the_same_batch_changes_the_target() {
     let minute = Duration::from_secs(60);
-    let (store, Backend { backend, .. }) = world(Habits {
-        scaling: Some(scaler::Settings {
-            ratio: 1_000,
-            backlog_timeout: minute,
-            sustained_timeout: minute,
-            idle_timeout: minute,
-            demand_ttl: minute * 10,
-        }),
-        rolling: rolling(),
-    });
+    let mut config = rolling();
+    config.autoscaling = Autoscaling {
+        enabled: true,
+        ratio: 1_000,
+        backlog_timeout: minute,
+        sustained_timeout: minute,
+        idle_timeout: minute,
+        demand_ttl: minute * 10,
+    };
+    let (store, Backend { backend, .. }) = world(config);
     // A first batch, so that the demand is due in the batch in which the replacement is.
     let demand = Demand {
         pending: 100,

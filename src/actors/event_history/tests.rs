@@ -6,17 +6,18 @@ use super::*;
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
+use crate::config::Config;
 use crate::model::news::{News, Outcome};
 use crate::telemetry::LogFormat;
 use crate::telemetry::testing::logged;
-use crate::testing::{Backend, Habits, Scenario, backend, id, store};
+use crate::testing::{Backend, Scenario, backend, id, store};
 
 /// The history of a driver's backend over an empty store.
 fn world() -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = store(Scenario::new(&[("default", 2)]).ledger, clock);
-    let backend = backend(&store, clock, &[("default", 2)], Habits::default());
+    let backend = backend(&store, clock, &[("default", 2)], Config::default());
     (store, backend)
 }
 

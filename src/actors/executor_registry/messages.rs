@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::Message;
 use tokio::sync::mpsc;
@@ -46,18 +45,6 @@ pub struct Say {
     pub proof: Arc<Proof>,
     pub via: Via,
     pub message: FromExecutor,
-}
-
-/// Takes over time limits of the configuration, which was read again (spec C-6).
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "()")]
-pub struct Timeouts {
-    pub heartbeat: Duration,
-    pub loss_reason: Duration,
-    /// In percent.
-    pub mass_loss: u32,
-    /// Ignored if executors need not register.
-    pub registration: Duration,
 }
 
 /// A token of a pod's service account could not be verified for this reason, or tokens can be again (spec B-13).

@@ -11,8 +11,6 @@ pub mod rate;
 pub mod registry;
 pub mod view;
 
-use std::time::Duration;
-
 use actix::{
     Actor, ActorFutureExt as _, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
     ResponseActFuture, WrapFuture as _,
@@ -21,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::actors::api_health::Health;
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ForgetProfile, NewConfig, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{LookNow, Next, Round, Tell};
 use crate::clock::Clock;
@@ -34,7 +32,7 @@ use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 
 use mailboxes::Mailboxes;
 use messages::{
-    GetSessions, Lost, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged, Timeouts,
+    GetSessions, Lost, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged,
     TokensVerified,
 };
 use registry::{Effect, Reach, Registry, SessionStep, WhyDoubt};
@@ -42,7 +40,6 @@ use view::SessionView;
 
 pub struct ExecutorRegistry {
     registry: Registry,
-    decommission_timeout: Duration,
     store: Addr<SnapshotStore>,
     record: Recipient<ReadRecord>,
     events: Recipient<SessionEvent>,
@@ -58,9 +55,7 @@ pub struct ExecutorRegistry {
 }
 
 pub struct Wiring {
-    pub registry: registry::Settings,
-    /// The time limit of a decommissioning that an executor requests (spec B-30).
-    pub decommission_timeout: Duration,
+    pub registry: Registry,
     pub store: Addr<SnapshotStore>,
     pub record: Recipient<ReadRecord>,
     pub events: Recipient<SessionEvent>,
@@ -74,8 +69,7 @@ pub struct Wiring {
 impl ExecutorRegistry {
     pub fn new(wiring: Wiring) -> Self {
         Self {
-            registry: Registry::new(wiring.registry),
-            decommission_timeout: wiring.decommission_timeout,
+            registry: wiring.registry,
             store: wiring.store,
             record: wiring.record,
             events: wiring.events,
@@ -189,7 +183,7 @@ impl ExecutorRegistry {
             aim: TargetChange::Stay,
             why: LeaveReason::Decommissioned(by.into()),
             how: LeaveMethod::Drain {
-                within: self.decommission_timeout,
+                within: self.registry.decommission_timeout(),
             },
         }));
     }
@@ -384,11 +378,11 @@ impl Handler<TokensVerified> for ExecutorRegistry {
     }
 }
 
-impl Handler<Timeouts> for ExecutorRegistry {
+impl Handler<NewConfig> for ExecutorRegistry {
     type Result = ();
 
-    fn handle(&mut self, timeouts: Timeouts, _: &mut Self::Context) {
-        self.registry.reconfigure(timeouts, self.clock.now().tick);
+    fn handle(&mut self, NewConfig(config): NewConfig, _: &mut Self::Context) {
+        self.registry.reconfigure(config, self.clock.now().tick);
     }
 }
 

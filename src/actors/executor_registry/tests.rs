@@ -1,11 +1,13 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::messages::Opened;
 use super::registry::{Proof, Via};
 use super::*;
 use crate::actors::driver_backend::messages::GetStatus;
+use crate::config::Config;
 use crate::model::news::Outcome;
-use crate::testing::{Backend, Habits, Scenario, backend, id, store};
+use crate::testing::{Backend, Scenario, backend, id, store};
 use boatswain_agent::protocol::Register;
 
 /// A driver's backend over a store with one running executor.
@@ -18,7 +20,7 @@ async fn world() -> Backend {
     scenario.runs(1);
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = store(scenario.ledger, clock);
-    let backend = backend(&store, clock, &[("default", 1)], Habits::default());
+    let backend = backend(&store, clock, &[("default", 1)], Config::default());
     tokio::time::sleep(Duration::from_secs(2)).await;
     backend
 }

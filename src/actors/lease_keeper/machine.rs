@@ -13,7 +13,7 @@ use crate::kubernetes::calls::{Lease, LeaseSpec, micro_time};
 use crate::kubernetes::{Failure, FailureKind};
 use crate::model::{Now, Tick};
 
-pub use values::{Answer, Effect, Identity, Loss, Op, Settings};
+pub use values::{Answer, Effect, Identity, LeaseTimes, Loss, Op};
 
 /// The longest duration of another holder that a candidate waits for.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -49,7 +49,7 @@ struct Seen {
 
 #[derive(Debug)]
 pub struct Machine {
-    settings: Settings,
+    settings: LeaseTimes,
     identity: Arc<str>,
     role: Role,
     seen: Option<Seen>,
@@ -66,7 +66,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: LeaseTimes) -> Self {
         Self {
             identity: settings.identity.text(),
             settings,

@@ -24,7 +24,7 @@ use crate::kubernetes::gate::Permit;
 use crate::kubernetes::{Calls, Failure, FailureKind, WatchLine, WriteGate};
 use crate::model::Tick;
 
-use machine::{Answer, Effect, Loss, Machine, Op, Settings};
+use machine::{Answer, Effect, LeaseTimes, Loss, Machine, Op};
 
 /// The timeout of the watch, in seconds. Then it is opened again.
 const WATCH_SECONDS: u32 = 300;
@@ -55,7 +55,7 @@ pub enum LeaseState {
 }
 
 pub struct Wiring {
-    pub settings: Settings,
+    pub settings: LeaseTimes,
     pub calls: Calls,
     /// The Lease's name.
     pub name: String,

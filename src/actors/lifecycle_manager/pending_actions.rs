@@ -29,7 +29,7 @@ mod keeping;
 pub mod probes;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct PodRules {
     /// Which finished pods are kept and labelled inactive, instead of deleted (spec L-2, O-77).
     pub keep: kept::Policy,
     /// The most concurrent calls (spec L-11).
@@ -63,7 +63,7 @@ pub enum Action {
 
 #[derive(Debug)]
 pub struct PendingActions {
-    settings: Settings,
+    settings: PodRules,
     queue: CallQueue,
     kept: KeptPods,
     /// When kept pods were last asked for.
@@ -86,7 +86,7 @@ pub struct PendingActions {
 const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 
 impl PendingActions {
-    pub fn new(settings: Settings, rng: StdRng) -> Self {
+    pub fn new(settings: PodRules, rng: StdRng) -> Self {
         Self {
             settings,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),

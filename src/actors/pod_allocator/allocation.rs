@@ -27,8 +27,6 @@ use crate::model::{
 use super::claims::Claims;
 use super::crash_loop::{BackoffState, Change, CrashLoop};
 use super::decision::{Action, Decision, Notice};
-use super::failures::restarts::Restarts;
-use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
 use super::pace::Pace;
@@ -36,12 +34,14 @@ use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
 use super::waiting::Waiting;
+use crate::actors::failures::restarts::Restarts;
+use crate::actors::failures::{Failures, Spent};
 
-pub use settings::{Inherited, Settings};
+pub use settings::{AllocationRules, Inherited};
 
 #[derive(Debug)]
 pub struct Allocation {
-    settings: Settings,
+    settings: AllocationRules,
     rng: StdRng,
     /// Whether the whole first snapshot after adoption was read.
     pace: Pace,
@@ -78,7 +78,7 @@ pub struct Allocation {
 impl Allocation {
     /// Continues from earlier incarnations. `least` is the size of each profile's gang.
     pub fn new(
-        settings: Settings,
+        settings: AllocationRules,
         rng: StdRng,
         inherited: &Inherited,
         least: &BTreeMap<ProfileName, u32>,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::actors::failures::Period;
 use crate::model::{ExecutorId, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -47,11 +48,6 @@ pub struct CrashLoop {
     /// Executors that had run for `stable_after` by then have stayed, and stay once.
     ticked: Tick,
 }
-
-/// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
-/// it. Of the early ends in it one counts as a failure (spec A-98, L-30).
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Period(u64);
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Phase {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, State, Tick};
 use crate::planted::{self, Planted};
 
-use super::allocation::Settings;
+use super::allocation::AllocationRules;
 use super::crash_loop::{CrashLoop, Permission};
 use super::decision::Decision;
 use super::gang::Gangs;
@@ -37,7 +37,7 @@ impl Demand {
 /// Everything that determines what may be requested.
 pub struct View<'a> {
     pub latest: &'a Snapshot,
-    pub settings: &'a Settings,
+    pub settings: &'a AllocationRules,
     /// The early ends of each profile.
     pub crash_loops: &'a BTreeMap<ProfileName, CrashLoop>,
     /// Profiles whose requests are refused.

@@ -10,7 +10,7 @@ use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct GangRules {
     /// A gang has this long to come together.
     pub timeout: Duration,
     /// Whether only registered executors count; otherwise running ones do.
@@ -20,7 +20,7 @@ pub struct Settings {
 /// One gang for each profile that has a minimum.
 #[derive(Debug, Default)]
 pub struct Gangs {
-    settings: Option<Settings>,
+    settings: Option<GangRules>,
     of: BTreeMap<ProfileName, Gang>,
     /// Executors that were requested without the gang's PodGroup (spec A-87).
     alone: BTreeSet<ExecutorId>,
@@ -75,7 +75,7 @@ struct Missed {
 
 impl Gangs {
     /// Each profile needs this many executors. Without settings there are no gangs.
-    pub fn new(settings: Option<Settings>, least: &BTreeMap<ProfileName, u32>) -> Self {
+    pub fn new(settings: Option<GangRules>, least: &BTreeMap<ProfileName, u32>) -> Self {
         let mut gangs = Self {
             settings,
             ..Self::default()

@@ -57,7 +57,7 @@ pub struct NewLimits {
     pub max_pending_of: BTreeMap<ProfileName, Option<u32>>,
     /// The most executors over the application's life.
     pub over_life: Option<u32>,
-    pub waiting: waiting::Settings,
+    pub waiting: waiting::WaitLimits,
     pub cancel_delay: Duration,
     pub crash_backoff: Backoff,
     pub max_failures: Option<u32>,
@@ -70,7 +70,10 @@ pub struct NewLimits {
 #[rtype(result = "()")]
 pub struct PreferNodes(pub BTreeMap<ProfileName, NodeWeights>);
 
-/// Send no more requests. Answered with the number of requests in flight, which are awaited.
+/// Send no more requests for pods. What is left to await is shown from then on.
 #[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "u32")]
-pub struct StopRequesting;
+#[rtype(result = "()")]
+pub struct StopRequesting {
+    /// The application ends: sets are deleted once no executor drains.
+    pub delete_sets: bool,
+}

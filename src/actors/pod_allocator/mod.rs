@@ -10,7 +10,6 @@ pub mod crash_loop;
 pub mod decision;
 pub mod demand;
 mod ensuring;
-pub mod failures;
 pub mod gang;
 pub mod ids;
 pub mod kubernetes_events;
@@ -30,7 +29,7 @@ pub mod waiting;
 use std::sync::Arc;
 
 use actix::{Actor, Context, Handler, Recipient};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
@@ -70,6 +69,7 @@ pub struct PodAllocator {
     cannot_start: mpsc::UnboundedSender<CannotStart>,
     stop: Recipient<OverBudget>,
     paused: Recipient<Paused>,
+    left: watch::Sender<u32>,
     event_recorder: Option<EventRecorder>,
     /// The paused profiles as last reported.
     pauses: Paused,
@@ -90,6 +90,8 @@ pub struct Wiring {
     /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
     pub paused: Recipient<Paused>,
+    /// Shows how many requests are in flight.
+    pub left: watch::Sender<u32>,
     /// Records Kubernetes Events on the driver's pod; `None` if there is no such pod.
     pub event_recorder: Option<EventRecorder>,
 }
@@ -108,6 +110,7 @@ impl PodAllocator {
             cannot_start: wiring.cannot_start,
             stop: wiring.stop,
             paused: wiring.paused,
+            left: wiring.left,
             event_recorder: wiring.event_recorder,
             pauses: Paused::default(),
             stopped: false,
@@ -305,16 +308,18 @@ impl Handler<Round> for PodAllocator {
     type Result = Next;
 
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) -> Next {
-        if self.stopped {
-            return Next::default();
+        let mut next = Next::default();
+        if !self.stopped {
+            let Decision { actions, wake } = self.allocation.decide(&batch, self.clock.now());
+            let record = batch.latest().record.as_ref();
+            for action in actions {
+                self.carry_out(action, record, ctx);
+            }
+            self.show_pauses(batch.latest());
+            next.wake = wake;
         }
-        let Decision { actions, wake } = self.allocation.decide(&batch, self.clock.now());
-        let record = batch.latest().record.as_ref();
-        for action in actions {
-            self.carry_out(action, record, ctx);
-        }
-        self.show_pauses(batch.latest());
-        Next { wake }
+        self.left.send_replace(self.allocation.in_flight());
+        next
     }
 }
 
@@ -389,10 +394,10 @@ impl Handler<PreferNodes> for PodAllocator {
 }
 
 impl Handler<StopRequesting> for PodAllocator {
-    type Result = u32;
+    type Result = ();
 
-    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) -> u32 {
+    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) {
         self.stopped = true;
-        self.allocation.in_flight()
+        self.left.send_replace(self.allocation.in_flight());
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct SurplusRules {
     /// The least age of a request, and of the target, before an executor is retired.
     pub cancel_delay: Duration,
     /// Whether running executors are spared, unless their profile is being removed.
@@ -30,7 +30,7 @@ pub struct Victims {
 pub fn choose(
     snapshot: &Snapshot,
     profile: &ProfileName,
-    settings: &Settings,
+    settings: &SurplusRules,
     now: Tick,
 ) -> Victims {
     let counts = snapshot.counts(profile);
@@ -82,7 +82,7 @@ impl Victims {
 fn waiting_surplus<'a>(
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     surplus: u32,
-    settings: &Settings,
+    settings: &SurplusRules,
     now: Tick,
     victims: &mut Victims,
 ) {

@@ -43,7 +43,7 @@ const ANOTHER_USER: &str = "; choose its user with the profile's security.run_as
                             security.run_as_non_root = false";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct WaitLimits {
     /// The limit whatever the reason; `None`: no limit.
     pub pending_timeout: Option<Duration>,
     /// The limit for reasons that do not end by themselves.
@@ -53,7 +53,7 @@ pub struct Settings {
 /// The pending executors that have a deadline.
 #[derive(Debug)]
 pub struct Waiting {
-    settings: Settings,
+    settings: WaitLimits,
     /// Held by a scheduling gate. The time begins when the gate is removed.
     gated: BTreeSet<ExecutorId>,
     waits: BTreeMap<ExecutorId, Wait>,
@@ -78,7 +78,7 @@ enum What {
 }
 
 impl Waiting {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: WaitLimits) -> Self {
         Self {
             settings,
             gated: BTreeSet::new(),
@@ -88,7 +88,7 @@ impl Waiting {
     }
 
     /// Takes over new limits, for each executor when it is next seen.
-    pub fn reconfigure(&mut self, settings: Settings) {
+    pub fn reconfigure(&mut self, settings: WaitLimits) {
         self.settings = settings;
     }
 

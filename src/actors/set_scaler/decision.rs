@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::failures::restarts::{Restarts, as_it_ended};
+use crate::actors::failures::{Failures, Spent};
 use crate::actors::pod_allocator::decision as allocator;
-use crate::actors::pod_allocator::failures::restarts::{Restarts, as_it_ended};
-use crate::actors::pod_allocator::failures::{Failures, Spent};
 use crate::actors::pod_allocator::ids::Ids;
 use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{LeaveMethod, LeaveReason};
@@ -28,7 +28,7 @@ use crate::model::{
 use boatswain_agent::backoff::Backoff;
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SetRules {
     pub kind: SetKind,
     /// The prefix of the sets' names.
     pub prefix: String,
@@ -131,7 +131,7 @@ struct Numbering {
 
 #[derive(Debug)]
 pub struct Scaling {
-    settings: Settings,
+    settings: SetRules,
     /// The hash of each profile's set template.
     hashes: BTreeMap<ProfileName, String>,
     /// The sets as last listed or written; `None` before the first list.
@@ -154,7 +154,7 @@ pub struct Scaling {
 
 impl Scaling {
     pub fn new(
-        settings: Settings,
+        settings: SetRules,
         hashes: BTreeMap<ProfileName, String>,
         reserved: Option<ExecutorId>,
         failures: Failures,
@@ -201,12 +201,24 @@ impl Scaling {
         self.failures.allow(max_failures);
     }
 
-    /// The application ends. The sets are deleted once no executor drains. Returns their number.
-    pub fn end(&mut self) -> usize {
-        if !std::mem::replace(&mut self.ending, true) {
-            self.look_at = Tick::default();
+    /// The application ends. The sets are deleted once no executor drains.
+    pub fn end(&mut self) {
+        self.ending = true;
+        self.look_at = Tick::default();
+    }
+
+    /// Whether the sets are being deleted.
+    pub fn is_ending(&self) -> bool {
+        self.ending
+    }
+
+    /// How many calls are in flight; at the end, how many sets are left.
+    pub fn left(&self) -> u32 {
+        let sets = || self.observed.as_ref().map_or(1, BTreeMap::len);
+        match self.ending {
+            true => u32::try_from(sets()).unwrap_or(u32::MAX),
+            false => self.in_flight(),
         }
-        self.observed.as_ref().map_or(1, BTreeMap::len)
     }
 
     /// The end of an outage ends the backoffs of failed calls (spec W-14).

@@ -5,15 +5,16 @@
 //! store. It replaces PodAllocator.
 
 pub mod decision;
-pub mod messages;
 mod sizing;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Context, Handler, Recipient};
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
@@ -35,10 +36,12 @@ use crate::model::pod::Sighting;
 use crate::model::{Epoch, ExecutorId, PodUid};
 
 use decision::{Action, Scaling};
-use messages::EndSets;
 
 /// The deletion cost of a pod that must be deleted first.
 const CHEAPEST: &str = "-2147483647";
+
+/// The interval between rounds at the application's end, which lasts until the sets are gone.
+const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
 
 pub struct SetScaler {
     scaling: Scaling,
@@ -49,6 +52,7 @@ pub struct SetScaler {
     reserve: Recipient<Reserve>,
     keep_failures: Recipient<KeepFailures>,
     stop: Recipient<OverBudget>,
+    left: watch::Sender<u32>,
     epoch: Epoch,
     stopped: bool,
 }
@@ -63,6 +67,8 @@ pub struct Wiring {
     pub keep_failures: Recipient<KeepFailures>,
     /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
+    /// Shows how many calls are in flight or, at the end, how many sets are left.
+    pub left: watch::Sender<u32>,
 }
 
 /// The set as the answer shows it; `Err(None)` if the sets must be listed again.
@@ -79,6 +85,7 @@ impl SetScaler {
             reserve: wiring.reserve,
             keep_failures: wiring.keep_failures,
             stop: wiring.stop,
+            left: wiring.left,
             epoch: Epoch::default(),
             stopped: false,
         }
@@ -276,7 +283,10 @@ impl Handler<Round> for SetScaler {
                 self.carry_out(action, record, ctx);
             }
         }
-        Next::default()
+        self.left.send_replace(self.scaling.left());
+        // Sets are listed, not watched.
+        let wake = (self.scaling.is_ending()).then(|| self.clock.now().tick + LOOK_AT_THE_END);
+        Next { wake }
     }
 }
 
@@ -333,20 +343,15 @@ impl Handler<NewLimits> for SetScaler {
 }
 
 impl Handler<StopRequesting> for SetScaler {
-    type Result = u32;
+    type Result = ();
 
-    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) -> u32 {
-        self.stopped = true;
-        self.scaling.in_flight()
-    }
-}
-
-impl Handler<EndSets> for SetScaler {
-    type Result = usize;
-
-    fn handle(&mut self, _: EndSets, _: &mut Self::Context) -> usize {
-        let left = self.scaling.end();
-        self.store.ask();
-        left
+    fn handle(&mut self, stop: StopRequesting, _: &mut Self::Context) {
+        if stop.delete_sets {
+            self.scaling.end();
+            self.store.ask();
+        } else {
+            self.stopped = true;
+        }
+        self.left.send_replace(self.scaling.left());
     }
 }

@@ -153,7 +153,7 @@ impl Going<'_> {
         let most = live.saturating_sub(target).min(there - least) as usize;
         let ids: Vec<ExecutorId> = match self.kind {
             SetKind::Deployment => {
-                let settings = victims::Settings {
+                let settings = victims::SurplusRules {
                     cancel_delay: Duration::ZERO,
                     pending_only: false,
                     decommission_timeout: self.within,

@@ -9,9 +9,11 @@ pub mod messages;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::fut::wrap_future;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Recipient};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::clock::Clock;
@@ -33,6 +35,7 @@ pub struct SnapshotStore {
     clock: Clock,
     journal: Journal,
     subscribers: BTreeMap<Subscriber, Subscription>,
+    shown: watch::Sender<Arc<Snapshot>>,
     watch: Option<Recipient<ListAnew>>,
     metrics: Metrics,
     changed: Option<Tick>,
@@ -61,6 +64,7 @@ pub struct Wiring {
 impl SnapshotStore {
     pub fn new(wiring: Wiring) -> Self {
         Self {
+            shown: watch::Sender::new(Arc::new(wiring.ledger.current().clone())),
             ledger: wiring.ledger,
             clock: wiring.clock,
             journal: Journal::new(wiring.metrics.clone()),
@@ -70,6 +74,11 @@ impl SnapshotStore {
             changed: None,
             bookmark: None,
         }
+    }
+
+    /// The current snapshot, for those that wait for what it shows and decide nothing.
+    pub fn shown(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shown.subscribe()
     }
 
     fn publish(&mut self, applied: Applied, ctx: &mut Context<Self>) {
@@ -96,6 +105,7 @@ impl SnapshotStore {
                 delivery.ask();
             }
         }
+        self.shown.send_replace(snapshot);
         self.arm(ctx);
     }
 

@@ -1,43 +1,33 @@
 //! The actors behind the API and the executors' sessions.
 
+use std::sync::Arc;
+
 use crate::actors::driver_backend::autoscaler::Autoscaler;
-use crate::actors::driver_backend::commands::{self, Commands};
+use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
-use crate::actors::driver_backend::status::{Status, readiness};
+use crate::actors::driver_backend::status::Status;
 use crate::actors::driver_backend::{self, DriverBackend, Receivers};
 use crate::actors::event_history::{self, EventHistory};
-use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
+use crate::actors::executor_registry::registry::Registry;
+use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::driver::settings;
 
 use super::basis::Basis;
 use super::deciders;
 use super::links::Links;
 
-pub(super) fn driver_backend(
-    basis: &Basis<'_>,
-    links: &Links,
-    readiness: readiness::Settings,
-) -> DriverBackend {
-    let (config, record) = (basis.config, &basis.application.record);
-    let (backend, now) = (&config.backend, basis.now.tick);
-    let commands = commands::Settings {
-        kill_grace: backend.kill_grace,
-        decommission_timeout: backend.decommission_timeout,
-        ttl: config.app.ttl,
-    };
-    let scaling = (config.autoscaling.enabled).then(|| settings::scaling(&config.autoscaling));
-    let rolls = !config.roll.interval.is_zero();
-    let rolling = rolls.then(|| settings::rolling(&config.roll));
-    let roller = |rolling| Roller::new(rolling, backend.decommission_timeout, now);
+pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend {
+    let (config, record, now) = (&basis.config, &basis.application.record, basis.now.tick);
     let wanted = (basis.targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
     let (app, incarnation) = (record.app_id.clone(), record.incarnation);
+    let rolls = !config.roll.interval.is_zero();
     DriverBackend::new(driver_backend::Wiring {
         profiles: profiles(basis),
-        commands: Commands::new(commands, now),
-        autoscaler: Autoscaler::new(scaling, backend.decommission_timeout),
-        roller: rolling.map(roller),
-        status: Status::new(app, incarnation, readiness, wanted),
+        commands: Commands::new(Arc::clone(config), now),
+        autoscaler: Autoscaler::new(Arc::clone(config)),
+        roller: rolls.then(|| Roller::new(Arc::clone(config), now)),
+        status: Status::new(app, incarnation, Arc::clone(config), wanted),
         to: receivers(links),
         clock: basis.clock,
     })
@@ -84,14 +74,15 @@ fn receivers(links: &Links) -> Receivers {
     }
 }
 
-pub(super) fn executor_registry(
-    basis: &Basis<'_>,
-    links: &Links,
-    registry: registry::Settings,
-) -> ExecutorRegistry {
+pub(super) fn executor_registry(basis: &Basis<'_>, links: &Links) -> ExecutorRegistry {
+    let application = basis.application;
+    let (app, incarnation) = (
+        application.record.app_id.clone(),
+        application.record.incarnation,
+    );
+    let (prefix, config) = (application.prefix.clone(), Arc::clone(&basis.config));
     ExecutorRegistry::new(executor_registry::Wiring {
-        registry,
-        decommission_timeout: basis.config.backend.decommission_timeout,
+        registry: Registry::new(app, prefix, incarnation, config),
         store: links.store.clone(),
         record: links.record.clone().recipient(),
         events: links.history.clone().recipient(),

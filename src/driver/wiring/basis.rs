@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{Config, Registration, Where};
+use crate::config::{Config, Where};
 use crate::driver::listener::{self, Listener};
 use crate::driver::owned_resources;
 use crate::driver::profile_proofs::ProfileProofs;
@@ -15,7 +15,7 @@ use crate::model::delivery::Timing;
 use crate::model::{Now, ProfileName};
 
 pub(super) struct Basis<'a> {
-    pub(super) config: &'a Config,
+    pub(super) config: Arc<Config>,
     pub(super) application: &'a Application,
     pub(super) listener: Option<&'a Listener>,
     pub(super) clock: Clock,
@@ -39,17 +39,16 @@ pub(super) struct Basis<'a> {
 
 impl<'a> Basis<'a> {
     pub(super) fn new(
-        config: &'a Config,
+        config: Arc<Config>,
         application: &'a Application,
         listener: Option<&'a Listener>,
         clock: Clock,
     ) -> Self {
         let url = |listener: &Listener| {
             let (prefix, namespace) = (&application.prefix, &application.namespace);
-            listener::url(config, listener.address, prefix, namespace)
+            listener::url(&config, listener.address, prefix, namespace)
         };
         Self {
-            config,
             application,
             listener,
             clock,
@@ -62,16 +61,17 @@ impl<'a> Basis<'a> {
             },
             prefix: Arc::from(application.prefix.as_str()),
             set_kind: provisioners::set_kind(config.allocation.strategy),
-            targets: succession::targets(config, &application.record),
+            targets: succession::targets(&config, &application.record),
             driver_url: listener.map(url),
-            agent: listener.and_then(|_| listener::agent(config)),
-            has_claims: owned_resources::has_claims(config),
-            profile_place: Where::of(config),
-            profile_proofs: ProfileProofs::of(config),
+            agent: listener.and_then(|_| listener::agent(&config)),
+            has_claims: owned_resources::has_claims(&config),
+            profile_place: Where::of(&config),
+            profile_proofs: ProfileProofs::of(&config),
+            config,
         }
     }
 
     pub(super) fn must_register(&self) -> bool {
-        self.config.backend.sessions.registration() == Registration::Required
+        self.config.must_register()
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
+use tokio::sync::watch;
 
 use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::pod_allocator::queue::Queue;
@@ -52,17 +53,18 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
 /// If the API server would refuse the pods.
 pub(super) fn provisioner(
     context: ProvisionerContext,
+    left: watch::Sender<u32>,
     basis: &Basis<'_>,
     links: &Links,
     rng: StdRng,
 ) -> Result<Box<dyn FnOnce()>, TemplateError> {
     match context {
         ProvisionerContext::Direct(context) => {
-            let allocator = pod_allocator(basis, links, rng)?;
+            let allocator = pod_allocator(basis, links, left, rng)?;
             Ok(Box::new(move || drop(context.run(allocator))))
         }
         ProvisionerContext::Sets(kind, context) => {
-            let scaler = set_scaler(basis, links, kind)?;
+            let scaler = set_scaler(basis, links, left, kind)?;
             Ok(Box::new(move || drop(context.run(scaler))))
         }
     }
@@ -71,6 +73,7 @@ pub(super) fn provisioner(
 fn pod_allocator(
     basis: &Basis<'_>,
     links: &Links,
+    left: watch::Sender<u32>,
     rng: StdRng,
 ) -> Result<PodAllocator, TemplateError> {
     let config = &basis.config;
@@ -101,6 +104,7 @@ fn pod_allocator(
         cannot_start: links.reporter.cannot_start.clone(),
         stop: links.backend.clone().recipient(),
         paused: links.backend.clone().recipient(),
+        left,
         event_recorder: links.event_recorder.clone(),
     }))
 }
@@ -118,7 +122,12 @@ fn queue(basis: &Basis<'_>, pods: &Pods, least: &BTreeMap<ProfileName, u32>) -> 
 }
 
 /// SetScaler's StatefulSets or Deployments make the pods (spec A-80).
-fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScaler, TemplateError> {
+fn set_scaler(
+    basis: &Basis<'_>,
+    links: &Links,
+    left: watch::Sender<u32>,
+    kind: SetKind,
+) -> Result<SetScaler, TemplateError> {
     let config = &basis.config;
     let sets = Sets::new(kind, common(basis), &specs(basis))?;
     let names: Vec<ProfileName> = config.profiles.keys().cloned().collect();
@@ -142,6 +151,7 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         reserve: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         stop: links.backend.clone().recipient(),
+        left,
     }))
 }
 
@@ -162,8 +172,8 @@ fn common(basis: &Basis<'_>) -> Common {
         driver_url: basis.driver_url.clone(),
         token: (basis.listener).map(|listener| listener.token_source(&record.app_id)),
         agent: basis.agent.clone(),
-        injection: listener::injection(basis.config),
-        ca_file: listener::ca_path(basis.config),
+        injection: listener::injection(&basis.config),
+        ca_file: listener::ca_path(&basis.config),
         config_map: mounts_config_map.then(|| basis.config.config_map.mount_path.clone()),
         avoid: Default::default(),
         preferred: Default::default(),

@@ -69,7 +69,7 @@ pub(super) fn event_recorder(basis: &Basis<'_>, calls: &Calls) -> Option<EventRe
 
 /// The PodGroups of gangs, if a scheduler reads them, and the PodDisruptionBudgets.
 fn objects(basis: &Basis<'_>, links: &Links) -> Vec<ProfileObjects> {
-    let (config, mut all) = (basis.config, Vec::new());
+    let (config, mut all) = (&basis.config, Vec::new());
     if let Some(groups) = settings::pod_groups(&config.scheduling) {
         let least = settings::least(&config.profiles);
         all.push(profile_objects(

@@ -37,6 +37,8 @@ pub(super) struct Contexts {
     pub(super) history: Context<EventHistory>,
     pub(super) lifecycle: Context<LifecycleManager>,
     pub(super) provisioner: ProvisionerContext,
+    /// How much is left to await before the driver may stop.
+    pub(super) left: watch::Sender<u32>,
 }
 
 pub(super) enum ProvisionerContext {
@@ -77,6 +79,7 @@ impl Contexts {
                 None => ProvisionerContext::Direct(Context::new()),
                 Some(kind) => ProvisionerContext::Sets(kind, Context::new()),
             },
+            left: watch::Sender::default(),
         }
     }
 
@@ -92,6 +95,7 @@ impl Contexts {
             metrics.count_call(&call);
             outcomes.report(call);
         }));
+        let left = self.left.subscribe();
         Links {
             store: self.store.address(),
             metrics,
@@ -104,8 +108,14 @@ impl Contexts {
             lifecycle: self.lifecycle.address(),
             event_recorder: edges::event_recorder(basis, &calls),
             provisioner: match &self.provisioner {
-                ProvisionerContext::Direct(context) => context.address().into(),
-                ProvisionerContext::Sets(_, context) => context.address().into(),
+                ProvisionerContext::Direct(context) => {
+                    let allocator = context.address();
+                    let prefer = Some(allocator.clone().recipient());
+                    Provisioner::new(&allocator, prefer, left)
+                }
+                ProvisionerContext::Sets(_, context) => {
+                    Provisioner::new(&context.address(), None, left)
+                }
             },
             reporter,
             calls,

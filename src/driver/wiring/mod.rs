@@ -12,6 +12,8 @@ mod links;
 mod sources;
 mod store;
 
+use std::sync::Arc;
+
 use actix::Actor;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -37,14 +39,18 @@ use links::Contexts;
 /// # Errors
 /// If the API server would refuse the executors' pods. Then nothing was started.
 pub(super) fn wire(
-    config: &Config,
+    config: Arc<Config>,
     environment: &Environment,
     application: &Application,
     listener: Option<&Listener>,
     reporter: Reporter,
 ) -> Result<Actors, TemplateError> {
-    let basis = Basis::new(config, application, listener, environment.clock);
-    let (accounts, readiness) = listener::session_settings(config, application);
+    let basis = Basis::new(
+        Arc::clone(&config),
+        application,
+        listener,
+        environment.clock,
+    );
     provisioners::log_strategy(config.allocation.strategy);
     let contexts = Contexts::new(&basis);
     let record = &application.record;
@@ -57,12 +63,14 @@ pub(super) fn wire(
         (contexts.watch).map(|context| (context, sources::watch_source(&basis, &links, rng())));
     let poll = sources::poll_source(&basis, &links, rng());
     let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
-    let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
+    let start_provisioner =
+        deciders::provisioner(contexts.provisioner, contexts.left, &basis, &links, rng())?;
     let rngs = [rng(), rng()];
 
     let ledger = store::ledger(&basis);
     let held = Held::of(ledger.current());
     let store = store::snapshot_store(&basis, &links, ledger);
+    let snapshots = store.shown();
     contexts.store.run(store);
     store::subscribe(&basis, &links);
     if let Some((context, watch)) = watch {
@@ -73,15 +81,15 @@ pub(super) fn wire(
     contexts.api_health.run(health);
     let (record_keeper, record_is_gone) = edges::record_keeper(&basis, &links, held);
     contexts.record.run(record_keeper);
-    (contexts.registry).run(backend::executor_registry(&basis, &links, accounts));
+    (contexts.registry).run(backend::executor_registry(&basis, &links));
     let history = backend::event_history(&basis, &links);
-    let backend = backend::driver_backend(&basis, &links, readiness);
+    let backend = backend::driver_backend(&basis, &links);
     let adoption = api::Adoption::told_by([history.adopted(), backend.adopted()]);
     contexts.history.run(history);
     contexts.backend.run(backend);
     contexts.lifecycle.run(lifecycle);
     start_provisioner();
-    let limits = listener::limits(config);
+    let limits = listener::limits(&config);
     let keys = edges::token_keys(&basis, &links);
     Ok(Actors {
         api: edges::api_actors(&basis, &links, adoption, keys.as_ref()),
@@ -91,6 +99,7 @@ pub(super) fn wire(
         poll,
         api_health: links.outcomes.to,
         store: links.store,
+        snapshots,
         provisioner: links.provisioner,
         record: links.record,
         record_is_gone,

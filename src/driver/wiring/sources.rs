@@ -30,7 +30,7 @@ pub(super) fn watch_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> Wat
 }
 
 pub(super) fn poll_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> PollSource {
-    let pace = settings::poll_pace(basis.config);
+    let pace = settings::poll_pace(&basis.config);
     PollSource::new(lister(basis, links), pace, rng)
 }
 

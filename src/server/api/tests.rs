@@ -13,14 +13,14 @@ use tower::ServiceExt as _;
 
 use super::tokens::Tokens;
 use super::*;
-use crate::actors::driver_backend::autoscaler::scaler;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::testing::pending;
-use crate::testing::{Habits, Scenario, backend, id, metrics, running};
+use crate::testing::{Scenario, backend, id, metrics, running};
 
 mod adoption;
 mod page;
@@ -46,21 +46,9 @@ fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
         metrics: counted.clone(),
     })
     .start();
-    let backend = backend(
-        &store,
-        clock,
-        targets,
-        Habits {
-            scaling: Some(scaler::Settings {
-                ratio: 1_000,
-                backlog_timeout: Duration::from_secs(1),
-                sustained_timeout: Duration::from_secs(1),
-                idle_timeout: Duration::from_secs(60),
-                demand_ttl: Duration::from_secs(60),
-            }),
-            rolling: None,
-        },
-    );
+    let mut config = Config::default();
+    config.autoscaling.enabled = true;
+    let backend = backend(&store, clock, targets, config);
     let scraper = Scraper {
         metrics: counted,
         actors: vec![("store", store.clone().recipient())],

@@ -23,12 +23,13 @@ use crate::actors::lifecycle_manager::messages::{Instruct, Order};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::clock::Clock;
+use crate::config::{Config, Registration};
 use crate::metrics::Measure;
 use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
 use crate::secret::seal::Key;
-use crate::testing::{Backend, Habits, Scenario, backend, id, store};
+use crate::testing::{Backend, Scenario, backend, id, store};
 
 mod hostile;
 mod token;
@@ -60,7 +61,9 @@ impl Driver {
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let store = store(scenario.ledger, clock);
-        let backend = backend(&store, clock, &[("default", 8)], Habits::default());
+        let mut config = Config::default();
+        config.backend.sessions.registration = Some(Registration::Required);
+        let backend = backend(&store, clock, &[("default", 8)], config);
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());
         let limits = Limits {

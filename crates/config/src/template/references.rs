@@ -118,89 +118,33 @@ mod tests {
     // spec: K-2
     #[test]
     fn annotations_follow_the_container_s_name_and_others_stay() {
-        for (key, value, want_key, want_value) in [
-            (
-                "kubectl.kubernetes.io/default-container",
-                "spark",
-                "kubectl.kubernetes.io/default-container",
-                "executor",
-            ),
-            (
-                "vault.hashicorp.com/agent-inject-containers",
-                "a,spark",
-                "vault.hashicorp.com/agent-inject-containers",
-                "a,executor",
-            ),
-            (
-                "instrumentation.opentelemetry.io/java-container-names",
-                "spark",
-                "instrumentation.opentelemetry.io/java-container-names",
-                "executor",
-            ),
-            (
-                "ad.datadoghq.com/spark.logs",
-                "[]",
-                "ad.datadoghq.com/executor.logs",
-                "[]",
-            ),
-            (
-                "container.apparmor.security.beta.kubernetes.io/spark",
-                "unconfined",
-                "container.apparmor.security.beta.kubernetes.io/executor",
-                "unconfined",
-            ),
-            (
-                "container.apparmor.security.beta.kubernetes.io/log",
-                "unconfined",
-                "container.apparmor.security.beta.kubernetes.io/log",
-                "unconfined",
-            ),
-            (
-                "sidecar.istio.io/resources.spark",
-                "x",
-                "sidecar.istio.io/resources.executor",
-                "x",
-            ),
-            (
-                "co.elastic.logs.spark/enabled",
-                "true",
-                "co.elastic.logs.executor/enabled",
-                "true",
-            ),
-            (
-                "fluentbit.io/exclude-spark",
-                "true",
-                "fluentbit.io/exclude-executor",
-                "true",
-            ),
-            (
-                "devices.gke.io/container.spark",
-                "x",
-                "devices.gke.io/container.executor",
-                "x",
-            ),
-            ("example.org/spark", "spark", "example.org/spark", "spark"),
-            (
-                "spark.example.org/x",
-                "spark",
-                "spark.example.org/x",
-                "spark",
-            ),
-            (
-                "ad.datadoghq.com/sparkle.logs",
-                "spark",
-                "ad.datadoghq.com/sparkle.logs",
-                "spark",
-            ),
-            (
-                "example.org/default-container",
-                "sparkle",
-                "example.org/default-container",
-                "sparkle",
-            ),
-        ] {
-            let want = (want_key.to_owned(), want_value.to_owned());
-            assert_eq!(annotation(key, value, "spark"), want);
+        let followed = [
+            "kubectl.kubernetes.io/default-container = spark",
+            "vault.hashicorp.com/agent-inject-containers = a,spark",
+            "instrumentation.opentelemetry.io/java-container-names = spark",
+            "ad.datadoghq.com/spark.logs = []",
+            "container.apparmor.security.beta.kubernetes.io/spark = unconfined",
+            "sidecar.istio.io/resources.spark = x",
+            "co.elastic.logs.spark/enabled = true",
+            "fluentbit.io/exclude-spark = true",
+            "devices.gke.io/container.spark = x",
+        ];
+        let others = [
+            "container.apparmor.security.beta.kubernetes.io/log = unconfined",
+            "example.org/spark = spark",
+            "spark.example.org/x = spark",
+            "ad.datadoghq.com/sparkle.logs = spark",
+            "example.org/default-container = sparkle",
+        ];
+        let follow = |line: &str| line.replace("spark", EXECUTOR_CONTAINER);
+        let wanted = followed.map(|line| (line, follow(line)));
+        for (line, want) in wanted
+            .into_iter()
+            .chain(others.map(|line| (line, line.to_owned())))
+        {
+            let (key, value) = line.split_once(" = ").unwrap();
+            let (key, value) = annotation(key, value, "spark");
+            assert_eq!(format!("{key} = {value}"), want);
         }
     }
 

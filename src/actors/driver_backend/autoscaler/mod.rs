@@ -5,39 +5,37 @@
 pub mod scaler;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::messages::{PostDemand, RefusedDemand};
 use super::plan::Plan;
 use super::profiles::Profiles;
 use crate::actors::pod_allocator::messages::PreferNodes;
+use crate::config::Config;
 use crate::model::executor::{Class, LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
 use crate::model::{Batch, Entry, ProfileName, Snapshot, Tick};
 
-use scaler::{Scaler, Settings, Step};
+use scaler::{Scaler, Step};
 
 #[derive(Debug)]
 pub struct Autoscaler {
-    /// `None` if autoscaling is off.
-    settings: Option<Settings>,
-    /// The time limit of a decommissioning (spec B-30).
-    decommission_timeout: Duration,
+    config: Arc<Config>,
     by_profile: BTreeMap<ProfileName, Scaler>,
 }
 
 impl Autoscaler {
-    pub fn new(settings: Option<Settings>, decommission_timeout: Duration) -> Self {
+    pub fn new(config: Arc<Config>) -> Self {
         Self {
-            settings,
-            decommission_timeout,
+            config,
             by_profile: BTreeMap::new(),
         }
     }
 
     /// Updates the scalers with the idle executors: O(changes).
     pub fn observe(&mut self, batch: &Batch, profiles: &Profiles, now: Tick) {
-        if self.settings.is_none() {
+        if !self.config.autoscaling.enabled {
             return;
         }
         (self.by_profile).retain(|name, _| profiles.bounds(name).is_some());
@@ -56,18 +54,19 @@ impl Autoscaler {
     /// The due steps; none while executors are held.
     pub fn decide(&mut self, latest: &Snapshot, profiles: &Profiles, now: Tick) -> Plan {
         let mut plan = Plan::default();
-        let Some(settings) = self.settings.filter(|_| latest.held.is_none()) else {
+        let config = &self.config;
+        if !config.autoscaling.enabled || latest.held.is_some() {
             return plan;
-        };
+        }
         for (profile, scaler) in &mut self.by_profile {
             let target = latest.targets.get(profile);
             let target = target.map_or(0, |target| target.asked);
             let Some(bounds) = profiles.bounds(profile) else {
                 continue;
             };
-            if let Some(step) = scaler.decide(target, &settings, bounds, now) {
-                plan.news
-                    .push(news(profile, step, self.decommission_timeout));
+            if let Some(step) = scaler.decide(target, &config.autoscaling, bounds, now) {
+                let within = config.backend.decommission_timeout;
+                plan.news.push(news(profile, step, within));
             }
         }
         plan
@@ -86,7 +85,9 @@ impl Autoscaler {
         now: Tick,
     ) -> Result<(BTreeMap<ProfileName, u32>, PreferNodes), RefusedDemand> {
         let PostDemand { demands, mut nodes } = post;
-        let settings = self.settings.ok_or(RefusedDemand::Off)?;
+        if !self.config.autoscaling.enabled {
+            return Err(RefusedDemand::Off);
+        }
         let mut known = Vec::new();
         for (name, demand) in demands {
             match profiles.bounds(&name) {
@@ -103,14 +104,14 @@ impl Autoscaler {
             let scaler = self.by_profile.entry(name.clone()).or_default();
             scaler.demanded(demand, now);
             preferred.insert(name.clone(), nodes.remove(&name).unwrap_or_default());
-            wanted.insert(name, demand.wanted(settings.ratio, bounds));
+            wanted.insert(name, demand.wanted(self.config.autoscaling.ratio, bounds));
         }
         Ok((wanted, PreferNodes(preferred)))
     }
 
-    /// Takes over settings of the configuration, unless autoscaling is off (spec C-6).
-    pub fn reconfigure(&mut self, settings: Settings) {
-        self.settings = self.settings.map(|_| settings);
+    /// Takes over a configuration that was read again (spec C-6).
+    pub fn reconfigure(&mut self, config: Arc<Config>) {
+        self.config = config;
     }
 }
 

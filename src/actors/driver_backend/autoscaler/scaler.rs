@@ -5,28 +5,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::actors::profile_messages::Bounds;
+use crate::config::Autoscaling;
 use crate::model::{ExecutorId, Tick};
 
 /// A step down is at most the target divided by this, and at least 1.
 const MOST_AT_A_TIME: u32 = 4;
-
-/// The settings of autoscaling, for all profiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// The number of slots per slot with work, in thousandths.
-    pub ratio: u32,
-    /// How long demand must exceed the target before the first step up.
-    pub backlog_timeout: Duration,
-    /// The interval between steps.
-    pub sustained_timeout: Duration,
-    /// How long an executor must be idle before it is retired.
-    pub idle_timeout: Duration,
-    /// How long a demand is valid unless it is renewed.
-    pub demand_ttl: Duration,
-}
 
 /// The application's demand, in slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,33 +81,33 @@ impl Scaler {
     pub fn decide(
         &mut self,
         target: u32,
-        settings: &Settings,
+        config: &Autoscaling,
         bounds: Bounds,
         now: Tick,
     ) -> Option<Step> {
-        let fresh = |(_, at): &(Demand, Tick)| now.since(*at) < settings.demand_ttl;
+        let fresh = |(_, at): &(Demand, Tick)| now.since(*at) < config.demand_ttl;
         let Some((demand, _)) = self.demand.filter(fresh) else {
             self.backlog = None;
             return None;
         };
-        let wanted = demand.wanted(settings.ratio, bounds);
+        let wanted = demand.wanted(config.ratio, bounds);
         if wanted > target {
-            return self.up(target, wanted, settings, now);
+            return self.up(target, wanted, config, now);
         }
         self.backlog = None;
-        self.down(target, wanted, settings, now)
+        self.down(target, wanted, config, now)
     }
 
-    fn up(&mut self, target: u32, wanted: u32, settings: &Settings, now: Tick) -> Option<Step> {
+    fn up(&mut self, target: u32, wanted: u32, config: &Autoscaling, now: Tick) -> Option<Step> {
         let backlog = self.backlog.get_or_insert(Backlog {
-            next: now + settings.backlog_timeout,
+            next: now + config.backlog_timeout,
             by: 1,
         });
         if now < backlog.next {
             return None;
         }
         let by = backlog.by.min(wanted - target);
-        backlog.next = now + settings.sustained_timeout;
+        backlog.next = now + config.sustained_timeout;
         backlog.by = backlog.by.saturating_mul(2);
         Some(Step {
             target: target + by,
@@ -130,12 +115,12 @@ impl Scaler {
         })
     }
 
-    fn down(&mut self, target: u32, wanted: u32, settings: &Settings, now: Tick) -> Option<Step> {
+    fn down(&mut self, target: u32, wanted: u32, config: &Autoscaling, now: Tick) -> Option<Step> {
         if target == wanted || now < self.down_at {
             return None;
         }
         let most = (target / MOST_AT_A_TIME).max(1).min(target - wanted);
-        let over = |since: Tick| now.since(since) >= settings.idle_timeout;
+        let over = |since: Tick| now.since(since) >= config.idle_timeout;
         let mut due: Vec<(Tick, Reverse<ExecutorId>)> = (self.idle.iter())
             .filter(|(_, since)| over(**since))
             .map(|(id, since)| (*since, Reverse(*id)))
@@ -150,7 +135,7 @@ impl Scaler {
         for id in &retire {
             self.idle.remove(id);
         }
-        self.down_at = now + settings.sustained_timeout;
+        self.down_at = now + config.sustained_timeout;
         Some(Step {
             target: target - fewer,
             retire,

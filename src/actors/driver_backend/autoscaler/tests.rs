@@ -2,16 +2,10 @@ use super::*;
 use crate::actors::driver_backend::autoscaler::scaler::Demand;
 use crate::testing::{Scenario, at, profiles};
 
-const SETTINGS: Settings = Settings {
-    ratio: 1_000,
-    backlog_timeout: Duration::from_secs(1),
-    sustained_timeout: Duration::from_secs(1),
-    idle_timeout: Duration::from_secs(60),
-    demand_ttl: Duration::from_secs(60),
-};
-
-fn autoscaler(settings: Option<Settings>) -> Autoscaler {
-    Autoscaler::new(settings, Duration::from_secs(60))
+fn autoscaler(enabled: bool) -> Autoscaler {
+    let mut config = Config::default();
+    config.autoscaling.enabled = enabled;
+    Autoscaler::new(Arc::new(config))
 }
 
 fn demand(pending: u32) -> PostDemand {
@@ -40,7 +34,7 @@ fn play(scaler: &mut Autoscaler, scenario: &mut Scenario, seconds: std::ops::Ran
 // spec: B-40, B-31
 #[test]
 fn targets_follow_demand_except_during_a_hold() {
-    let (mut scaler, mut scenario) = (autoscaler(Some(SETTINGS)), Scenario::new(&[("default", 1)]));
+    let (mut scaler, mut scenario) = (autoscaler(true), Scenario::new(&[("default", 1)]));
     scenario.tell(News::Hold {
         by: None,
         how: LeaveMethod::Delete,
@@ -57,20 +51,20 @@ fn targets_follow_demand_except_during_a_hold() {
 #[test]
 fn a_demand_is_refused_if_autoscaling_is_off_or_the_profile_unknown() {
     let profiles = profiles(&[("other", 1)]);
-    let refused = |settings: Option<Settings>| {
-        let mut scaler = autoscaler(settings);
+    let refused = |enabled| {
+        let mut scaler = autoscaler(enabled);
         let demanded = scaler.demand(demand(1), &profiles, true, at(0));
         demanded.unwrap_err()
     };
-    assert_eq!(refused(None), RefusedDemand::Off);
+    assert_eq!(refused(false), RefusedDemand::Off);
     let unknown = RefusedDemand::UnknownProfile("default".into());
-    assert_eq!(refused(Some(SETTINGS)), unknown);
+    assert_eq!(refused(true), unknown);
 }
 
 // spec: B-54
 #[test]
 fn nodes_are_refused_where_sets_make_the_pods_and_the_demand_does_not_count() {
-    let (mut scaler, mut scenario) = (autoscaler(Some(SETTINGS)), Scenario::new(&[("default", 1)]));
+    let (mut scaler, mut scenario) = (autoscaler(true), Scenario::new(&[("default", 1)]));
     let mut post = demand(12);
     let nodes = BTreeMap::from([("node-1".into(), 1)]);
     post.nodes.insert("default".into(), nodes);
@@ -83,7 +77,7 @@ fn nodes_are_refused_where_sets_make_the_pods_and_the_demand_does_not_count() {
 // spec: B-40, B-52
 #[test]
 fn a_profile_that_is_being_removed_gets_no_target_and_a_later_one_of_that_name_no_old_demand() {
-    let (mut scaler, mut scenario) = (autoscaler(Some(SETTINGS)), Scenario::new(&[("default", 1)]));
+    let (mut scaler, mut scenario) = (autoscaler(true), Scenario::new(&[("default", 1)]));
     let known = profiles(&[("default", 1)]);
     scaler.demand(demand(12), &known, true, at(0)).unwrap();
     let none = profiles(&[]);

@@ -8,12 +8,12 @@ pub mod picking;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::messages::{Command, Refused, Stop, Way};
 use super::plan::Plan;
 use super::profiles::Profiles;
 use crate::actors::event_history::event::What;
+use crate::config::Config;
 use crate::exit::OVER_BUDGET;
 use crate::kubernetes::record::Held;
 use crate::model::executor::{LeaveMethod, LeaveReason};
@@ -26,29 +26,19 @@ use picking::{Picked, pick};
 /// The exit code of an application that was silent for too long (spec B-35).
 pub const ABANDONED: u8 = 12;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// The time limit of an executor that is killed (spec B-28).
-    pub kill_grace: Duration,
-    /// The time limit of an executor that is decommissioned (spec B-30).
-    pub decommission_timeout: Duration,
-    /// How long the application may be silent; `None`: forever (spec B-35).
-    pub ttl: Option<Duration>,
-}
-
 #[derive(Debug)]
 pub struct Commands {
-    settings: Settings,
+    config: Arc<Config>,
     liveness: Option<Liveness>,
     /// Whether the driver was asked to stop.
     ending: bool,
 }
 
 impl Commands {
-    pub fn new(settings: Settings, now: Tick) -> Self {
+    pub fn new(config: Arc<Config>, now: Tick) -> Self {
         Self {
-            settings,
-            liveness: settings.ttl.map(|ttl| Liveness::new(ttl, now)),
+            liveness: config.app.ttl.map(|ttl| Liveness::new(ttl, now)),
+            config,
             ending: false,
         }
     }
@@ -80,7 +70,7 @@ impl Commands {
                 return self.retire(&ids, aim, way, by, latest);
             }
             Command::Hold { by } => {
-                let within = self.settings.decommission_timeout;
+                let within = self.config.backend.decommission_timeout;
                 hold(by, LeaveMethod::Drain { within }, latest)?
             }
             Command::Resume => resume(latest),
@@ -101,8 +91,8 @@ impl Commands {
         if !latest.adopted {
             return Err(Refused::BeforeAdoption);
         }
-        let grace = self.settings.kill_grace;
-        let usual = self.settings.decommission_timeout;
+        let grace = self.config.backend.kill_grace;
+        let usual = self.config.backend.decommission_timeout;
         let (spare_busy, why, how) = match way {
             Way::Kill { force } => (!force, LeaveReason::Killed(by), LeaveMethod::Kill { grace }),
             Way::Decommission { within } => {
@@ -139,7 +129,7 @@ impl Commands {
             None => Plan::default(),
             Some(Lapse::Hold) => {
                 tracing::warn!("the application has been silent for app.ttl: its executors go");
-                let within = self.settings.decommission_timeout;
+                let within = self.config.backend.decommission_timeout;
                 hold(None, LeaveMethod::Drain { within }, latest).unwrap_or_default()
             }
             Some(Lapse::End) => {
@@ -171,12 +161,12 @@ impl Commands {
     /// Sets the targets that the configuration has changed, and lowers those above what is allowed now (spec C-6).
     pub fn reconfigure(
         &mut self,
-        kill_grace: Duration,
+        config: Arc<Config>,
         targets: BTreeMap<ProfileName, u32>,
         latest: &Snapshot,
         profiles: &Profiles,
     ) -> Plan {
-        self.settings.kill_grace = kill_grace;
+        self.config = config;
         let mut all = asked(&latest.targets);
         all.extend(targets.clone());
         let most = |profile: &ProfileName| profiles.bounds(profile).map(|bounds| bounds.most);

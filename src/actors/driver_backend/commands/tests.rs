@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::model::snapshot::plain_targets;
 use crate::testing::{Scenario, at, id, profiles};
@@ -19,14 +21,11 @@ fn world(ttl: Option<Duration>) -> World {
         scenario.created(n);
         scenario.runs(n);
     }
-    let settings = Settings {
-        kill_grace: Duration::from_secs(5),
-        decommission_timeout: MINUTE,
-        ttl,
-    };
+    let mut config = Config::default();
+    config.app.ttl = ttl;
     World {
         scenario,
-        commands: Commands::new(settings, at(0)),
+        commands: Commands::new(Arc::new(config), at(0)),
         profiles: profiles(&[("default", 3)]),
     }
 }
@@ -53,8 +52,8 @@ impl World {
 
     fn reconfigure(&mut self, most: u32, targets: BTreeMap<ProfileName, u32>) {
         self.profiles.limit(&of(most));
-        let (latest, grace) = (self.scenario.current(), Duration::from_secs(5));
-        let plan = (self.commands).reconfigure(grace, targets, latest, &self.profiles);
+        let (latest, config) = (self.scenario.current(), Arc::default());
+        let plan = (self.commands).reconfigure(config, targets, latest, &self.profiles);
         self.carry_out(plan);
     }
 

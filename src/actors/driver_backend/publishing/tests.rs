@@ -9,10 +9,11 @@ use crate::actors::driver_backend::messages::{
 };
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::model::ProfileName;
-use crate::testing::{Habits, Scenario, added_profile, backend_with, store};
+use crate::testing::{Scenario, added_profile, backend_with, store};
 
 /// Stores the profiles that it receives, or refuses them.
 #[derive(Default)]
@@ -112,7 +113,7 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
     let targets = [("default", 1)];
     let store = store(Scenario::new(&targets).ledger, clock);
     let recipients = readers.clone();
-    let backend = backend_with(&store, clock, &targets, Habits::default(), |wiring| {
+    let backend = backend_with(&store, clock, &targets, Config::default(), |wiring| {
         wiring.profiles = profiles;
         let to = &mut wiring.to;
         to.added = recipients.iter().map(|r| r.clone().recipient()).collect();
@@ -126,15 +127,7 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
 fn reconfigure(names: &[&str]) -> Reconfigure {
     Reconfigure {
         added: names.iter().map(|name| added_profile(name)).collect(),
-        kill_grace: Duration::ZERO,
-        scaling: crate::actors::driver_backend::autoscaler::scaler::Settings {
-            ratio: 1_000,
-            backlog_timeout: Duration::ZERO,
-            sustained_timeout: Duration::ZERO,
-            idle_timeout: Duration::ZERO,
-            demand_ttl: Duration::ZERO,
-        },
-        most: BTreeMap::new(),
+        config: Arc::default(),
         targets: BTreeMap::new(),
     }
 }

@@ -5,14 +5,15 @@
 pub mod rolling;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::plan::Plan;
+use crate::config::Config;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
 use crate::model::{ExecutorId, Snapshot, Tick};
 
-use rolling::{Rolling, Settings, Step};
+use rolling::{Rolling, Step};
 
 /// The latest metrics of each executor.
 pub type Figures = BTreeMap<ExecutorId, BTreeMap<String, f64>>;
@@ -20,16 +21,15 @@ pub type Figures = BTreeMap<ExecutorId, BTreeMap<String, f64>>;
 #[derive(Debug)]
 pub struct Roller {
     rolling: Rolling,
-    /// The time limit of a decommissioning (spec B-30).
-    decommission_timeout: Duration,
+    config: Arc<Config>,
 }
 
 impl Roller {
     /// The first replacement begins one interval from now.
-    pub fn new(settings: Settings, decommission_timeout: Duration, now: Tick) -> Self {
+    pub fn new(config: Arc<Config>, now: Tick) -> Self {
         Self {
-            rolling: Rolling::new(settings, now),
-            decommission_timeout,
+            rolling: Rolling::new(config.roll.clone(), now),
+            config,
         }
     }
 
@@ -55,7 +55,7 @@ impl Roller {
                 aim: TargetChange::EndSurge,
                 why: LeaveReason::Decommissioned("the roll".into()),
                 how: LeaveMethod::Drain {
-                    within: self.decommission_timeout,
+                    within: self.config.backend.decommission_timeout,
                 },
             }
             .into(),

@@ -8,10 +8,10 @@ mod outlier;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::config::{Roll, RollPolicy};
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
@@ -20,34 +20,6 @@ const OUTLYING: f64 = 3.0;
 
 /// The metric with the number of tasks that an executor has run.
 const TASKS: &str = "tasks";
-
-/// Which executor is replaced next.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Policy {
-    /// The one with the lowest id.
-    Id,
-    /// The one with the oldest pod.
-    Oldest,
-    /// The one whose metric is farthest from its profile's median, beyond the threshold.
-    Outlier {
-        /// The name of the metric in heartbeats.
-        metric: Arc<str>,
-    },
-    /// The one whose metric is the highest.
-    Highest {
-        /// The name of the metric in heartbeats.
-        metric: Arc<str>,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// The interval between replacements; also the time in which a replacement must run.
-    pub interval: Duration,
-    pub policy: Policy,
-    /// An executor that has run fewer tasks is not replaced.
-    pub min_tasks: u32,
-}
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +43,7 @@ pub enum Step {
 
 #[derive(Debug)]
 pub struct Rolling {
-    settings: Settings,
+    roll: Roll,
     next: Tick,
     under_way: Option<UnderWay>,
 }
@@ -89,19 +61,19 @@ struct UnderWay {
 
 impl Rolling {
     /// The first replacement begins one interval from now.
-    pub fn new(settings: Settings, now: Tick) -> Self {
+    pub fn new(roll: Roll, now: Tick) -> Self {
         Self {
-            next: now + settings.interval,
-            settings,
+            next: now + roll.interval,
+            roll,
             under_way: None,
         }
     }
 
     /// Whether the next decision needs the executors' metrics.
     pub fn needs_metrics(&self, snapshot: &Snapshot, now: Tick) -> bool {
-        let compares = match self.settings.policy {
-            Policy::Outlier { .. } | Policy::Highest { .. } => true,
-            Policy::Id | Policy::Oldest => self.settings.min_tasks > 0,
+        let compares = match self.roll.policy {
+            RollPolicy::Outlier | RollPolicy::Highest => true,
+            RollPolicy::Id | RollPolicy::Oldest => self.roll.min_tasks > 0,
         };
         let begins = self.under_way.is_none() && now >= self.next;
         compares && begins && snapshot.targets.keys().any(|p| is_settled(p, snapshot))
@@ -119,7 +91,7 @@ impl Rolling {
         };
         let step = outcome(&under_way, snapshot, now);
         match step {
-            Some(_) => self.next = now + self.settings.interval,
+            Some(_) => self.next = now + self.roll.interval,
             None => self.under_way = Some(under_way),
         }
         step
@@ -138,30 +110,32 @@ impl Rolling {
             .filter(|entry| entry.class() == Class::Running)
             .filter(|entry| is_settled(&entry.profile, snapshot))
             .collect();
-        let least = self.settings.min_tasks;
+        let least = self.roll.min_tasks;
         let has_run = |id| figure(id, TASKS).is_some_and(|tasks| tasks >= f64::from(least));
         let candidates = (running.iter().copied()).filter(|entry| least == 0 || has_run(entry.id));
-        let old = match &self.settings.policy {
-            Policy::Id => candidates.min_by_key(|entry| entry.id),
-            Policy::Oldest => candidates.min_by_key(|entry| age(entry)),
-            Policy::Outlier { metric } => {
+        // The configuration's reader refuses a policy that lacks its metric.
+        let metric = self.roll.metric.as_deref().unwrap_or_default();
+        let old = match self.roll.policy {
+            RollPolicy::Id => candidates.min_by_key(|entry| entry.id),
+            RollPolicy::Oldest => candidates.min_by_key(|entry| age(entry)),
+            RollPolicy::Outlier => {
                 // Those that have run little are compared as well.
                 let found = farthest(&running, |id| figure(id, metric));
                 let mut candidates = candidates;
                 candidates.find(|entry| Some(entry.id) == found)
             }
-            Policy::Highest { metric } => highest(candidates, |id| figure(id, metric)),
+            RollPolicy::Highest => highest(candidates, |id| figure(id, metric)),
         };
         if old.is_none() && !running.is_empty() {
             // None is to be replaced: the next attempt is one interval later.
-            self.next = now + self.settings.interval;
+            self.next = now + self.roll.interval;
         }
         let (profile, old) = old.map(|old| (old.profile.clone(), old.id))?;
         self.under_way = Some(UnderWay {
             profile: profile.clone(),
             old,
             last: snapshot.entries.keys().next_back().unwrap_or(old),
-            until: now + self.settings.interval,
+            until: now + self.roll.interval,
         });
         Some(Step::Begin { profile, old })
     }

@@ -9,11 +9,13 @@ pub mod readiness;
 pub mod views;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::actors::event_history::event::What;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::executor_registry::registry::WhyDoubt;
 use crate::actors::pod_allocator::pause::Paused;
+use crate::config::Config;
 use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot, Tick};
 
 use counts::{CountsHistory, CountsView};
@@ -35,16 +37,11 @@ pub struct Status {
 
 impl Status {
     /// `wanted` is the sum of the targets at the start.
-    pub fn new(
-        app: AppId,
-        incarnation: Incarnation,
-        readiness: readiness::Settings,
-        wanted: u32,
-    ) -> Self {
+    pub fn new(app: AppId, incarnation: Incarnation, config: Arc<Config>, wanted: u32) -> Self {
         Self {
             app,
             incarnation,
-            readiness: Readiness::new(readiness, wanted),
+            readiness: Readiness::new(config, wanted),
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
             counts: CountsHistory::default(),

@@ -1,27 +1,15 @@
 //! Decides when the application is ready: pure (spec B-20).
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
+use crate::config::Config;
 use crate::model::{ProfileName, Tick};
-
-/// The conditions of readiness.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The percentage of the targets at the start that must be there.
-    pub ratio: u32,
-    /// The longest wait for that percentage.
-    pub max_wait: Duration,
-    /// The number of executors that each of these profiles must have; without a time limit.
-    pub gangs: BTreeMap<ProfileName, u32>,
-    /// Whether only registered executors count; otherwise running ones do.
-    pub registered: bool,
-}
 
 /// Whether the application is ready. Once it is, it stays ready.
 #[derive(Debug)]
 pub struct Readiness {
-    settings: Settings,
+    /// As at the start.
+    config: Arc<Config>,
     wanted: u32,
     since: Option<Tick>,
     ready: bool,
@@ -29,10 +17,10 @@ pub struct Readiness {
 
 impl Readiness {
     /// `targets` is the sum of the targets at the start.
-    pub fn new(settings: Settings, targets: u32) -> Self {
-        let share = u64::from(targets) * u64::from(settings.ratio);
+    pub fn new(config: Arc<Config>, targets: u32) -> Self {
+        let share = u64::from(targets) * u64::from(config.app.min_registered_ratio);
         Self {
-            settings,
+            config,
             wanted: u32::try_from(share.div_ceil(100)).unwrap_or(u32::MAX),
             since: None,
             ready: false,
@@ -50,16 +38,17 @@ impl Readiness {
 
     /// Whether only registered executors count.
     pub fn counts_registered(&self) -> bool {
-        self.settings.registered
+        self.config.must_register()
     }
 
     /// Evaluates the conditions after adoption: `there` executors in total, `of` each profile.
     /// Returns whether the application has just become ready.
     pub fn look(&mut self, there: u32, of: impl Fn(&ProfileName) -> u32, now: Tick) -> bool {
         let since = *self.since.get_or_insert(now);
-        let waited = now.since(since) >= self.settings.max_wait;
-        let complete =
-            || (self.settings.gangs.iter()).all(|(profile, least)| of(profile) >= *least);
+        let waited = now.since(since) >= self.config.app.max_wait;
+        let gangs = (self.config.profiles.iter())
+            .filter(|(_, profile)| self.config.scheduling.gang.is_on() && profile.executors > 0);
+        let complete = || { gangs }.all(|(name, profile)| of(name) >= profile.min_executors);
         let becomes = !self.ready && (there >= self.wanted || waited) && complete();
         self.ready |= becomes;
         becomes
@@ -69,16 +58,17 @@ impl Readiness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Gang, Profile, Registration};
     use crate::testing::at;
 
+    fn config() -> Config {
+        let mut config = Config::default();
+        config.backend.sessions.registration = Some(Registration::Required);
+        config
+    }
+
     fn readiness(targets: u32) -> Readiness {
-        let settings = Settings {
-            ratio: 80,
-            max_wait: Duration::from_secs(30),
-            gangs: BTreeMap::new(),
-            registered: true,
-        };
-        Readiness::new(settings, targets)
+        Readiness::new(Arc::new(config()), targets)
     }
 
     // spec: B-20
@@ -110,9 +100,17 @@ mod tests {
     // spec: B-63
     #[test]
     fn a_gang_is_waited_for_however_long_it_takes() {
-        let mut readiness = readiness(9);
-        let gangs = [("cpu", 2), ("gpu", 4)];
-        readiness.settings.gangs = gangs.map(|(name, n)| (name.into(), n)).into();
+        let mut config = config();
+        config.scheduling.gang = Gang::On;
+        let profile = |(name, least): (&str, u32)| {
+            let profile = Profile {
+                min_executors: least,
+                ..Profile::default()
+            };
+            (name.into(), profile)
+        };
+        config.profiles = [("cpu", 2), ("gpu", 4)].map(profile).into();
+        let mut readiness = Readiness::new(Arc::new(config), 9);
         let mut look = |cpu, gpu, millis| {
             let of = |profile: &ProfileName| if profile.as_str() == "cpu" { cpu } else { gpu };
             readiness.look(cpu + gpu, of, at(millis))

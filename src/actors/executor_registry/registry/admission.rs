@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Settings;
+use crate::model::AppId;
 use crate::model::executor::Class;
 use crate::model::ids::id_in_pod_name;
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot};
@@ -35,30 +35,30 @@ const AGAIN_MS: u64 = 500;
 /// Checks a registration. Returns the executor's id, its pod's uid and its entry, or the refusal.
 /// `snapshot` is `None` before adoption; `drains`: a leaving executor may finish its work.
 pub(super) fn admit<'a>(
-    settings: &Settings,
+    (app, prefix): (&AppId, &str),
     proof: &Proof,
     register: &Register,
     snapshot: Option<&'a Snapshot>,
     drains: impl Fn(&Entry) -> bool,
 ) -> Result<(ExecutorId, PodUid, &'a Arc<Entry>), ToExecutor> {
-    if register.app != settings.app.as_str() {
-        let message = format!("this is the driver of application {}", settings.app);
+    if register.app != app.as_str() {
+        let message = format!("this is the driver of application {app}");
         return Err(ToExecutor::refused("another-application", message));
     }
     if let (Proof::Pod { name, uid }, Some(snapshot)) = (proof, snapshot)
         && snapshot.of_sets
         && !snapshot.by_uid.contains_key(uid)
-        && name.starts_with(&format!("{}-", settings.prefix))
+        && name.starts_with(&format!("{}-", prefix))
     {
         // The ledger's entry or the pod's id is missing, and comes soon (spec A-80, B-1).
         return Err(ToExecutor::Later { in_ms: AGAIN_MS });
     }
     if let (Proof::Pod { name, .. }, None) = (proof, snapshot)
-        && id_in_pod_name(&settings.prefix, name).is_none()
+        && id_in_pod_name(prefix, name).is_none()
     {
         return Err(ToExecutor::Later { in_ms: AGAIN_MS });
     }
-    let id = spoken_for(settings, proof, register, snapshot)?;
+    let id = spoken_for(prefix, proof, register, snapshot)?;
     let uid = PodUid::from(register.pod_uid.as_str());
     if let Proof::Pod { uid: proven, .. } = proof
         && *proven != uid
@@ -96,19 +96,19 @@ pub(super) fn admit<'a>(
 
 /// The id on which the message and the token agree (spec B-5).
 fn spoken_for(
-    settings: &Settings,
+    prefix: &str,
     proof: &Proof,
     register: &Register,
     snapshot: Option<&Snapshot>,
 ) -> Result<ExecutorId, ToExecutor> {
-    let Some(id) = proof.executor(&settings.prefix, snapshot) else {
+    let Some(id) = proof.executor(prefix, snapshot) else {
         let message = "the token's pod is no executor of this application, by its name";
         return Err(ToExecutor::refused("not-yours", message));
     };
     let by_number = register.executor.map(|number| number == id.get());
     let by_name = (register.pod.as_deref()).map(|named| match proof {
         Proof::Pod { name, .. } if snapshot.is_some_and(|s| s.of_sets) => **name == *named,
-        _ => id_in_pod_name(&settings.prefix, named) == Some(id),
+        _ => id_in_pod_name(prefix, named) == Some(id),
     });
     match (by_number, by_name) {
         (Some(false), _) | (_, Some(false)) | (None, None) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Account, ConnectionId, Effect, Proof, Registry, Settings, Via};
+use super::{Account, ConnectionId, Effect, Proof, Registry, Via};
+use crate::config::{Config, Registration};
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::ledger::{Identity, Inheritance, Ledger};
 use crate::model::news::{ListKind, Listed, News, Outcome, TargetChange};
@@ -71,22 +72,12 @@ impl World {
             items: Vec::new(),
         };
         ledger.list(listed, now);
-        let settings = Settings {
-            app: AppId::from("app"),
-            prefix: "a".to_owned(),
-            incarnation: Incarnation(1),
-            heartbeat_interval: Duration::from_secs(10),
-            heartbeat_timeout: Duration::from_secs(120),
-            loss_reason_timeout: Duration::from_secs(60),
-            mass_loss: 20,
-            registration_timeout: Some(Duration::from_secs(300)),
-            adoption_grace: Duration::from_secs(60),
-            properties: BTreeMap::new(),
-            graces: BTreeMap::new(),
-        };
+        let mut config = Config::default();
+        config.backend.sessions.registration = Some(Registration::Required);
+        let (app, prefix) = (AppId::from("app"), "a".to_owned());
         let mut world = Self {
             ledger,
-            registry: Registry::new(settings),
+            registry: Registry::new(app, prefix, Incarnation(1), Arc::new(config)),
             millis: 0,
             open: BTreeMap::new(),
         };

@@ -1,9 +1,11 @@
 //! Finds executors that have been silent for too long (spec B-12 to B-16, A-44, A-52).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Effect, LOOK, Reach, Registry};
-use crate::actors::executor_registry::messages::Timeouts;
+use crate::config::Config;
 use crate::model::executor::{Class, LeaveReason};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
@@ -83,14 +85,14 @@ impl Registry {
         // One that was adopted as Pending is like any other when it runs at last.
         let ran_before = entry.adopted && running_since <= entry.since;
         let since = match ran_before {
-            true => entry.since + self.settings.adoption_grace,
+            true => entry.since + self.config.adoption.grace,
             false => running_since,
         };
         self.wait_from(entry.id, since, ran_before.then_some(entry.since));
     }
 
     fn wait_from(&mut self, id: ExecutorId, since: Tick, adopted: Option<Tick>) {
-        let Some(timeout) = self.settings.registration_timeout else {
+        let Some(timeout) = self.registration_timeout() else {
             return;
         };
         if self.awaited.contains_key(&id) {
@@ -140,21 +142,25 @@ impl Registry {
         }
     }
 
+    /// `None`: a running executor need not register.
+    fn registration_timeout(&self) -> Option<Duration> {
+        let timeout = self.config.allocation.registration_timeout;
+        self.config.must_register().then_some(timeout)
+    }
+
     /// Takes over new time limits, also for executors that are silent now (spec C-6).
-    pub fn reconfigure(&mut self, new: Timeouts, now: Tick) {
-        let settings = &mut self.settings;
-        settings.heartbeat_timeout = new.heartbeat;
-        settings.loss_reason_timeout = new.loss_reason;
-        settings.mass_loss = new.mass_loss;
-        settings.registration_timeout = settings.registration_timeout.map(|_| new.registration);
-        self.doubt.reconfigure(new.heartbeat, new.mass_loss);
+    pub fn reconfigure(&mut self, config: Arc<Config>, now: Tick) {
+        let sessions = &config.backend.sessions;
+        (self.doubt).reconfigure(sessions.heartbeat_timeout, sessions.mass_loss);
+        self.config = config;
+        let registration = self.config.allocation.registration_timeout;
         for id in self.accounts.keys().copied().collect::<Vec<_>>() {
             self.watch_over(id, now);
         }
         // A check that comes too early is put off.
         for (id, awaited) in &mut self.awaited {
             self.due.remove(&(awaited.due, *id));
-            awaited.due = awaited.due.min(awaited.since + new.registration);
+            awaited.due = awaited.due.min(awaited.since + registration);
             self.due.insert((awaited.due, *id));
         }
     }
@@ -163,12 +169,18 @@ impl Registry {
     fn over_at(&self, id: ExecutorId) -> Option<Silent> {
         let grace_from = self.doubt.grace_from;
         if let Some(account) = self.accounts.get(&id) {
-            let too_long = account.last_sign.max(grace_from) + self.settings.heartbeat_timeout;
+            let too_long =
+                account.last_sign.max(grace_from) + self.config.backend.sessions.heartbeat_timeout;
             let lost = match account.reach {
                 Reach::Lost(since) => {
                     // By then it is known whether the others are silent, too.
-                    let two_beats = 2 * self.settings.heartbeat_interval + LOOK;
-                    let timeout = self.settings.loss_reason_timeout.max(two_beats);
+                    let two_beats = 2 * self.config.backend.sessions.heartbeat_interval + LOOK;
+                    let timeout = self
+                        .config
+                        .backend
+                        .sessions
+                        .loss_reason_timeout
+                        .max(two_beats);
                     let until = since.max(grace_from) + timeout;
                     Some((since, until))
                 }
@@ -185,7 +197,7 @@ impl Registry {
             });
         }
         let awaited = self.awaited.get(&id)?;
-        let at = awaited.since.max(grace_from) + self.settings.registration_timeout?;
+        let at = awaited.since.max(grace_from) + self.registration_timeout()?;
         let (too_long, since) = (at, awaited.since);
         Some(Silent {
             id,
@@ -242,7 +254,7 @@ impl Registry {
     /// Counts the executors that are silent at the same time, and all that should not be.
     fn count(&self, soon_over: &[Silent], now: Tick) -> Look {
         let settled = self.doubt.settled;
-        let two_beats = 2 * self.settings.heartbeat_interval;
+        let two_beats = 2 * self.config.backend.sessions.heartbeat_interval;
         let missed = |sign: Tick| now.since(sign) >= two_beats;
         // One that had not missed a heartbeat when the last doubt was settled has fallen silent since.
         let is_new = |sign: Tick| settled.is_none_or(|settled| settled.since(sign) < two_beats);
@@ -278,7 +290,7 @@ impl Registry {
 
     /// The executors whose limit is within one heartbeat interval, earliest first.
     fn soon_over(&mut self, now: Tick) -> Vec<Silent> {
-        let horizon = now + self.settings.heartbeat_interval + LOOK;
+        let horizon = now + self.config.backend.sessions.heartbeat_interval + LOOK;
         let range = self.due.range(..=(horizon, ExecutorId::MAX));
         let found: Vec<_> = range
             .map(|(due, id)| (*due, *id, self.over_at(*id)))
@@ -300,7 +312,7 @@ impl Registry {
     /// Executors that fall silent within one interval of each other have more in common than a fault
     /// of one of them: the path to the driver (spec B-58).
     fn fell_silent_alone(&self, since: Tick, begun: &[Tick]) -> bool {
-        let reach = self.settings.heartbeat_interval + LOOK;
+        let reach = self.config.backend.sessions.heartbeat_interval + LOOK;
         let from = begun.partition_point(|other| *other + reach < since);
         let to = begun.partition_point(|other| *other <= since + reach);
         to - from <= 1

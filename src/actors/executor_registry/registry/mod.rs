@@ -32,6 +32,7 @@ mod registration;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use account::{About, Account, Reach};
@@ -40,6 +41,7 @@ pub use doubt::{NoKeys, WhyDoubt};
 pub use step::SessionStep;
 
 use super::rate::Rate;
+use crate::config::Config;
 use crate::model::executor::LeaveReason;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
@@ -64,31 +66,6 @@ pub enum Via {
 
 /// The interval between two checks for silent executors (spec B-12).
 pub const LOOK: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pub app: AppId,
-    /// The prefix of pod names.
-    pub prefix: String,
-    /// The number of this start, from which session numbers derive.
-    pub incarnation: Incarnation,
-    /// The interval between heartbeats (spec B-10).
-    pub heartbeat_interval: Duration,
-    /// An executor without a sign of life for this long is given up (spec B-12).
-    pub heartbeat_timeout: Duration,
-    /// The time in which a lost connection may be explained (spec B-15).
-    pub loss_reason_timeout: Duration,
-    /// The driver suspects itself if a larger percentage is silent at once (spec B-58).
-    pub mass_loss: u32,
-    /// The time in which a running executor must register; `None`: it need not (spec A-52).
-    pub registration_timeout: Option<Duration>,
-    /// For this long no adopted executor is given up for lack of a session (spec A-44).
-    pub adoption_grace: Duration,
-    /// Sent to every executor when it registers (spec B-1).
-    pub properties: BTreeMap<String, String>,
-    /// The termination grace of each profile's pods.
-    pub graces: BTreeMap<ProfileName, Duration>,
-}
 
 /// The most messages of an executor at once.
 const BURST: u32 = 20;
@@ -130,7 +107,12 @@ pub enum Effect {
 
 #[derive(Debug)]
 pub struct Registry {
-    settings: Settings,
+    app: AppId,
+    /// The prefix of pod names.
+    prefix: String,
+    config: Arc<Config>,
+    /// The termination grace of each profile's pods.
+    graces: BTreeMap<ProfileName, Duration>,
     accounts: BTreeMap<ExecutorId, Account>,
     /// The number of accounts of each profile.
     registered: BTreeMap<ProfileName, u32>,
@@ -156,20 +138,27 @@ pub struct Registry {
 }
 
 impl Registry {
-    pub fn new(settings: Settings) -> Self {
+    /// `incarnation`: the number of this start, from which session numbers derive.
+    pub fn new(app: AppId, prefix: String, incarnation: Incarnation, config: Arc<Config>) -> Self {
+        let sessions = &config.backend.sessions;
         let patience = Patience {
-            interval: settings.heartbeat_interval,
-            timeout: settings.heartbeat_timeout,
-            mass_loss: settings.mass_loss,
+            interval: sessions.heartbeat_interval,
+            timeout: sessions.heartbeat_timeout,
+            mass_loss: sessions.mass_loss,
             look: LOOK,
         };
         let rate = Rate {
             burst: BURST,
-            interval: MESSAGE.min(settings.heartbeat_interval / 4),
+            interval: MESSAGE.min(sessions.heartbeat_interval / 4),
         };
+        let graces = config.profiles.iter();
         Self {
-            sessions: settings.incarnation.0.saturating_mul(SESSIONS),
-            settings,
+            sessions: incarnation.0.saturating_mul(SESSIONS),
+            graces: (graces.map(|(name, profile)| (name.clone(), profile.termination_grace)))
+                .collect(),
+            app,
+            prefix,
+            config,
             accounts: BTreeMap::new(),
             registered: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -186,6 +175,11 @@ impl Registry {
         }
     }
 
+    /// The time limit of a decommissioning that an executor requests (spec B-30).
+    pub fn decommission_timeout(&self) -> Duration {
+        self.config.backend.decommission_timeout
+    }
+
     pub fn account(&self, id: ExecutorId) -> Option<&Account> {
         self.accounts.get(&id)
     }
@@ -198,7 +192,7 @@ impl Registry {
                 Proof::Pod { uid, .. } => snapshot.by_uid.contains_key(uid),
             };
         }
-        let id = proof.executor(&self.settings.prefix, Some(snapshot));
+        let id = proof.executor(&self.prefix, Some(snapshot));
         id.is_none_or(|id| snapshot.entry(id).is_some())
     }
 
@@ -208,12 +202,12 @@ impl Registry {
 
     /// Adds a profile, with the termination grace of its pods (spec B-26).
     pub fn add_profile(&mut self, profile: ProfileName, grace: Duration) {
-        self.settings.graces.insert(profile, grace);
+        self.graces.insert(profile, grace);
     }
 
     /// Forgets a removed profile (spec B-57).
     pub fn remove_profile(&mut self, profile: &ProfileName) {
-        self.settings.graces.remove(profile);
+        self.graces.remove(profile);
     }
 
     /// The number of accounts of each profile.
@@ -329,7 +323,7 @@ impl Registry {
                 (*id, *registered)
             }
             Via::Request => {
-                let id = proof.executor(&self.settings.prefix, snapshot);
+                let id = proof.executor(&self.prefix, snapshot);
                 let id = id.ok_or(ToExecutor::Register)?;
                 // A preStop hook is not part of the session, and does not know its number.
                 let hook = matches!(message, FromExecutor::DecommissionMe(_));
@@ -400,7 +394,7 @@ impl Registry {
 
     /// The termination grace of the executor's pod.
     fn grace(&self, account: Option<&Account>) -> Duration {
-        let grace = account.and_then(|account| self.settings.graces.get(&account.profile));
+        let grace = account.and_then(|account| self.graces.get(&account.profile));
         grace.copied().unwrap_or(USUAL_GRACE)
     }
 

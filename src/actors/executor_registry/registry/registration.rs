@@ -28,13 +28,14 @@ impl Registry {
             let order = self.orders.get(&entry.id);
             order.is_some_and(StandingOrder::is_drain) || entry.drains_at(now)
         };
-        let admitted = admission::admit(&self.settings, proof, register, snapshot, drains);
+        let admitted =
+            admission::admit((&self.app, &self.prefix), proof, register, snapshot, drains);
         let (id, uid, entry) = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => return vec![refused],
         };
         // Registered before the driver has seen its pod on a node.
-        let Some(properties) = references::resolve(&self.settings.properties, entry) else {
+        let Some(properties) = references::resolve(&self.config.app.properties, entry) else {
             return vec![later(POD_UNSEEN)];
         };
         let (before, messages) = match self.earlier(id, &uid, now) {
@@ -93,8 +94,8 @@ impl Registry {
             executor: id.get(),
             session,
             profile: profile.to_string(),
-            heartbeat_interval_ms: in_ms(self.settings.heartbeat_interval),
-            heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
+            heartbeat_interval_ms: in_ms(self.config.backend.sessions.heartbeat_interval),
+            heartbeat_timeout_ms: in_ms(self.config.backend.sessions.heartbeat_timeout),
             properties,
         };
         effects.extend(step.map(|step| Effect::Happened(id, profile, step)));

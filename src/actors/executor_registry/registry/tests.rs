@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Profile, Registration};
 use crate::model::ledger::Inheritance;
 use crate::model::news::{News, TargetChange};
 use crate::testing::{Scenario, at, id, running};
@@ -22,20 +23,28 @@ const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;
 const LOSS: u64 = 60_000;
 
-fn settings() -> Settings {
-    Settings {
-        app: AppId::from("app"),
-        prefix: "a".to_owned(),
-        incarnation: Incarnation(2),
-        heartbeat_interval: Duration::from_millis(INTERVAL),
-        heartbeat_timeout: Duration::from_millis(TIMEOUT),
-        loss_reason_timeout: Duration::from_millis(LOSS),
-        mass_loss: 20,
-        registration_timeout: None,
-        adoption_grace: Duration::from_secs(60),
-        properties: BTreeMap::from([("mode".to_owned(), "batch".to_owned())]),
-        graces: BTreeMap::from([("default".into(), Duration::from_secs(5))]),
-    }
+fn config() -> Config {
+    let mut config = Config::default();
+    let sessions = &mut config.backend.sessions;
+    sessions.heartbeat_interval = Duration::from_millis(INTERVAL);
+    sessions.heartbeat_timeout = Duration::from_millis(TIMEOUT);
+    sessions.loss_reason_timeout = Duration::from_millis(LOSS);
+    config.app.properties = BTreeMap::from([("mode".to_owned(), "batch".to_owned())]);
+    let profile = Profile {
+        termination_grace: Duration::from_secs(5),
+        ..Profile::default()
+    };
+    config.profiles = BTreeMap::from([("default".into(), profile)]);
+    config
+}
+
+fn registry(config: Config) -> Registry {
+    Registry::new(
+        AppId::from("app"),
+        "a".to_owned(),
+        Incarnation(2),
+        Arc::new(config),
+    )
 }
 
 /// A registry, its ledger, and the effects.
@@ -48,17 +57,17 @@ struct World {
 }
 
 impl World {
-    fn over(scenario: Scenario, settings: Settings) -> Self {
+    fn over(scenario: Scenario, config: Config) -> Self {
         Self {
             scenario,
-            registry: Registry::new(settings),
+            registry: registry(config),
             effects: Vec::new(),
             is_own_record: Some(true),
         }
     }
 
-    fn new(settings: Settings, executors: u64) -> Self {
-        let mut world = Self::over(Scenario::new(&[("default", 100)]), settings);
+    fn new(config: Config, executors: u64) -> Self {
+        let mut world = Self::over(Scenario::new(&[("default", 100)]), config);
         for n in 1..=executors {
             world.asked(n);
             world.scenario.created(n);
@@ -244,21 +253,20 @@ fn unreachable(seconds: u64) -> LeaveReason {
     LeaveReason::Unreachable(Duration::from_secs(seconds))
 }
 
-fn required() -> Settings {
-    Settings {
-        registration_timeout: Some(Duration::from_secs(300)),
-        ..settings()
-    }
+fn required() -> Config {
+    let mut config = config();
+    config.backend.sessions.registration = Some(Registration::Required);
+    config
 }
 
 /// A world in which executors were adopted.
-fn adopted(settings: Settings, executors: u64) -> World {
-    let before = World::new(self::settings(), executors);
+fn adopted(config: Config, executors: u64) -> World {
+    let before = World::new(self::config(), executors);
     let pods: Vec<_> = (1..=executors)
         .map(|n| running(before.scenario.pod(n)))
         .collect();
     let scenario = Scenario::before_adoption(&[("default", 100)], Inheritance::default());
-    let mut world = World::over(scenario, settings);
+    let mut world = World::over(scenario, config);
     world.scenario.list(pods);
     world.round();
     world

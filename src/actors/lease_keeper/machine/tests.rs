@@ -8,8 +8,8 @@ pub(super) const DURATION: Duration = Duration::from_secs(30);
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 pub(super) const RETRY: Duration = Duration::from_secs(4);
 
-pub(super) fn settings(pod: Option<&str>, start: &str) -> Settings {
-    Settings {
+pub(super) fn settings(pod: Option<&str>, start: &str) -> LeaseTimes {
+    LeaseTimes {
         identity: Identity {
             pod: pod.map(Arc::from),
             start: Arc::from(start),

@@ -8,7 +8,7 @@ use crate::kubernetes::calls::{Lease, LeaseSpec};
 use crate::model::{PodUid, ResourceVersion, Tick};
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct LeaseTimes {
     pub identity: Identity,
     /// How long another driver waits after it saw the last renewal.
     pub duration: Duration,

@@ -21,8 +21,8 @@ use crate::testing::{SERVER_TIMEOUT, Scenario, at, id, running, terminating};
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> PodRules {
+    PodRules {
         keep: Policy::NONE,
         max_in_flight: 32,
         server_timeout: SERVER_TIMEOUT,
@@ -69,7 +69,7 @@ impl Manager {
         Self::with(settings(), Scenario::new(&[("default", 9)]))
     }
 
-    fn with(settings: Settings, scenario: Scenario) -> Self {
+    fn with(settings: PodRules, scenario: Scenario) -> Self {
         use rand::rngs::StdRng;
         Self {
             scenario,

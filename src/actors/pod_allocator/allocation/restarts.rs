@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::decision::{Action, Decision, Notice};
-use super::super::failures::restarts::as_it_ended;
 use super::{Allocation, over};
+use crate::actors::failures::restarts::as_it_ended;
 use crate::model::executor::LeaveMethod;
 use crate::model::reasoning::reason_of;
 use crate::model::{ExecutorId, Now, Snapshot};

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::actors::failures;
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::messages::NewLimits;
 use crate::actors::pod_allocator::pace::Limits;
-use crate::actors::pod_allocator::{claims, failures, gang, victims, waiting};
+use crate::actors::pod_allocator::{claims, gang, victims, waiting};
 use crate::model::failures::KeptFailures;
 use crate::model::made::CreatedCount;
 use crate::model::recorded_end::RecordedEnd;
@@ -17,7 +18,7 @@ use boatswain_agent::backoff::Backoff;
 use super::Allocation;
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct AllocationRules {
     /// The most requests a round (spec A-3).
     pub batch_size: u32,
     pub limits: Limits,
@@ -31,13 +32,13 @@ pub struct Settings {
     pub creation_timeout: Duration,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
-    pub victims: victims::Settings,
-    pub failures: failures::Settings,
-    pub waiting: waiting::Settings,
+    pub victims: victims::SurplusRules,
+    pub failures: failures::FailureBudget,
+    pub waiting: waiting::WaitLimits,
     pub caps: Caps,
-    pub claims: claims::Settings,
+    pub claims: claims::ClaimRules,
     /// `None`: no gangs (spec B-63).
-    pub gang: Option<gang::Settings>,
+    pub gang: Option<gang::GangRules>,
 }
 
 impl Allocation {

@@ -18,12 +18,13 @@ use std::time::Duration;
 use rand::SeedableRng;
 
 use super::*;
+use crate::actors::failures;
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::decision::Answer;
 use crate::actors::pod_allocator::pace::Limits;
 use crate::actors::pod_allocator::pause::Cause;
 use crate::actors::pod_allocator::refusal::RefusalKind;
-use crate::actors::pod_allocator::{claims, failures, waiting};
+use crate::actors::pod_allocator::{claims, waiting};
 use crate::model::Epoch;
 use crate::model::executor::LeaveMethod;
 use crate::model::failures::KeptFailures;
@@ -36,9 +37,9 @@ const GANG: u32 = 4;
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-fn settings() -> Settings {
+fn settings() -> AllocationRules {
     let seconds = Duration::from_secs;
-    Settings {
+    AllocationRules {
         batch_size: 500,
         limits: Limits {
             max_in_flight: 32,
@@ -59,24 +60,24 @@ fn settings() -> Settings {
         },
         creation_timeout: CREATION_TIMEOUT,
         server_timeout: SERVER_TIMEOUT,
-        victims: victims::Settings {
+        victims: victims::SurplusRules {
             cancel_delay: seconds(10),
             pending_only: false,
             decommission_timeout: Duration::from_secs(60),
         },
-        failures: failures::Settings {
+        failures: failures::FailureBudget {
             max: Some(1_000_000),
             window: seconds(3_600),
             rules: Vec::new(),
             node_max: None,
             node_if_possible: false,
         },
-        waiting: waiting::Settings {
+        waiting: waiting::WaitLimits {
             pending_timeout: None,
             stuck_after: seconds(30),
         },
         caps: Caps::default(),
-        claims: claims::Settings::default(),
+        claims: claims::ClaimRules::default(),
         gang: None,
     }
 }
@@ -92,7 +93,7 @@ fn beginning(rng: StdRng, reserved: Option<ExecutorId>) -> Allocation {
 }
 
 /// A start that inherits from earlier incarnations.
-fn resuming(settings: Settings, inherited: &Inherited, now: Now) -> Allocation {
+fn resuming(settings: AllocationRules, inherited: &Inherited, now: Now) -> Allocation {
     let rng = StdRng::seed_from_u64(7);
     Allocation::new(settings, rng, inherited, &BTreeMap::new(), now)
 }
@@ -138,11 +139,11 @@ impl Driver {
         Self::with(settings(), Scenario::new(targets))
     }
 
-    fn with(settings: Settings, scenario: Scenario) -> Self {
+    fn with(settings: AllocationRules, scenario: Scenario) -> Self {
         Self::seeded(7, settings, scenario)
     }
 
-    fn seeded(seed: u64, settings: Settings, scenario: Scenario) -> Self {
+    fn seeded(seed: u64, settings: AllocationRules, scenario: Scenario) -> Self {
         let rng = StdRng::seed_from_u64(seed);
         let inherited = Inherited {
             reserved: ExecutorId::new(1_000_000),

@@ -24,7 +24,7 @@ use pool::Pool;
 const VALID: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct ClaimRules {
     /// The prefix of claims' names.
     pub prefix: Arc<str>,
     pub reuse: Reuse,
@@ -44,7 +44,7 @@ pub enum Reuse {
 
 #[derive(Debug)]
 pub struct Claims {
-    settings: Settings,
+    settings: ClaimRules,
     /// A younger claim may be meant for a pod that has not been seen yet.
     min_age: Duration,
     /// Until then a request of an earlier driver may commit, with a claim that seems free.
@@ -88,7 +88,12 @@ struct Listing {
 
 impl Claims {
     /// A request may commit until `server_timeout` after it was sent.
-    pub fn new(settings: Settings, min_age: Duration, server_timeout: Duration, now: Now) -> Self {
+    pub fn new(
+        settings: ClaimRules,
+        min_age: Duration,
+        server_timeout: Duration,
+        now: Now,
+    ) -> Self {
         Self {
             making: Making::new(Arc::clone(&settings.prefix), min_age),
             settings,
@@ -335,7 +340,7 @@ impl Claims {
 
 /// A profile's claims that may be reused.
 fn reusable<'a>(
-    settings: &'a Settings,
+    settings: &'a ClaimRules,
     profile: &ProfileName,
 ) -> impl Iterator<Item = &'a ClaimTemplate> + Clone + use<'a> {
     let templates = settings

@@ -7,7 +7,7 @@ use crate::model::snapshot::Target;
 use crate::model::testing::pending;
 use crate::model::{Epoch, Incarnation};
 
-const SETTINGS: Settings = Settings {
+const SETTINGS: SurplusRules = SurplusRules {
     cancel_delay: Duration::from_secs(10),
     pending_only: false,
     decommission_timeout: Duration::from_secs(60),
@@ -211,7 +211,7 @@ fn pending_only_spares_running_executors() {
     let fleet = Fleet::wanting(0, 0)
         .with(1, 0, running())
         .with(2, 0, starting());
-    let settings = Settings {
+    let settings = SurplusRules {
         pending_only: true,
         ..SETTINGS
     };
@@ -242,7 +242,7 @@ fn another_profiles_executors_are_never_chosen() {
 #[test]
 fn running_executors_of_a_profile_that_is_being_removed_are_not_spared() {
     let mut fleet = Fleet::wanting(0, 0).with(1, 0, running());
-    let spared = Settings {
+    let spared = SurplusRules {
         pending_only: true,
         ..SETTINGS
     };

@@ -12,7 +12,7 @@ struct World {
 
 impl World {
     fn new(pending_timeout: Option<u64>) -> Self {
-        let settings = Settings {
+        let settings = WaitLimits {
             pending_timeout: pending_timeout.map(Duration::from_secs),
             stuck_after: Duration::from_secs(30),
         };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::actors::pod_allocator::failures;
+use crate::actors::failures;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
@@ -14,7 +14,7 @@ mod restarts;
 const WITHIN: Duration = Duration::from_secs(60);
 
 fn scaling(kind: SetKind) -> Scaling {
-    let settings = Settings {
+    let settings = SetRules {
         kind,
         prefix: "a".to_owned(),
         look_every: Duration::from_secs(30),
@@ -26,7 +26,7 @@ fn scaling(kind: SetKind) -> Scaling {
         max_in_flight: 8,
         decommission_timeout: WITHIN,
     };
-    let failures = failures::Settings {
+    let failures = failures::FailureBudget {
         max: Some(2),
         window: Duration::ZERO,
         rules: Vec::new(),
@@ -335,7 +335,8 @@ fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
 #[test]
 fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     let mut world = World::running(SetKind::StatefulSet, 2);
-    assert_eq!(world.scaling.end(), 1);
+    world.scaling.end();
+    assert_eq!(world.scaling.left(), 1);
     assert_eq!(world.decide(), [Action::Look]);
     let now = world.scenario.now().tick;
     world.scaling.looked(Some(vec![seen(2)]), now);
@@ -343,7 +344,7 @@ fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     world.scaling.written("a-default", Err(()), now);
     assert_eq!(world.decide(), [Action::Look]);
     world.scaling.looked(Some(Vec::new()), now);
-    assert_eq!(world.scaling.end(), 0);
+    assert_eq!(world.scaling.left(), 0);
     assert_eq!(world.decide(), []);
 }
 

@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{at, id};
 
-const SETTINGS: Settings = Settings {
+const CONFIG: Autoscaling = Autoscaling {
+    enabled: true,
     ratio: 1_000,
     backlog_timeout: Duration::from_secs(1),
     sustained_timeout: Duration::from_secs(1),
@@ -18,7 +21,7 @@ const BOUNDS: Bounds = Bounds {
 };
 
 fn decide(scaler: &mut Scaler, target: u32, now: Tick) -> Option<Step> {
-    scaler.decide(target, &SETTINGS, BOUNDS, now)
+    scaler.decide(target, &CONFIG, BOUNDS, now)
 }
 
 fn demand(pending: u32, running: u32) -> Demand {
@@ -175,7 +178,7 @@ proptest! {
                 }
                 Act::Pass(more) => millis += more,
             }
-            let Some(step) = scaler.decide(target, &SETTINGS, bounds, at(millis)) else { continue };
+            let Some(step) = scaler.decide(target, &CONFIG, bounds, at(millis)) else { continue };
             let (demand, since) = latest.expect("only of what was demanded");
             prop_assert!(millis - since < 30_000, "B-42");
             let wanted = demand.wanted(1_000, bounds);
@@ -217,12 +220,12 @@ proptest! {
 fn new_settings_apply_to_the_demand_that_is_known() {
     let mut scaler = Scaler::default();
     scaler.demanded(demand(100, 0), at(0));
-    let settings = Settings {
+    let config = Autoscaling {
         backlog_timeout: Duration::ZERO,
-        ..SETTINGS
+        ..CONFIG
     };
     let bounds = Bounds { most: 21, ..BOUNDS };
-    let mut decide = |target, millis| scaler.decide(target, &settings, bounds, at(millis));
+    let mut decide = |target, millis| scaler.decide(target, &config, bounds, at(millis));
     assert_eq!(decide(20, 5_001).unwrap().target, 21);
     assert_eq!(decide(21, 9_000), None);
 }

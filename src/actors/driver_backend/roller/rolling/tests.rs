@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::model::news::{News, Outcome};
 use crate::testing::{Scenario, at, id};
@@ -15,13 +17,14 @@ struct World {
 }
 
 impl World {
-    fn new(policy: Policy) -> Self {
+    fn new(policy: RollPolicy) -> Self {
         let mut world = Self {
             scenario: Scenario::new(&[("default", 3)]),
             rolling: Rolling::new(
-                Settings {
+                Roll {
                     interval: Duration::from_secs(60),
                     policy,
+                    metric: Some("gc_ms".to_owned()),
                     min_tasks: 0,
                 },
                 at(0),
@@ -60,7 +63,7 @@ impl World {
 
     /// The replacement of executor 1 has begun.
     fn begun() -> Self {
-        let mut world = Self::new(Policy::Id);
+        let mut world = Self::new(RollPolicy::Id);
         let begin = Step::Begin {
             profile: "default".into(),
             old: id(1),
@@ -81,7 +84,7 @@ fn given_up() -> Step {
 // spec: B-32, B-65
 #[test]
 fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interval_later() {
-    let mut world = World::new(Policy::Id);
+    let mut world = World::new(RollPolicy::Id);
     assert_eq!(world.decide(MINUTE - 1), None);
     let mut world = World::begun();
     assert_eq!(world.decide(MINUTE + 1), None);
@@ -121,7 +124,7 @@ fn a_registered_executor_stays_until_its_replacement_is_registered() {
 // spec: B-32
 #[test]
 fn the_oldest_executor_has_the_oldest_pod_and_not_the_lowest_id() {
-    let mut world = World::new(Policy::Oldest);
+    let mut world = World::new(RollPolicy::Oldest);
     for (n, seconds) in [(1, 30), (2, 10), (3, 20)] {
         let mut pod = world.scenario.pod(n);
         pod.created = Timestamp::from_second(seconds).ok();
@@ -137,7 +140,7 @@ fn the_oldest_executor_has_the_oldest_pod_and_not_the_lowest_id() {
 // spec: B-65
 #[test]
 fn no_replacement_begins_while_executors_are_missing_or_surplus() {
-    let mut world = World::new(Policy::Id);
+    let mut world = World::new(RollPolicy::Id);
     world.scenario.exits(2, 1);
     assert_eq!(world.decide(MINUTE), None);
     world.request(4);
@@ -192,9 +195,7 @@ fn a_hold_or_a_removal_ends_the_replacement() {
 // spec: B-32
 #[test]
 fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
-    let mut world = World::new(Policy::Outlier {
-        metric: "gc_ms".into(),
-    });
+    let mut world = World::new(RollPolicy::Outlier);
     let others = [("default", 4..=5), ("other", 6..=10)];
     for (profile, ids) in others {
         for n in ids {
@@ -228,9 +229,7 @@ fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
 // spec: B-32
 #[test]
 fn the_executor_with_the_highest_metric_is_replaced_and_none_if_no_metric_is_known() {
-    let mut world = World::new(Policy::Highest {
-        metric: "gc_ms".into(),
-    });
+    let mut world = World::new(RollPolicy::Highest);
     let needs = world
         .rolling
         .needs_metrics(world.scenario.current(), at(MINUTE));
@@ -253,8 +252,8 @@ fn the_executor_with_the_highest_metric_is_replaced_and_none_if_no_metric_is_kno
 // spec: B-32
 #[test]
 fn an_executor_that_has_run_too_few_tasks_or_does_not_say_is_not_replaced() {
-    let mut world = World::new(Policy::Id);
-    world.rolling.settings.min_tasks = 100;
+    let mut world = World::new(RollPolicy::Id);
+    world.rolling.roll.min_tasks = 100;
     world.tasks = [(2, 99.0)].into();
     assert_eq!(world.decide(MINUTE), None);
     world.tasks = [(2, 99.0), (3, 100.0)].into();

@@ -12,7 +12,7 @@ fn turns(world: &mut World) -> Vec<Effect> {
 // spec: B-13, B-58, I-12
 #[test]
 fn if_all_executors_fall_silent_the_driver_is_degraded_and_gives_none_up() {
-    let mut world = World::new(settings(), 10);
+    let mut world = World::new(config(), 10);
     for n in 1..=10 {
         world.registers(n);
     }
@@ -34,7 +34,7 @@ fn if_all_executors_fall_silent_the_driver_is_degraded_and_gives_none_up() {
 // spec: B-59
 #[test]
 fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
-    let mut world = World::new(settings(), 10);
+    let mut world = World::new(config(), 10);
     for n in 1..=10 {
         world.registers(n);
     }
@@ -55,7 +55,7 @@ fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
 // spec: B-58
 #[test]
 fn many_connections_lost_at_once_are_a_mass_loss_too() {
-    let mut world = World::new(settings(), 10);
+    let mut world = World::new(config(), 10);
     for n in 1..=10 {
         world.registers(n);
     }
@@ -75,7 +75,7 @@ fn many_connections_lost_at_once_are_a_mass_loss_too() {
 // spec: B-13, B-59
 #[test]
 fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.pass(5, &[]);
@@ -93,7 +93,7 @@ fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
 #[test]
 fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
     for of in [1, 2] {
-        let mut world = World::new(settings(), of);
+        let mut world = World::new(config(), of);
         let all: Vec<u64> = (1..=of).collect();
         for n in &all {
             world.registers(*n);
@@ -114,7 +114,7 @@ fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
 // spec: B-58, B-15
 #[test]
 fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_silent_too() {
-    let mut world = World::new(settings(), 5);
+    let mut world = World::new(config(), 5);
     let all: Vec<u64> = (1..=5).collect();
     for n in &all {
         world.registers(*n);
@@ -149,7 +149,7 @@ fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_si
 // spec: B-59, B-60
 #[test]
 fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blame() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.pass(1_300, &[]);
     assert_eq!(world.given_up(), []);
@@ -163,7 +163,7 @@ fn a_lone_executor_that_stays_silent_is_given_up_after_ten_timeouts_without_blam
 // spec: B-60
 #[test]
 fn executors_that_fall_silent_together_are_given_up_without_blame() {
-    let mut world = World::new(settings(), 20);
+    let mut world = World::new(config(), 20);
     let all: Vec<u64> = (1..=20).collect();
     for n in &all {
         world.registers(*n);
@@ -182,7 +182,7 @@ fn executors_that_fall_silent_together_are_given_up_without_blame() {
 // spec: B-13
 #[test]
 fn while_the_api_server_does_not_answer_no_executor_is_given_up() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     let now = world.now();
@@ -230,7 +230,7 @@ fn while_tokens_cannot_be_verified_none_is_given_up_and_the_time_to_register_beg
 // spec: B-13, B-15, I-12
 #[test]
 fn a_session_that_cannot_come_back_because_tokens_cannot_be_verified_is_not_ended() {
-    let mut world = World::new(settings(), 20);
+    let mut world = World::new(config(), 20);
     let rest: Vec<u64> = (2..=20).collect();
     (1..=20).for_each(|n| drop(world.registers(n)));
     world.pass(60, &rest);
@@ -276,11 +276,9 @@ fn adopted_executors_that_nobody_has_heard_count_as_silent_with_those_that_were_
 // spec: B-58
 #[test]
 fn executors_that_miss_no_heartbeat_cause_no_doubt_however_short_the_timeouts() {
-    let short = Settings {
-        heartbeat_interval: Duration::from_millis(300),
-        heartbeat_timeout: Duration::from_secs(1),
-        ..settings()
-    };
+    let mut short = config();
+    short.backend.sessions.heartbeat_interval = Duration::from_millis(300);
+    short.backend.sessions.heartbeat_timeout = Duration::from_secs(1);
     let mut world = World::new(short, 3);
     (1..=3).for_each(|n| drop(world.registers(n)));
     for _ in 0..20 {
@@ -322,7 +320,7 @@ fn an_executor_that_never_registered_is_not_given_up_while_most_others_are_silen
 // spec: B-58, I-12
 #[test]
 fn executors_that_fall_silent_just_before_a_doubt_is_settled_are_a_reason_for_another_one() {
-    let mut world = World::new(settings(), 3);
+    let mut world = World::new(config(), 3);
     (1..=3).for_each(|n| drop(world.registers(n)));
     let now = world.now();
     world.registry.unanswered(Some(now));

@@ -1,12 +1,11 @@
 //! Tests of which executors are given up, and when.
 
 use super::*;
-use crate::actors::executor_registry::messages::Timeouts;
 
 // spec: B-10, B-12
 #[test]
 fn a_silent_executor_is_given_up_once_and_to_the_second() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.pass(119, &[2]);
@@ -20,14 +19,13 @@ fn a_silent_executor_is_given_up_once_and_to_the_second() {
 // spec: C-6
 #[test]
 fn a_new_timeout_applies_to_executors_that_are_silent_already() {
-    let new = |seconds| Timeouts {
-        heartbeat: Duration::from_secs(seconds),
-        loss_reason: Duration::from_millis(LOSS),
-        mass_loss: 20,
-        registration: Duration::from_secs(300),
+    let new = |seconds| {
+        let mut config = config();
+        config.backend.sessions.heartbeat_timeout = Duration::from_secs(seconds);
+        Arc::new(config)
     };
     for (timeout_after, given_up_after) in [(60, 60), (200, 200)] {
-        let mut world = World::new(settings(), 2);
+        let mut world = World::new(config(), 2);
         world.registers(1);
         world.registers(2);
         world.pass(30, &[2]);
@@ -42,7 +40,7 @@ fn a_new_timeout_applies_to_executors_that_are_silent_already() {
 // spec: B-10
 #[test]
 fn any_message_is_a_sign_of_life() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     for _ in 0..5 {
@@ -58,7 +56,7 @@ fn any_message_is_a_sign_of_life() {
 // spec: B-14
 #[test]
 fn a_lost_connection_disables_and_a_new_session_enables() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.pass(10, &[2]);
@@ -92,7 +90,7 @@ fn a_lost_connection_disables_and_a_new_session_enables() {
 // spec: B-15
 #[test]
 fn an_unexplained_loss_is_final_after_a_full_list_that_was_requested_later() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.pass(30, &[2]);
@@ -108,7 +106,7 @@ fn an_unexplained_loss_is_final_after_a_full_list_that_was_requested_later() {
 // spec: B-15, B-12
 #[test]
 fn without_a_full_list_a_lost_executor_is_given_up_for_its_silence() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.pass(30, &[2]);
@@ -122,7 +120,7 @@ fn without_a_full_list_a_lost_executor_is_given_up_for_its_silence() {
 // spec: B-14
 #[test]
 fn a_loss_that_kubernetes_explains_is_not_given_up_by_the_registry() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.loses(1);
     world.scenario.exits(1, 137);
@@ -135,7 +133,7 @@ fn a_loss_that_kubernetes_explains_is_not_given_up_by_the_registry() {
 // spec: B-12
 #[test]
 fn a_leaving_executor_is_not_given_up_and_not_counted_as_silent() {
-    let mut world = World::new(settings(), 8);
+    let mut world = World::new(config(), 8);
     for n in 1..=8 {
         world.registers(n);
     }
@@ -161,7 +159,7 @@ fn a_running_executor_that_does_not_register_in_time_is_given_up_if_it_must_regi
     world.pass(1, &[2]);
     let why = LeaveReason::RegistrationTimeout(Duration::from_secs(300));
     assert_eq!(world.given_up(), [(1, why)]);
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.pass(1_000, &[]);
     assert_eq!(world.given_up(), []);
 }
@@ -206,7 +204,7 @@ fn an_executor_that_was_adopted_before_it_ran_has_the_whole_registration_timeout
 // spec: B-12
 #[test]
 fn heartbeats_do_not_change_the_order_of_deadlines() {
-    let mut world = World::new(settings(), 50);
+    let mut world = World::new(config(), 50);
     for n in 1..=50 {
         world.registers(n);
     }

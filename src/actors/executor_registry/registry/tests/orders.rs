@@ -5,7 +5,7 @@ use super::*;
 // spec: B-28, B-30
 #[test]
 fn an_order_is_sent_at_once_over_a_connection_and_otherwise_kept() {
-    let mut world = World::new(settings(), 3);
+    let mut world = World::new(config(), 3);
     world.registers(1);
     let second = session(&world.say(2, Via::Request, &registration(2)));
     world.take();
@@ -56,7 +56,7 @@ fn an_order_is_sent_at_once_over_a_connection_and_otherwise_kept() {
 // spec: B-30, B-4
 #[test]
 fn an_unregistered_executor_with_an_order_to_drain_may_register_within_its_time_limit() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     let within = Duration::from_secs(60);
     world.scenario.tell(News::Retire {
         ids: vec![id(1), id(2)],
@@ -85,7 +85,7 @@ fn an_unregistered_executor_with_an_order_to_drain_may_register_within_its_time_
 // spec: B-4, O-11
 #[test]
 fn a_deleted_executor_is_ordered_to_stop_and_an_ended_one_has_no_account() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.take();
     world.scenario.tell(News::Retire {

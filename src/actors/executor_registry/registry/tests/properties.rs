@@ -95,9 +95,8 @@ proptest! {
     fn only_live_executors_have_accounts_and_none_is_given_up_in_doubt_or_too_early(
         steps in prop::collection::vec(step(), 1..60), required in any::<bool>(),
     ) {
-        let timeout = required.then_some(Duration::from_secs(300));
-        let settings = Settings { registration_timeout: timeout, ..settings() };
-        let mut world = World::new(settings, 6);
+        let config = if required { super::required() } else { config() };
+        let mut world = World::new(config, 6);
         for step in &steps {
             let accounts = world.registry.accounts();
             let heard: Vec<_> = accounts.map(|(id, a)| (id, a.last_sign, a.is_disabled())).collect();

@@ -5,7 +5,7 @@ use super::*;
 // spec: O-56
 #[test]
 fn what_an_executor_repeats_is_recorded_once() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.take();
     let exiting = FromExecutor::Exiting(Exiting {
@@ -33,7 +33,7 @@ fn what_an_executor_repeats_is_recorded_once() {
 // spec: O-56
 #[test]
 fn an_executors_messages_are_bounded_in_rate_over_all_its_sessions() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(2);
     world.take();
     let mut steps = 0;

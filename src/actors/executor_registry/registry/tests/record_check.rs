@@ -5,7 +5,7 @@ use super::*;
 // spec: B-16
 #[test]
 fn no_executor_is_given_up_before_the_record_was_read() {
-    let mut world = World::new(settings(), 10);
+    let mut world = World::new(config(), 10);
     (1..=10).for_each(|n| drop(world.registers(n)));
     let others: Vec<u64> = (2..=10).collect();
     let reads = |world: &mut World| {
@@ -28,7 +28,7 @@ fn no_executor_is_given_up_before_the_record_was_read() {
 // spec: B-16
 #[test]
 fn a_read_record_is_good_for_the_executors_whose_limit_had_passed_and_that_are_still_silent() {
-    let mut world = World::new(settings(), 20);
+    let mut world = World::new(config(), 20);
     (1..=20).for_each(|n| drop(world.registers(n)));
     world.is_own_record = None;
     let others: Vec<u64> = (4..=20).collect();

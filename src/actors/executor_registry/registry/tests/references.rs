@@ -12,11 +12,9 @@ fn referring() -> World {
         ("plain", "batch"),
     ];
     let own = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
-    let settings = Settings {
-        properties: properties.map(own).into(),
-        ..settings()
-    };
-    World::new(settings, 1)
+    let mut config = config();
+    config.app.properties = properties.map(own).into();
+    World::new(config, 1)
 }
 
 // spec: B-68

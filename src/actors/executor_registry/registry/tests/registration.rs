@@ -5,7 +5,7 @@ use super::*;
 // spec: B-1, B-21
 #[test]
 fn a_registration_returns_the_session_and_intervals_and_a_heartbeat_reports_idleness() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     let answer = world.registers(1);
     let [ToExecutor::Registered(registered)] = &answer[..] else {
         panic!("{answer:?}");
@@ -38,7 +38,7 @@ fn a_registration_returns_the_session_and_intervals_and_a_heartbeat_reports_idle
 // spec: B-1
 #[test]
 fn an_executor_that_knows_only_its_pod_gets_its_id() {
-    let mut world = World::new(settings(), 3);
+    let mut world = World::new(config(), 3);
     let by_pod = |pod: &str| {
         FromExecutor::Register(Register {
             app: "app".to_owned(),
@@ -74,7 +74,7 @@ fn an_executor_that_knows_only_its_pod_gets_its_id() {
 // spec: B-2
 #[test]
 fn the_newest_session_supersedes_any_older_one() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     let first = session(&world.registers(1));
     world.take();
     let second = session(&world.say(1, conn(9), &registration(1)));
@@ -111,7 +111,7 @@ fn the_newest_session_supersedes_any_older_one() {
 // spec: B-2
 #[test]
 fn a_registration_from_another_pod_is_refused() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.asked(2);
     world.round();
     let from = |n: u64, uid: &str| {
@@ -149,7 +149,7 @@ fn a_registration_from_another_pod_is_refused() {
 // spec: B-3
 #[test]
 fn an_unknown_executor_is_deferred_before_the_first_list_and_refused_after_it() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     let scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let adopted = std::mem::replace(&mut world.scenario, scenario);
     assert!(matches!(
@@ -164,7 +164,7 @@ fn an_unknown_executor_is_deferred_before_the_first_list_and_refused_after_it() 
 // spec: B-3, B-4
 #[test]
 fn an_executor_that_is_leaving_or_has_ended_is_refused_and_ordered_to_exit() {
-    let mut world = World::new(settings(), 4);
+    let mut world = World::new(config(), 4);
     world.scenario.tell(News::Retire {
         ids: vec![id(1)],
         aim: TargetChange::Stay,
@@ -188,7 +188,7 @@ fn an_executor_that_is_leaving_or_has_ended_is_refused_and_ordered_to_exit() {
 // spec: B-5
 #[test]
 fn a_token_is_valid_for_its_own_executor_and_application_only() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     let mine = Proof::Executor(id(1));
     assert_eq!(
         refusal(&world.say_as(&mine, conn(1), &registration(2))).0,
@@ -223,7 +223,7 @@ fn a_token_is_valid_for_its_own_executor_and_application_only() {
 // spec: B-11
 #[test]
 fn an_unregistered_executor_is_ordered_to_register() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     let exiting = FromExecutor::Exiting(Exiting {
         session: Some(1),
         code: 0,
@@ -243,7 +243,7 @@ fn an_unregistered_executor_is_ordered_to_register() {
 // spec: B-30
 #[test]
 fn requests_for_decommissioning_and_reports_of_an_exit_are_passed_on() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.take();
     let why = "spot notice".to_owned();
@@ -268,7 +268,7 @@ fn requests_for_decommissioning_and_reports_of_an_exit_are_passed_on() {
 // spec: B-30
 #[test]
 fn a_pre_stop_hook_asks_without_knowing_the_session() {
-    let mut world = World::new(settings(), 1);
+    let mut world = World::new(config(), 1);
     world.registers(1);
     world.take();
     let ask = FromExecutor::DecommissionMe(AskToGo::default());

@@ -37,7 +37,7 @@ impl World {
 // spec: B-14, B-15, B-12
 #[test]
 fn a_restart_explains_a_lost_connection_however_long_it_takes() {
-    for required in [settings(), required()] {
+    for required in [config(), required()] {
         let mut world = World::new(required, 2);
         world.registers(1);
         world.registers(2);
@@ -61,7 +61,7 @@ fn a_restart_explains_a_lost_connection_however_long_it_takes() {
 // spec: B-14, B-12
 #[test]
 fn an_executor_that_is_back_after_a_restart_is_watched_as_before() {
-    let mut world = World::new(settings(), 2);
+    let mut world = World::new(config(), 2);
     world.registers(1);
     world.registers(2);
     world.loses(1);
@@ -96,7 +96,7 @@ fn a_restart_begins_the_time_to_register_anew() {
 // spec: B-58
 #[test]
 fn executors_that_all_restart_are_no_reason_to_doubt() {
-    let mut world = World::new(settings(), 8);
+    let mut world = World::new(config(), 8);
     for n in 1..=8 {
         world.registers(n);
     }

@@ -215,7 +215,7 @@ fn ten_thousand_deletes_are_sent_in_order_within_the_limit() {
 // spec: L-11
 #[test]
 fn an_answer_to_an_earlier_call_is_not_taken_for_that_of_a_new_equal_one() {
-    let settings = Settings {
+    let settings = PodRules {
         max_in_flight: 2,
         ..settings()
     };

@@ -246,11 +246,11 @@ fn a_kill_shortens_a_drain_and_the_reason_stays() {
 }
 
 /// A successor that finds an executor whose pod is marked by a command as draining for another 300 s.
-fn successor(settings: Settings) -> Manager {
+fn successor(settings: PodRules) -> Manager {
     successor_of(settings, DrainedFor::Asked("me".into()))
 }
 
-fn successor_of(settings: Settings, why: DrainedFor) -> Manager {
+fn successor_of(settings: PodRules, why: DrainedFor) -> Manager {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(scenario.pod(1));
     pod.draining = Some(Arc::new(Draining {
@@ -283,7 +283,7 @@ fn a_draining_executor_has_the_grace_of_adoption_to_register_with_a_successor() 
     let mut manager = successor(settings());
     assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
     // Without registration there is no grace.
-    let mut manager = successor(Settings {
+    let mut manager = successor(PodRules {
         adoption_grace: None,
         left_to_sets: None,
         ..settings()
@@ -315,7 +315,7 @@ fn a_successor_continues_the_drain_from_the_mark_on_the_pod() {
 // spec: A-86, L-11
 #[test]
 fn a_surplus_pod_that_its_set_has_not_deleted_30_s_later_is_deleted() {
-    let sets = Settings {
+    let sets = PodRules {
         left_to_sets: Some(Duration::from_secs(30)),
         ..settings()
     };

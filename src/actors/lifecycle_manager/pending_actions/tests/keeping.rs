@@ -31,7 +31,7 @@ impl Manager {
 // spec: O-77, L-2
 #[test]
 fn only_pods_of_failures_are_kept_and_the_oldest_is_deleted_when_there_are_too_many() {
-    let settings = Settings {
+    let settings = PodRules {
         keep: keeping(Which::Failed, 1),
         ..settings()
     };
@@ -56,7 +56,7 @@ fn only_pods_of_failures_are_kept_and_the_oldest_is_deleted_when_there_are_too_m
 // spec: O-101
 #[test]
 fn pods_that_earlier_drivers_kept_are_asked_for_until_there_is_an_answer() {
-    let settings = Settings {
+    let settings = PodRules {
         keep: keeping(Which::All, 0),
         ..settings()
     };
@@ -79,7 +79,7 @@ fn pods_that_earlier_drivers_kept_are_asked_for_until_there_is_an_answer() {
 // spec: O-101
 #[test]
 fn a_kept_pod_that_a_restored_server_shows_again_is_found_within_five_minutes() {
-    let settings = Settings {
+    let settings = PodRules {
         keep: keeping(Which::All, 0),
         ..settings()
     };
@@ -102,7 +102,7 @@ fn a_driver_that_begins_to_keep_pods_asks_for_those_of_earlier_drivers() {
 // spec: L-2, E-9
 #[test]
 fn a_kept_pod_is_labelled_once_and_never_read_again() {
-    let settings = Settings {
+    let settings = PodRules {
         keep: keeping(Which::All, 100),
         ..settings()
     };

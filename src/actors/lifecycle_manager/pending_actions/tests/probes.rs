@@ -4,7 +4,7 @@ use super::super::probes::Answer;
 use super::*;
 
 fn reads_events() -> Manager {
-    let settings = Settings {
+    let settings = PodRules {
         reads_events: true,
         ..settings()
     };

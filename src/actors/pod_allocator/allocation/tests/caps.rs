@@ -3,13 +3,13 @@
 use super::*;
 use crate::model::ledger::Inheritance;
 
-fn caps(pending: Option<u32>, over_life: Option<u32>) -> Settings {
+fn caps(pending: Option<u32>, over_life: Option<u32>) -> AllocationRules {
     let caps = Caps {
         pending,
         over_life,
         ..Caps::default()
     };
-    Settings { caps, ..settings() }
+    AllocationRules { caps, ..settings() }
 }
 
 impl Driver {

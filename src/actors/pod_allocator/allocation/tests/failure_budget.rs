@@ -4,7 +4,7 @@ use crate::model::news::TargetChange;
 use crate::model::pod::Restarts;
 use crate::testing::running;
 
-fn allows(max: u32) -> Settings {
+fn allows(max: u32) -> AllocationRules {
     let mut settings = settings();
     settings.failures.max = Some(max);
     settings

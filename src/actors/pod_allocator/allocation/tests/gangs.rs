@@ -9,8 +9,8 @@ fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
 }
 
 fn seeded(seed: u64, targets: &[(&str, u32)], registered: bool) -> Driver {
-    let settings = Settings {
-        gang: Some(gang::Settings {
+    let settings = AllocationRules {
+        gang: Some(gang::GangRules {
             timeout: Duration::from_secs(60),
             registered,
         }),
@@ -202,8 +202,8 @@ fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
 // spec: B-64, A-44
 #[test]
 fn adopted_running_executors_count_for_a_gang_before_they_register_again() {
-    let settings = Settings {
-        gang: Some(gang::Settings {
+    let settings = AllocationRules {
+        gang: Some(gang::GangRules {
             timeout: Duration::from_secs(5),
             registered: true,
         }),

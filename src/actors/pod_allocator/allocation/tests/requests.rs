@@ -114,7 +114,7 @@ fn ids_begin_above_all_seen_ids() {
 // spec: A-3
 #[test]
 fn a_round_requests_at_most_batch_size_and_the_next_follows_at_once() {
-    let settings = Settings {
+    let settings = AllocationRules {
         batch_size: 3,
         ..settings()
     };
@@ -144,7 +144,7 @@ fn a_round_requests_at_most_batch_size_and_the_next_follows_at_once() {
 // spec: A-3
 #[test]
 fn repeats_count_among_the_requests_of_a_round() {
-    let settings = Settings {
+    let settings = AllocationRules {
         batch_size: 1,
         ..settings()
     };

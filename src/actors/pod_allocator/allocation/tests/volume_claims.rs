@@ -22,7 +22,7 @@ fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
     }
 }
 
-fn claiming(reuse: Reuse) -> Settings {
+fn claiming(reuse: Reuse) -> AllocationRules {
     let template = ClaimTemplate {
         volume: "data".into(),
         shape: shape(Some("fast"), SIZE),
@@ -30,12 +30,12 @@ fn claiming(reuse: Reuse) -> Settings {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
     };
-    let claims = claims::Settings {
+    let claims = claims::ClaimRules {
         prefix: "a".into(),
         reuse,
         profiles: BTreeMap::from([("default".into(), Arc::from([template]))]),
     };
-    Settings {
+    AllocationRules {
         claims,
         ..settings()
     }

@@ -39,7 +39,7 @@ impl World {
     fn new() -> Self {
         let mut driver = Driver::new(&[("a", 3), ("b", 2)]);
         let manager = driver.scenario.subscribe();
-        let settings = pending_actions::Settings {
+        let settings = pending_actions::PodRules {
             keep: crate::actors::lifecycle_manager::kept::Policy::NONE,
             max_in_flight: 8,
             server_timeout: SERVER_TIMEOUT,

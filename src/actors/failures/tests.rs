@@ -6,8 +6,8 @@ use crate::model::recorded_end::RecordedEnd;
 use crate::model::{LossClass, LossReason};
 use crate::testing::Scenario;
 
-fn settings(max: Option<u32>, window: u64) -> Settings {
-    Settings {
+fn settings(max: Option<u32>, window: u64) -> FailureBudget {
+    FailureBudget {
         max,
         window: Duration::from_secs(window),
         rules: Vec::new(),
@@ -235,7 +235,7 @@ fn a_refused_template_counts_unless_a_rule_ignores_it() {
         conditions: Default::default(),
         action: Verdict::Ignore,
     }];
-    let lenient = Settings {
+    let lenient = FailureBudget {
         rules,
         ..settings(Some(0), 0)
     };
@@ -252,7 +252,7 @@ fn a_stop_rule_ends_the_application_at_once() {
         conditions: Default::default(),
         action: Verdict::Stop,
     }];
-    let settings = Settings {
+    let settings = FailureBudget {
         rules,
         ..settings(Some(100), 0)
     };

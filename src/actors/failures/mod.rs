@@ -14,7 +14,6 @@ use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Tick};
 use crate::planted::{self, Planted};
 
-use super::crash_loop::Period;
 use nodes::Nodes;
 use rules::{Rule, Verdict, judge};
 use window::Window;
@@ -26,7 +25,7 @@ const LEAST_LIMIT: u32 = 3;
 const MOST_RESTARTS: u32 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct FailureBudget {
     /// The most failures; `None`: twice the largest total target so far, and at least 3.
     pub max: Option<u32>,
     /// How long a failure counts; zero: forever.
@@ -41,7 +40,7 @@ pub struct Settings {
 
 #[derive(Debug)]
 pub struct Failures {
-    settings: Settings,
+    settings: FailureBudget,
     all: Window,
     nodes: Nodes,
     largest: u32,
@@ -60,13 +59,18 @@ pub struct Failures {
     changed: bool,
 }
 
+/// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
+/// it. Of the early ends in it one counts as a failure (spec A-98, L-30).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Period(pub u64);
+
 /// The application has failed too often; a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent(pub Arc<str>);
 
 impl Failures {
     /// Continues from what an earlier incarnation wrote.
-    pub fn resume(settings: Settings, kept: &KeptFailures, now: Now) -> Self {
+    pub fn resume(settings: FailureBudget, kept: &KeptFailures, now: Now) -> Self {
         Self {
             all: Window::resume(settings.window, &kept.all, now),
             nodes: Nodes::resume(settings.node_max, settings.window, &kept.nodes, now),
