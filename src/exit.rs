@@ -16,7 +16,7 @@ pub enum Exit {
     Unreachable,
     /// 1: the driver refuses the request, or the server that answers is no driver.
     Refused,
-    /// 70: a bug, such as a panic (spec O-12).
+    /// 70: a bug, such as a panic.
     Bug,
     /// 75: another driver has taken over, or a hand-over left the application to one.
     Superseded,
@@ -24,11 +24,11 @@ pub enum Exit {
     Rights,
     /// 78: the configuration, or the pod that it describes, is invalid.
     Configuration,
-    /// The application ended earlier with this code; a successor exits with it too (spec O-108).
+    /// The application ended earlier with this code; a successor exits with it too.
     Finished(u8),
-    /// The agent's child ended with this code; the agent exits with it too (spec O-60).
+    /// The agent's child ended with this code; the agent exits with it too.
     Child(u8),
-    /// 130, as a shell reports an interrupt: a second signal aborted the stop (spec O-109).
+    /// 130, as a shell reports an interrupt: a second signal aborted the stop.
     Interrupted,
 }
 

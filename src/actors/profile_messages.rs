@@ -44,16 +44,16 @@ pub struct AddedProfile {
     pub bounds: Bounds,
     /// The specification of its pods, including what a gang scheduler needs.
     pub spec: ProfileSpec,
-    /// The most executors that may be live and not running yet; `None`: no limit (spec A-4).
+    /// The most executors that may be live and not running yet; `None`: no limit.
     pub max_pending: Option<u32>,
-    /// The number of executors that evictions leave; `None`: no PodDisruptionBudget (spec K-12).
+    /// The number of executors that evictions leave; `None`: no PodDisruptionBudget.
     pub min_available: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
 pub struct KeptProfile {
     pub described: Value,
-    /// The proof that a driver added it (spec O-58).
+    /// The proof that a driver added it.
     pub proof: Option<Arc<str>>,
 }
 

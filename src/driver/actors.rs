@@ -52,7 +52,7 @@ pub(super) struct Actors {
     pub(super) page_size: u32,
     /// Whether the configuration has claims on volumes that outlive their executors.
     pub(super) has_claims: bool,
-    /// Whether a queue admits executors (spec A-90).
+    /// Whether a queue admits executors.
     pub(super) has_queue: bool,
     pub(super) request_timeout: Duration,
     pub(super) decommission_timeout: Duration,

@@ -58,7 +58,7 @@ pub struct Environment {
     pub clock: Clock,
     /// The seed of all random choices except `holder`.
     pub seed: u64,
-    /// Unique to this start. The record shows by it which driver holds it (spec O-30).
+    /// Unique to this start. The record shows by it which driver holds it.
     pub holder: u64,
 }
 

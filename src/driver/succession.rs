@@ -70,7 +70,7 @@ pub struct Application {
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct StartError {
-    /// The exit code for this kind of error (spec O-2).
+    /// The exit code for this kind of error.
     pub exit: Exit,
     message: String,
 }

@@ -41,7 +41,7 @@ pub struct Options {
     pub do_not_disrupt: bool,
     pub network_policy: bool,
     pub pod_monitor: bool,
-    /// The Secret of the driver's own secrets is one of the objects (spec O-75).
+    /// The Secret of the driver's own secrets is one of the objects.
     pub generate_secrets: bool,
 }
 

@@ -127,7 +127,7 @@ pub(super) struct Conversation {
     /// When the driver was last heard, or when the agent started.
     last_heard: Instant,
     /// Whether the driver's name was ever resolved. Right after a Service is created its name does
-    /// not exist yet (spec K-9).
+    /// not exist yet.
     resolved: bool,
     failures: u32,
     reconnect: Backoff,

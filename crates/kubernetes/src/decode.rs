@@ -56,11 +56,11 @@ pub struct PodReader {
     pub record: Arc<str>,
     /// The scheme of the label keys to read.
     pub labels: LabelScheme,
-    /// The name of the executor container (spec E-12).
+    /// The name of the executor container.
     pub container: Arc<str>,
-    /// Whether any container that exits with a non-zero code makes the pod count as Failed (spec E-12).
+    /// Whether any container that exits with a non-zero code makes the pod count as Failed.
     pub check_all_containers: bool,
-    /// Whether sets make the pods, so that a pod's name does not contain its executor id (spec A-80).
+    /// Whether sets make the pods, so that a pod's name does not contain its executor id.
     pub of_sets: bool,
 }
 

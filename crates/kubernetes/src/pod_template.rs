@@ -59,11 +59,11 @@ pub struct ProfileSpec {
     pub spread: Vec<Value>,
     /// The memory that the executor is told it may use, in bytes; `None` for the container's limit, else its request.
     pub memory_bytes: Option<u64>,
-    /// The volume claims of each executor (spec K-10).
+    /// The volume claims of each executor.
     pub claims: Vec<ClaimSpec>,
     /// The termination grace period; `None` for the template's, else the cluster's default.
     pub termination_grace: Option<Duration>,
-    /// The profile's gang, if a gang scheduler is configured (spec A-82).
+    /// The profile's gang, if a gang scheduler is configured.
     pub gang: Option<gangs::GangMark>,
 }
 
@@ -77,23 +77,23 @@ pub struct Common {
     pub prefix: String,
     pub labels: LabelScheme,
     pub incarnation: Incarnation,
-    /// The uid of the application record, which owns every executor (spec K-2).
+    /// The uid of the application record, which owns every executor.
     pub record_uid: PodUid,
     /// The URL at which executors reach the driver, if they are to connect to it.
     pub driver_url: Option<String>,
-    /// The path of the CA that executors trust the driver by, if it is not one of their image's (spec O-53).
+    /// The path of the CA that executors trust the driver by, if it is not one of their image's.
     pub ca_file: Option<String>,
     /// How executors authenticate to the driver, if they are to.
     pub token: Option<TokenSource>,
-    /// The path of the agent's program, if executors are processes of this machine (spec O-60).
+    /// The path of the agent's program, if executors are processes of this machine.
     pub agent: Option<String>,
-    /// How the agent's program gets into executors' containers; `None`: not at all (spec O-65).
+    /// How the agent's program gets into executors' containers; `None`: not at all.
     pub injection: Option<Injection>,
-    /// The mount path of the application's ConfigMap, if there is one (spec K-8).
+    /// The mount path of the application's ConfigMap, if there is one.
     pub config_map: Option<String>,
-    /// The nodes that new executors avoid (spec L-32).
+    /// The nodes that new executors avoid.
     pub avoid: Avoid,
-    /// The nodes that new executors of each profile prefer (spec B-54).
+    /// The nodes that new executors of each profile prefer.
     pub preferred: BTreeMap<ProfileName, NodeWeights>,
 }
 
@@ -130,12 +130,12 @@ pub enum TemplateError {
         request: String,
         limit: String,
     },
-    /// A profile without a command, which the agent would run (spec O-65).
+    /// A profile without a command, which the agent would run.
     #[error(
         "profile {profile}: with agent.inject the agent runs the executor's command, and the image's own is unknown: set command"
     )]
     Command { profile: ProfileName },
-    /// A profile has claims, but all pods of a Deployment share one template (spec A-102).
+    /// A profile has claims, but all pods of a Deployment share one template.
     #[error(
         "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
     )]

@@ -61,34 +61,34 @@ pub struct Record {
     pub origin: Option<Arc<str>>,
     /// The targets that were set while a driver ran; the configuration's targets apply to the other profiles.
     pub targets: BTreeMap<ProfileName, u32>,
-    /// Present while the executors are held: then none is wanted (spec B-31).
+    /// Present while the executors are held: then none is wanted.
     pub held: Option<Held>,
-    /// Profiles that were added while a driver ran, with the configuration's keys (spec B-26).
+    /// Profiles that were added while a driver ran, with the configuration's keys.
     pub profiles: BTreeMap<ProfileName, Value>,
     /// The proof of each of these profiles that a driver of this application added it.
     pub profile_proofs: BTreeMap<ProfileName, Arc<str>>,
-    /// Those of them that are being removed (spec B-52).
+    /// Those of them that are being removed.
     pub removing: BTreeSet<ProfileName>,
     /// The highest id that may have been used. Ids are reserved in blocks, so that not every executor requires a write.
     pub reserved: Option<ExecutorId>,
-    /// Ids that have ended (spec E-9).
+    /// Ids that have ended.
     pub ended: IdSet,
-    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-34).
+    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost.
     pub bound: IdSet,
-    /// Those of the bound ids whose end is reported, or is about to be (spec L-1).
+    /// Those of the bound ids whose end is reported, or is about to be.
     pub reported: IdSet,
     /// The last ends, the oldest first.
     pub ends: Vec<RecordedEnd>,
-    /// The crash-loop backoffs (spec A-98).
+    /// The crash-loop backoffs.
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
-    /// The failures that are still counted (spec L-30).
+    /// The failures that are still counted.
     pub failures: KeptFailures,
-    /// How many executors were made over the application's life, as of `ended` and `bound` (spec A-5); `None` in a
+    /// How many executors were made over the application's life, as of `ended` and `bound`; `None` in a
     /// record of an older program, which did not count.
     pub made: Option<u64>,
-    /// The exit code of an application that has ended; a successor exits with it (spec O-108).
+    /// The exit code of an application that has ended; a successor exits with it.
     pub finished: Option<u8>,
-    /// Why the application ended, unless it was simply stopped (spec L-30).
+    /// Why the application ended, unless it was simply stopped.
     pub finished_why: Option<Arc<str>>,
 }
 
@@ -109,7 +109,7 @@ pub struct SavedBackoff {
 #[serde(rename_all = "camelCase")]
 pub struct Held {
     pub targets: BTreeMap<ProfileName, u32>,
-    /// Who requested the hold; `None` if the application was silent for too long (spec B-35).
+    /// Who requested the hold; `None` if the application was silent for too long.
     pub by: Option<Arc<str>>,
 }
 
@@ -142,7 +142,7 @@ pub struct RecordPlace {
     /// For display.
     pub app_name: String,
     pub labels: LabelScheme,
-    /// An owner reference to the top of the driver pod's controller chain; `None` outside the cluster (spec K-2).
+    /// An owner reference to the top of the driver pod's controller chain; `None` outside the cluster.
     pub owner: Option<Value>,
 }
 

@@ -54,29 +54,29 @@ pub struct Cause {
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// 429, or 503 with Retry-After: retry later (spec A-20).
+    /// 429, or 503 with Retry-After: retry later.
     Wait,
-    /// A resource quota is exceeded (spec A-21).
+    /// A resource quota is exceeded.
     Quota,
-    /// The namespace is being deleted (spec A-21).
+    /// The namespace is being deleted.
     NamespaceTerminating,
     /// The namespace does not exist.
     NamespaceMissing,
-    /// An admission plugin or webhook refused the object (spec ).
+    /// An admission plugin or webhook refused the object.
     Admission,
-    /// The request or its object is invalid: 400, 413, 422 and similar (spec A-23).
+    /// The request or its object is invalid: 400, 413, 422 and similar.
     Invalid,
-    /// The driver lacks a permission (spec A-21).
+    /// The driver lacks a permission.
     Rights,
-    /// The API server does not accept the credentials, or the driver could not obtain them (spec A-22).
+    /// The API server does not accept the credentials, or the driver could not obtain them.
     Credentials,
     /// The object or a related object changed concurrently, or a precondition on the object failed.
     Conflict,
-    /// The name is taken (spec A-25).
+    /// The name is taken.
     AlreadyExists,
-    /// The resource version or page token is too old: 410 (spec W-2).
+    /// The resource version or page token is too old: 410.
     Expired,
-    /// The resource version is newer than the server's state (spec P-1).
+    /// The resource version is newer than the server's state.
     TooLargeVersion,
     /// The API server reports that the object does not exist.
     NotFound,

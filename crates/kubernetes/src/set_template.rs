@@ -33,7 +33,7 @@ pub struct Sets {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rendered {
     template: Value,
-    /// The claim templates; a Deployment has none (spec A-102).
+    /// The claim templates; a Deployment has none.
     claims: Vec<Value>,
     retention: Value,
     hash: String,

@@ -16,7 +16,7 @@ pub struct Timing {
     pub quiet_latency: Duration,
     /// The least interval between batches under continuous change.
     pub min_gap: Duration,
-    /// Waiting changes beyond this number are merged (spec S-23).
+    /// Waiting changes beyond this number are merged.
     pub max_buffered: usize,
 }
 
@@ -25,7 +25,7 @@ pub struct Timing {
 pub struct Delivery {
     timing: Timing,
     /// Snapshots not yet delivered. They contain at most `max_buffered` changes or, if more
-    /// executors have changed, at most twice their number (spec S-23).
+    /// executors have changed, at most twice their number.
     waiting: Vec<Arc<Snapshot>>,
     waiting_changes: usize,
     merge_beyond: usize,

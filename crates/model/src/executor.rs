@@ -23,9 +23,9 @@ pub struct Entry {
     /// Whether its pod was being deleted already when it was adopted.
     pub found_terminating: bool,
     pub state: State,
-    /// Who chose it to terminate, and how; the mark is never removed (spec A-43).
+    /// Who chose it to terminate, and how; the mark is never removed.
     pub leaving: Option<Leaving>,
-    /// Why it ended, once that was reported (spec E-9, L-1). A reason that becomes known later does
+    /// Why it ended, once that was reported. A reason that becomes known later does
     /// not replace it.
     pub end: Option<Arc<LossReason>>,
     pub session: Session,
@@ -39,7 +39,7 @@ pub enum State {
     Unknown(Unanswered),
     /// Its pod is known by uid.
     Bound(Bound),
-    /// It has ended; the entry stays until every subscriber has seen that (spec S-14).
+    /// It has ended; the entry stays until every subscriber has seen that.
     Gone(Gone),
 }
 
@@ -62,7 +62,7 @@ pub struct Unanswered {
     pub repeats: u32,
     /// Whether a repeat is in flight.
     pub in_flight: bool,
-    /// Whether an answer to a repeat requires a look-up (spec A-14).
+    /// Whether an answer to a repeat requires a look-up.
     pub look_up: bool,
     pub why: Arc<str>,
 }
@@ -75,7 +75,7 @@ pub struct Bound {
     /// The epoch of the pod's resource version.
     pub epoch: Epoch,
     /// The store's count of news when the uid was bound: a list requested before proves nothing
-    /// about this pod (spec S-12).
+    /// about this pod.
     pub bound_at: u64,
     /// When the uid was bound: a look-up sent before proves nothing about this pod.
     pub since: Tick,
@@ -110,7 +110,7 @@ pub struct Gone {
 pub enum GoneEvidence {
     /// The deletion was observed.
     Deleted,
-    /// A look-up found no such pod (spec L-4).
+    /// A look-up found no such pod.
     Missing,
     /// A delete request found no pod.
     DeleteFoundNothing,
@@ -118,11 +118,11 @@ pub enum GoneEvidence {
     NoLongerListed,
     /// A look-up found it without our labels, and it had ended before.
     RelabelledAfterEnd,
-    /// The pod is kept, and its inactive label is confirmed (spec L-2).
+    /// The pod is kept, and its inactive label is confirmed.
     Kept,
-    /// No pod was ever bound (spec ).
+    /// No pod was ever bound.
     NotCreated(Arc<str>),
-    /// The record contains it, but adoption did not find it (spec L-34).
+    /// The record contains it, but adoption did not find it.
     LostBeforeStart,
 }
 
@@ -140,32 +140,31 @@ pub struct Leaving {
 pub enum LeaveReason {
     /// There are more executors than the target.
     ScaledDown,
-    /// Too few executors of its gang started within this time, and it is useless without the others (spec B-63).
+    /// Too few executors of its gang started within this time, and it is useless without the others.
     GangMissed(Duration),
     /// Its labels no longer identify it as ours; contains the missing label.
     Mislabelled(Arc<str>),
-    /// The application has ended (spec O-11).
+    /// The application has ended.
     ApplicationEnded,
-    /// No heartbeat for this long (spec B-12).
+    /// No heartbeat for this long.
     HeartbeatTimeout(Duration),
-    /// Its connection was lost, and neither the executor nor the cluster has reported why (spec B-15).
+    /// Its connection was lost, and neither the executor nor the cluster has reported why.
     Disconnected,
-    /// Silent for this long, together with others or since the driver suspected its own network path (spec B-60).
+    /// Silent for this long, together with others or since the driver suspected its own network path.
     Unreachable(Duration),
-    /// It has run for this long without registering (spec A-52).
+    /// It has run for this long without registering.
     RegistrationTimeout(Duration),
-    /// It has been pending for this long; the text is the cluster's explanation (spec ).
+    /// It has been pending for this long; the text is the cluster's explanation.
     PendingTimeout(Duration, Arc<str>),
-    /// For this long it has waited for something that does not resolve by itself; the text is the cluster's explanation
-    /// (spec A-51).
+    /// For this long it has waited for something that does not resolve by itself; the text is the cluster's explanation.
     NeverStarts(Duration, Arc<str>),
-    /// Its block is not admitted any more (spec A-93); contains the queue's message.
+    /// Its block is not admitted any more; contains the queue's message.
     QuotaLost(Arc<str>),
-    /// One of its volume claims could not be created (spec A-61); contains the cluster's message.
+    /// One of its volume claims could not be created; contains the cluster's message.
     NoClaim(Arc<str>),
-    /// Killed on request (spec B-28); contains who requested it.
+    /// Killed on request; contains who requested it.
     Killed(Arc<str>),
-    /// Decommissioned on request (spec B-30); contains who requested it.
+    /// Decommissioned on request; contains who requested it.
     Decommissioned(Arc<str>),
 }
 
@@ -221,10 +220,9 @@ impl fmt::Display for LeaveReason {
 pub enum LeaveMethod {
     /// Deletes the pod with its own grace period.
     Delete,
-    /// Requests the executor to exit, and deletes the pod without a grace period after `grace` (spec B-28).
+    /// Requests the executor to exit, and deletes the pod without a grace period after `grace`.
     Kill { grace: Duration },
-    /// Gives the executor no new work. If it has not exited after `within`, deletes the pod with its own grace period
-    /// (spec L-12).
+    /// Gives the executor no new work. If it has not exited after `within`, deletes the pod with its own grace period.
     Drain { within: Duration },
 }
 

@@ -24,7 +24,7 @@ pub struct KeptFailures {
     /// Executors whose end was counted and whose pods a successor may still find. It does not count them again.
     #[serde(skip)]
     pub counted: IdSet,
-    /// Set if the limit was exceeded, with the reason. A successor that reads it must end the application (spec L-30).
+    /// Set if the limit was exceeded, with the reason. A successor that reads it must end the application.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spent: Option<Arc<str>>,
 }

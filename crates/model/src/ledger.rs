@@ -49,7 +49,7 @@ pub struct Identity {
     pub app: AppId,
     pub prefix: Arc<str>,
     pub incarnation: Incarnation,
-    /// How long the server may take to commit a request (spec A-11).
+    /// How long the server may take to commit a request.
     pub server_timeout: Duration,
     /// How long executors drain unless a command says otherwise.
     pub decommission_timeout: Duration,
@@ -88,15 +88,14 @@ pub struct Ledger {
     /// The number of news so far. It tells which entries existed before a list was requested.
     count: u64,
     highest: ResourceVersion,
-    /// Uids of pods whose entries were removed → the count at that time (spec S-14).
+    /// Uids of pods whose entries were removed → the count at that time.
     tombstones: BTreeMap<PodUid, u64>,
     /// Entries that are gone → the snapshot that every subscriber must decide on before the entry
-    /// is removed: the first in which it is gone, or the one that reports its end if that is later
-    /// (spec E-9).
+    /// is removed: the first in which it is gone, or the one that reports its end if that is later.
     gone: BTreeMap<ExecutorId, u64>,
     unrecognised: BTreeSet<PodUid>,
     records: Records,
-    /// Differences between polls and the watch (spec P-4).
+    /// Differences between polls and the watch.
     drift: Drift,
 }
 

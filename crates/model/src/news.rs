@@ -32,7 +32,7 @@ pub enum News {
     },
     /// The progress of a create request.
     Requested { id: ExecutorId, outcome: Outcome },
-    /// The answer to a look-up of an executor's pod by name (spec L-11).
+    /// The answer to a look-up of an executor's pod by name.
     LookedUp {
         id: ExecutorId,
         /// When the look-up was sent: it proves nothing about a pod that was bound later.
@@ -47,14 +47,14 @@ pub enum News {
         uid: PodUid,
         name: Arc<str>,
     },
-    /// The API server has confirmed the inactive label of a kept pod (spec L-2).
+    /// The API server has confirmed the inactive label of a kept pod.
     Inactive { id: ExecutorId, uid: PodUid },
-    /// LifecycleManager has found out why an executor ended. The ledger reports it to every subscriber (spec E-9, L-1).
+    /// LifecycleManager has found out why an executor ended. The ledger reports it to every subscriber.
     Reported {
         id: ExecutorId,
         reason: Arc<LossReason>,
     },
-    /// Executors were chosen to terminate. Targets that change with that are in the same message (spec E-5).
+    /// Executors were chosen to terminate. Targets that change with that are in the same message.
     Retire {
         ids: Vec<ExecutorId>,
         aim: TargetChange,
@@ -63,9 +63,9 @@ pub enum News {
     },
     /// The new targets.
     Targets(BTreeMap<ProfileName, u32>),
-    /// The new targets of the configuration, which was read again (spec C-6). The record need not contain them.
+    /// The new targets of the configuration, which was read again. The record need not contain them.
     Configured(BTreeMap<ProfileName, u32>),
-    /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher (spec B-65).
+    /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher.
     Surge {
         profile: ProfileName,
         /// Whether the replacement begins.
@@ -74,25 +74,25 @@ pub enum News {
     /// All executors are chosen to terminate, and the targets are 0 until `Resume`; the requested ones are remembered (spec
     /// B-31). During a hold it changes nothing.
     Hold {
-        /// Who requests it; `None` if the application was silent for too long (spec B-35).
+        /// Who requests it; `None` if the application was silent for too long.
         by: Option<Arc<str>>,
         how: LeaveMethod,
     },
-    /// Ends the hold: the requested targets apply again (spec B-31).
+    /// Ends the hold: the requested targets apply again.
     Resume,
-    /// The profile's target is 0 from now on, whatever is requested (spec B-52).
+    /// The profile's target is 0 from now on, whatever is requested.
     Remove(ProfileName),
-    /// Nothing is left of a profile that was being removed (spec B-57).
+    /// Nothing is left of a profile that was being removed.
     Forget(ProfileName),
-    /// The application record exists (spec K-13).
+    /// The application record exists.
     RecordSeen {
         uid: PodUid,
         /// The epoch in which it was seen.
         epoch: Epoch,
     },
-    /// The application record is gone or was replaced. Nothing is requested until it is seen again (spec K-13).
+    /// The application record is gone or was replaced. Nothing is requested until it is seen again.
     RecordLost,
-    /// Ids that were reserved for pods of sets and that no pod bears, because those pods were gone first (spec A-80).
+    /// Ids that were reserved for pods of sets and that no pod bears, because those pods were gone first.
     Unused { ids: Vec<ExecutorId> },
     /// The state of an executor's session.
     Session {
@@ -108,32 +108,32 @@ pub enum TargetChange {
     /// They do not change: the executors are replaced.
     Stay,
     /// They do not change: the executors are a surplus. Only as many become leaving as still exceed the target, because
-    /// others may have ended since the decision (spec A-112).
+    /// others may have ended since the decision.
     Surplus,
-    /// Each is lowered by the number of its profile's executors that counted and become leaving (spec B-28). An
+    /// Each is lowered by the number of its profile's executors that counted and become leaving. An
     /// operator's hold continues.
     Fall,
     /// The targets of these profiles are set.
     Become(BTreeMap<ProfileName, u32>),
-    /// The replacements of these executors run. Their profiles' targets are the requested ones again (spec B-65).
+    /// The replacements of these executors run. Their profiles' targets are the requested ones again.
     EndSurge,
 }
 
 /// The progress of a create request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The first request is about to be sent (spec A-11).
+    /// The first request is about to be sent.
     Sent {
         profile: ProfileName,
     },
     SentAgain,
     /// 201, with the pod. The entry contains the epoch in which the request was sent.
     Created(Sighting),
-    /// 4xx, 429, or a connection that failed before anything was sent: no pod was created (spec A-12).
+    /// 4xx, 429, or a connection that failed before anything was sent: no pod was created.
     Refused(Arc<str>),
-    /// Any other failure: whether a pod was created is unknown (spec A-13).
+    /// Any other failure: whether a pod was created is unknown.
     Broke(Arc<str>),
-    /// 409 (spec A-25).
+    /// 409.
     NameTaken,
 }
 
@@ -151,7 +151,7 @@ pub struct ListTicket {
     /// The store's count of news.
     pub begun_at: u64,
     pub tick: Tick,
-    /// The highest version seen (spec S-11).
+    /// The highest version seen.
     pub highest: ResourceVersion,
     pub epoch: Epoch,
 }
@@ -159,11 +159,11 @@ pub struct ListTicket {
 /// What a list is for, and how new it must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
-    /// The newest state. The watch continues from it and does not show what is older (spec P-4).
+    /// The newest state. The watch continues from it and does not show what is older.
     ForWatch,
     /// The newest state, for the poll.
     PollNewest,
-    /// From the API server's cache, for the poll (spec P-1).
+    /// From the API server's cache, for the poll.
     PollCached,
 }
 

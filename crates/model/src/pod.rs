@@ -46,10 +46,10 @@ pub struct Pod {
     pub ip: Option<IpAddr>,
     /// `status.hostIP`: its node's.
     pub host_ip: Option<IpAddr>,
-    /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-101).
+    /// The PersistentVolumeClaims that it refers to; `None`: there are none.
     pub volume_claims: Option<Arc<[PodClaim]>>,
     pub scheduling: Scheduling,
-    /// Whether its node has yet to mount its volumes or to set up its network (spec O-79).
+    /// Whether its node has yet to mount its volumes or to set up its network.
     pub awaits_node: bool,
     /// The condition DisruptionTarget, if it is true.
     pub disruption: Option<Disruption>,
@@ -59,21 +59,21 @@ pub struct Pod {
     pub executor: ContainerState,
     /// Whether the kubelet kills that container when a liveness or startup probe fails.
     pub probed: bool,
-    /// The init container for which it waits (spec A-100).
+    /// The init container for which it waits.
     pub init: Option<Arc<InitContainer>>,
-    /// Another container that ended with a code other than 0; only with `check_all_containers` (spec E-12).
+    /// Another container that ended with a code other than 0; only with `check_all_containers`.
     pub failed_sidecar: Option<Arc<FailedSidecar>>,
-    /// Set if this driver or an earlier one has drained it (spec L-12).
+    /// Set if this driver or an earlier one has drained it.
     pub draining: Option<Arc<Draining>>,
     /// The annotation `boatswain.dev/deletion-cost`; 0 if it is missing or not a number.
     pub deletion_cost: i32,
-    /// The number of the block that it was admitted with, if a queue admits executors (spec A-91).
+    /// The number of the block that it was admitted with, if a queue admits executors.
     pub block: Option<u32>,
-    /// The LocalQueue in which Kueue has queued the pod by itself (spec A-111).
+    /// The LocalQueue in which Kueue has queued the pod by itself.
     pub queue: Option<Arc<str>>,
     /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,
-    /// The restarts of its container, if a set made it (spec A-80); `None`: no restarts.
+    /// The restarts of its container, if a set made it; `None`: no restarts.
     pub restarts: Option<Arc<Restarts>>,
 }
 
@@ -123,9 +123,9 @@ pub enum PodIdentity {
         /// The incarnation that requested it; `None`: the label is missing.
         incarnation: Option<Incarnation>,
     },
-    /// A set of this application made it, and it has no executor id yet (spec A-80).
+    /// A set of this application made it, and it has no executor id yet.
     UnassignedPod { profile: Option<ProfileName> },
-    /// It bears our labels, but no readable id, or not the name that belongs to the id (spec E-2).
+    /// It bears our labels, but no readable id, or not the name that belongs to the id.
     Unrecognised { why: Arc<str> },
     /// It does not belong to this application, or no longer.
     Foreign {
@@ -186,7 +186,7 @@ pub enum Phase {
     Running,
     Succeeded,
     Failed,
-    /// Missing, `Unknown`, not a phase that Kubernetes defines, or unreadable (spec E-6, S-15).
+    /// Missing, `Unknown`, not a phase that Kubernetes defines, or unreadable.
     Odd(Arc<str>),
 }
 
@@ -252,7 +252,7 @@ pub enum ContainerState {
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
-    /// `None` if no valid exit code was reported; it is never made up (spec E-13).
+    /// `None` if no valid exit code was reported; it is never made up.
     pub exit_code: Option<i32>,
     /// Such as Completed, Error, OOMKilled, StartError.
     pub reason: Option<Arc<str>>,
@@ -271,7 +271,7 @@ pub enum PodState {
     Odd,
     Terminating,
     Succeeded,
-    /// Also if the executor container runs and a sidecar that counts has failed (spec E-12).
+    /// Also if the executor container runs and a sidecar that counts has failed.
     Failed,
 }
 
@@ -281,7 +281,7 @@ pub enum PendingStage {
     Unscheduled,
     Scheduled,
     Starting,
-    /// It ran, and the kubelet starts its container again in the same pod (spec E-17).
+    /// It ran, and the kubelet starts its container again in the same pod.
     Restarting,
 }
 

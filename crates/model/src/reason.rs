@@ -40,15 +40,15 @@ pub enum LossClass {
     HeartbeatTimeout,
     /// Its connection was lost, and neither it nor the cluster has reported why.
     Disconnected,
-    /// It fell silent when the driver could not trust its own network path (spec B-60).
+    /// It fell silent when the driver could not trust its own network path.
     Unreachable,
-    /// Its agent ended it, because the agent found no driver (spec O-123).
+    /// Its agent ended it, because the agent found no driver.
     Abandoned,
     /// It ran without registering.
     RegistrationTimeout,
     /// It waited to run for too long.
     PendingTimeout,
-    /// The API server refuses its profile's template (spec A-23).
+    /// The API server refuses its profile's template.
     TemplateRefused,
     /// No pod was ever created.
     NotCreated,
@@ -56,7 +56,7 @@ pub enum LossClass {
     Missing,
     /// It ended while no driver ran.
     Lost,
-    /// Its pod is being deleted for longer than its grace period allows (spec L-3).
+    /// Its pod is being deleted for longer than its grace period allows.
     Stuck,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for LossClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LossReason {
     pub class: LossClass,
-    /// The executor container's exit code; never made up (spec E-13).
+    /// The executor container's exit code; never made up.
     pub exit_code: Option<i32>,
     pub by_application: bool,
     pub failure: bool,

@@ -26,7 +26,7 @@ pub struct RecordedEnd {
     pub node: Option<Arc<str>>,
     /// By the driver's wall clock.
     pub at: Timestamp,
-    /// Whether the failures in the same record include it (spec L-30).
+    /// Whether the failures in the same record include it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
 }

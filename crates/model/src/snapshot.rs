@@ -22,39 +22,39 @@ use super::version::ResourceVersion;
 pub struct Snapshot {
     /// Increases by one with each snapshot.
     pub seq: u64,
-    /// The API server's epoch (spec S-13).
+    /// The API server's epoch.
     pub epoch: Epoch,
-    /// Whether the pods of the first quorum list were adopted (spec A-2, O-31).
+    /// Whether the pods of the first quorum list were adopted.
     pub adopted: bool,
     /// All executors whose entry was not removed yet.
     pub entries: Entries,
-    /// Pods that bear our labels and an executor's name, but are not the executor's pod (spec E-3).
+    /// Pods that bear our labels and an executor's name, but are not the executor's pod.
     pub orphans: OrdMap<PodUid, OrphanPod>,
-    /// Whether sets make the pods, so that a pod's name does not identify its executor (spec A-80).
+    /// Whether sets make the pods, so that a pod's name does not identify its executor.
     pub of_sets: bool,
-    /// Pods that sets made and that have no executor id yet. They count for nothing (spec A-80).
+    /// Pods that sets made and that have no executor id yet. They count for nothing.
     pub unassigned: OrdMap<PodUid, UnassignedPod>,
     /// Ids that were bound and that the first list did not show, while that list has pods whose labels are unreadable:
-    /// any of those pods may have one of these ids (spec S-27, L-34).
+    /// any of those pods may have one of these ids.
     pub not_found: IdSet,
-    /// The executors of the bound pods; only where sets make the pods (spec A-80).
+    /// The executors of the bound pods; only where sets make the pods.
     pub by_uid: OrdMap<PodUid, ExecutorId>,
-    /// The ids of all executors that have ended (spec E-9).
+    /// The ids of all executors that have ended.
     pub ended: IdSet,
-    /// The first id that this incarnation may use: above all reserved and all found ids (spec O-31). Set by adoption.
+    /// The first id that this incarnation may use: above all reserved and all found ids. Set by adoption.
     pub first_free: Option<ExecutorId>,
     pub targets: OrdMap<ProfileName, Target>,
-    /// The hold in effect: all targets are 0, whatever is requested (spec B-31).
+    /// The hold in effect: all targets are 0, whatever is requested.
     pub held: Option<Hold>,
     pub counts: OrdMap<ProfileName, Counts>,
     pub full_list: Option<FullList>,
-    /// The uid of the application record, while it is known to exist in this epoch (spec K-13).
+    /// The uid of the application record, while it is known to exist in this epoch.
     pub record: Option<PodUid>,
-    /// The highest incarnation above this driver's that a pod bears (spec W-12).
+    /// The highest incarnation above this driver's that a pod bears.
     pub later: Option<Incarnation>,
-    /// How often a list showed a change that the watch should have shown (spec P-4).
+    /// How often a list showed a change that the watch should have shown.
     pub drifts: u64,
-    /// The changes since the previous snapshot (spec S-2).
+    /// The changes since the previous snapshot.
     pub changes: Arc<Changes>,
 }
 
@@ -65,7 +65,7 @@ pub struct OrphanPod {
     /// The latest version seen.
     pub version: ResourceVersion,
     pub terminating: bool,
-    /// The volume claims that it refers to (spec A-60).
+    /// The volume claims that it refers to.
     pub claims: Option<Arc<[PodClaim]>>,
     /// The epoch of the version.
     pub epoch: Epoch,
@@ -94,23 +94,23 @@ pub struct UnassignedPod {
 /// Executors are held: none is wanted until they are wanted again (spec B-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Who requested it; `None` if the application was silent for too long (spec B-35).
+    /// Who requested it; `None` if the application was silent for too long.
     pub by: Option<Arc<str>>,
 }
 
 /// A profile's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// How many executors are wanted now: `asked`, one more during a replacement (spec B-65), 0 during an operator's
-    /// hold (spec B-31).
+    /// How many executors are wanted now: `asked`, one more during a replacement, 0 during an operator's
+    /// hold.
     pub executors: u32,
     /// When `executors` last changed.
     pub since: Tick,
     /// How many were requested.
     pub asked: u32,
-    /// Whether `asked` was set at run time, so that the record must contain it (spec O-30).
+    /// Whether `asked` was set at run time, so that the record must contain it.
     pub is_set: bool,
-    /// Whether the profile is being removed: its target stays 0 (spec B-52).
+    /// Whether the profile is being removed: its target stays 0.
     pub removed: bool,
 }
 
@@ -140,7 +140,7 @@ pub struct Changes {
     /// Executors whose entry was inserted, changed or removed.
     pub executors: Vec<ExecutorId>,
     /// The ends that are reported with this snapshot; their executors are also in `executors`. The ledger puts each end
-    /// into exactly one snapshot, so each subscriber gets it once (spec L-1).
+    /// into exactly one snapshot, so each subscriber gets it once.
     pub ends: Vec<Ending>,
     /// Orphan pods that were inserted, changed or removed.
     pub orphans: Vec<PodUid>,

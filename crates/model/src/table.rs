@@ -25,11 +25,11 @@ pub enum EntryNews<'a> {
     Broke(&'a Arc<str>),
     NameTaken,
     Seen(&'a Arc<Pod>, Authority<'a>),
-    /// The pod was seen, but is unreadable. With its version, if that is readable (spec S-15).
+    /// The pod was seen, but is unreadable. With its version, if that is readable.
     SeenUnreadable(Option<&'a ResourceVersion>, Authority<'a>),
     /// A DELETED event. Without a deletionTimestamp the pod has left the selector.
     Deleted(&'a Arc<Pod>),
-    /// A full list of this version lacks the pod (spec S-12), or a DELETED event was unreadable.
+    /// A full list of this version lacks the pod, or a DELETED event was unreadable.
     Lacked(Option<&'a ResourceVersion>),
     /// A look-up sent at this time found the pod.
     FoundThere(&'a Arc<Pod>, Tick),
@@ -47,7 +47,7 @@ pub enum EntryNews<'a> {
 /// How much a sighting proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority<'a> {
-    /// An event, an answer or an item of a stale list. It is accepted if it is newer (spec S-10).
+    /// An event, an answer or an item of a stale list. It is accepted if it is newer.
     Event,
     /// An item of a full list of this version. It is accepted unless something newer is known.
     FullList(&'a ResourceVersion),
@@ -61,7 +61,7 @@ pub struct At {
     /// The ledger's count of news.
     pub count: u64,
     pub epoch: Epoch,
-    /// How long the server may take to commit a request (spec A-11).
+    /// How long the server may take to commit a request.
     pub server_timeout: Duration,
 }
 

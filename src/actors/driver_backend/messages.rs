@@ -19,7 +19,7 @@ use crate::model::{ExecutorId, ProfileName, Snapshot};
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<CommandOutcome, Refused>")]
 pub enum Command {
-    /// Sets the targets of these profiles (spec B-25).
+    /// Sets the targets of these profiles.
     SetTargets(BTreeMap<ProfileName, u32>),
     /// Has these executors leave.
     Retire {
@@ -30,26 +30,26 @@ pub enum Command {
         /// The requester, for logs and events.
         by: Arc<str>,
     },
-    /// Has all executors finish their work and exit, and keeps the targets for a resume (spec B-31).
+    /// Has all executors finish their work and exit, and keeps the targets for a resume.
     Hold {
-        /// The requester; `None` if the application was silent for too long (spec B-35).
+        /// The requester; `None` if the application was silent for too long.
         by: Option<Arc<str>>,
     },
-    /// Restores the targets from before the hold (spec B-31).
+    /// Restores the targets from before the hold.
     Resume,
-    /// Renews the application's liveness (spec B-35).
+    /// Renews the application's liveness.
     Renew,
 }
 
 /// How executors leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// They are killed (spec B-28).
+    /// They are killed.
     Kill {
         /// Whether busy executors are killed as well.
         force: bool,
     },
-    /// They finish their work and exit (spec B-30).
+    /// They finish their work and exit.
     Decommission {
         /// The time limit; `None`: as configured.
         within: Option<Duration>,
@@ -99,17 +99,17 @@ pub enum Refused {
 pub enum Stop {
     /// Ends this process and leaves the executors to a successor.
     HandOver,
-    /// Ends the application (spec B-35).
+    /// Ends the application.
     End {
         /// The driver's exit code.
         exit_code: u8,
     },
-    /// Ends the application because it failed too often: executors may finish their work, and the record stays (spec L-30).
+    /// Ends the application because it failed too often: executors may finish their work, and the record stays.
     OverBudget { why: Arc<str> },
     /// Ends the executors and this process, because no driver is wanted for a while: a later driver begins with the same
-    /// targets (spec O-67).
+    /// targets.
     LetGo,
-    /// The application was deleted, with its record and this driver's rights: executors go with the record (spec O-95).
+    /// The application was deleted, with its record and this driver's rights: executors go with the record.
     Collected,
 }
 

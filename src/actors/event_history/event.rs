@@ -77,7 +77,7 @@ pub enum What {
         profile: String,
         target: u32,
     },
-    /// A profile is being removed: its executors are to terminate (spec B-52).
+    /// A profile is being removed: its executors are to terminate.
     Removing {
         profile: String,
     },
@@ -85,20 +85,20 @@ pub enum What {
     Removed {
         profile: String,
     },
-    /// The application is ready: enough executors are there, or the wait has timed out (spec B-20).
+    /// The application is ready: enough executors are there, or the wait has timed out.
     Ready {
         /// The number of executors that are there.
         executors: u32,
         /// The number that was waited for.
         wanted: u32,
     },
-    /// The driver suspects itself, and gives up no executor (spec B-13).
+    /// The driver suspects itself, and gives up no executor.
     Degraded {
         why: String,
     },
     /// The driver no longer suspects itself.
     Recovered,
-    /// Executors of a profile are missing but not requested, or only one at a time (spec A-31).
+    /// Executors of a profile are missing but not requested, or only one at a time.
     Paused {
         profile: String,
         /// The reason in one word.
@@ -110,7 +110,7 @@ pub enum What {
     Unpaused {
         profile: String,
     },
-    /// All executors are decommissioned, and the targets are kept for a resume (spec B-31).
+    /// All executors are decommissioned, and the targets are kept for a resume.
     Held {
         /// The requester; `None` if the application was silent for too long.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,7 +155,7 @@ pub enum Step {
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
-    /// It has an account with the driver (spec B-1).
+    /// It has an account with the driver.
     Registered {
         /// Where the application reaches it.
         #[serde(skip_serializing_if = "String::is_empty")]
@@ -164,7 +164,7 @@ pub enum Step {
         slots: u32,
         session: u64,
     },
-    /// Its connection is lost for a reason that is not known yet (spec B-14).
+    /// Its connection is lost for a reason that is not known yet.
     Disabled,
     /// A message arrived from it again.
     Enabled,
@@ -188,7 +188,7 @@ pub enum Step {
         why: String,
     },
     Ended {
-        /// The class of the reason (spec L-20).
+        /// The class of the reason.
         reason: LossClass,
         /// Its exit code, if one was reported.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -68,7 +68,7 @@ pub struct ReadRecord;
 #[rtype(result = "()")]
 pub enum SessionEvent {
     Step(ExecutorId, ProfileName, SessionStep),
-    /// The driver suspects its own network path, and gives up no executor (spec B-13).
+    /// The driver suspects its own network path, and gives up no executor.
     Degraded(WhyDoubt),
     Recovered,
 }
@@ -78,6 +78,6 @@ pub enum SessionEvent {
 #[rtype(result = "()")]
 pub struct SessionsChanged {
     pub registered: BTreeMap<ProfileName, u32>,
-    /// Why the driver is degraded, and since when (spec B-13).
+    /// Why the driver is degraded, and since when.
     pub doubt: Option<(WhyDoubt, Tick)>,
 }

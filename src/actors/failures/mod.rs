@@ -46,9 +46,9 @@ pub struct Failures {
     largest: u32,
     /// Executors whose end was counted and that are still in the ledger. This driver gets each end
     /// once. The record keeps the set for a successor, which may adopt a finished pod and report
-    /// its end again (spec L-1, O-30).
+    /// its end again.
     counted: IdSet,
-    /// The last backoff period of each profile in which an early end was counted (spec A-98).
+    /// The last backoff period of each profile in which an early end was counted.
     periods: BTreeMap<ProfileName, Period>,
     /// The failure counted last, described.
     last: Option<Arc<str>>,

@@ -15,9 +15,9 @@ use boatswain_agent::backoff::Backoff;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     Executor(ExecutorId),
-    /// An orphan pod (spec E-3).
+    /// An orphan pod.
     OrphanPod(PodUid),
-    /// A kept pod that is kept no longer (spec O-77).
+    /// A kept pod that is kept no longer.
     KeptPod(PodUid),
     /// All pods that earlier drivers kept.
     KeptPods,
@@ -25,7 +25,7 @@ pub enum Subject {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodCall {
-    /// Delete the pod, by uid (spec L-11).
+    /// Delete the pod, by uid.
     Delete {
         name: Arc<str>,
         /// The precondition of the call.
@@ -33,7 +33,7 @@ pub enum PodCall {
         /// `None`: as the pod says.
         grace: Option<Duration>,
     },
-    /// Mark the pod as draining (spec L-12).
+    /// Mark the pod as draining.
     MarkDraining {
         name: Arc<str>,
         /// The precondition of the call.
@@ -42,15 +42,15 @@ pub enum PodCall {
         /// When the drain ends.
         until: Tick,
     },
-    /// Label the pod inactive (spec L-2).
+    /// Label the pod inactive.
     MarkInactive {
         name: Arc<str>,
         /// The precondition of the call.
         uid: PodUid,
     },
-    /// Look the executor up by its pod's name (spec E-10, A-14).
+    /// Look the executor up by its pod's name.
     LookUp(ExecutorId),
-    /// List the pods that earlier drivers kept (spec O-101).
+    /// List the pods that earlier drivers kept.
     ListKept,
 }
 

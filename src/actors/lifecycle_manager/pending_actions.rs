@@ -30,32 +30,32 @@ pub mod probes;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PodRules {
-    /// Which finished pods are kept and labelled inactive, instead of deleted (spec L-2, O-77).
+    /// Which finished pods are kept and labelled inactive, instead of deleted.
     pub keep: kept::Policy,
-    /// The most concurrent calls (spec L-11).
+    /// The most concurrent calls.
     pub max_in_flight: usize,
-    /// How long the server may take to commit a request (spec A-11).
+    /// How long the server may take to commit a request.
     pub server_timeout: Duration,
-    /// After this long a request of unknown outcome is looked up (spec A-14).
+    /// After this long a request of unknown outcome is looked up.
     pub creation_timeout: Duration,
     /// The wait between attempts of a call.
     pub backoff: Backoff,
-    /// How long an adopted executor may take to register; `None`: none registers (spec A-44).
+    /// How long an adopted executor may take to register; `None`: none registers.
     pub adoption_grace: Option<Duration>,
-    /// How long the deletion of a surplus pod is left to its set; `None`: no sets (spec A-80).
+    /// How long the deletion of a surplus pod is left to its set; `None`: no sets.
     pub left_to_sets: Option<Duration>,
-    /// Whether it may read Events (spec L-20).
+    /// Whether it may read Events.
     pub reads_events: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Report this end, once (spec L-1).
+    /// Report this end, once.
     Report(Ending),
-    /// Log a better reason that is known only after the report (spec L-37).
+    /// Log a better reason that is known only after the report.
     Correct(Ending),
     Call(Subject, PodCall),
-    /// Instruct an executor that has a session (spec L-12, B-28).
+    /// Instruct an executor that has a session.
     Instruct(Instruct),
     /// Read the Events of this pod, and call [`PendingActions::probe_told`].
     AskForProbe(ExecutorId, PodUid),
@@ -72,13 +72,13 @@ pub struct PendingActions {
     /// Executors whose end is being reported: the ledger does not show it as reported yet.
     reporting: BTreeSet<ExecutorId>,
     /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
-    /// reported reason, and each better one is logged once (spec L-37).
+    /// reported reason, and each better one is logged once.
     corrected: BTreeMap<ExecutorId, LossClass>,
     /// The last instruction to each executor in the snapshot.
     instructed: BTreeMap<ExecutorId, (Order, Tick)>,
     /// When an executor must be checked even if it has not changed.
     deadlines: BTreeSet<(Tick, ExecutorId)>,
-    /// Since when each executor with an unreported end has been Terminating (spec L-3).
+    /// Since when each executor with an unreported end has been Terminating.
     terminating: BTreeMap<ExecutorId, Tick>,
 }
 

@@ -20,26 +20,26 @@ pub enum Action {
         id: ExecutorId,
         profile: ProfileName,
     },
-    /// Request it again under the same name (spec A-13).
+    /// Request it again under the same name.
     Repeat {
         id: ExecutorId,
         profile: ProfileName,
     },
-    /// Mark these executors as leaving (spec L-10).
+    /// Mark these executors as leaving.
     Retire(Vec<ExecutorId>, LeaveReason, LeaveMethod),
-    /// List the application's volume claims in this epoch (spec A-60).
+    /// List the application's volume claims in this epoch.
     ListClaims(Epoch),
-    /// Make sure that this claim exists (spec K-10).
+    /// Make sure that this claim exists.
     EnsureClaim(Ensure),
-    /// Reserve ids up to this one in the record (spec O-30).
+    /// Reserve ids up to this one in the record.
     Reserve(ExecutorId),
-    /// Write these backoffs to the record (spec O-30).
+    /// Write these backoffs to the record.
     KeepBackoffs(BTreeMap<ProfileName, BackoffState>),
-    /// Write these failures to the record (spec L-30).
+    /// Write these failures to the record.
     KeepFailures(KeptFailures),
-    /// New executors avoid exactly these nodes from now on (spec L-32).
+    /// New executors avoid exactly these nodes from now on.
     Avoid(Avoid),
-    /// Write these Workloads, then read all (spec A-90).
+    /// Write these Workloads, then read all.
     Queue(Vec<queue::Write>),
     /// Inform the operator.
     Say(Notice),
@@ -48,7 +48,7 @@ pub enum Action {
 /// A message for the operator, once when a condition begins and once when it ends (spec A-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// An executor's program ended for this reason, and its container was started again (spec A-84).
+    /// An executor's program ended for this reason, and its container was started again.
     Restarted(Box<Entry>, Box<LossReason>),
     /// A profile's executors end early: it backs off.
     BackoffBegan {
@@ -61,7 +61,7 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
-    /// Too few executors of a profile run in time: they are retired (spec B-63).
+    /// Too few executors of a profile run in time: they are retired.
     GangMissed {
         profile: ProfileName,
         /// How many are needed.
@@ -90,20 +90,20 @@ pub enum Notice {
         profile: ProfileName,
         after: Duration,
     },
-    /// Requests to the API server fail (spec A-26).
+    /// Requests to the API server fail.
     Degraded {
         /// The server's message.
         why: Arc<str>,
     },
     /// Requests to the API server succeed again.
     Recovered { after: Duration },
-    /// Requests are refused for good before the first executor: the driver ends (spec A-24).
+    /// Requests are refused for good before the first executor: the driver ends.
     Fatal {
         kind: RefusalKind,
         /// The server's message.
         why: Arc<str>,
     },
-    /// A profile has waited for its queue for a while (spec A-94).
+    /// A profile has waited for its queue for a while.
     Queued {
         profile: ProfileName,
         /// Kueue's message.
@@ -122,9 +122,9 @@ pub enum Notice {
     QueueWorks { after: Duration },
     /// No executor id is left: nothing is requested any more.
     OutOfIds,
-    /// The application has had the most executors it may have over its life (spec A-5).
+    /// The application has had the most executors it may have over its life.
     Enough { made: u64 },
-    /// The application has failed too often: it ends (spec L-30).
+    /// The application has failed too often: it ends.
     Spent { why: Arc<str> },
 }
 
@@ -143,7 +143,7 @@ pub enum Answer {
 pub struct Decision {
     /// In the order in which they are carried out.
     pub actions: Vec<Action>,
-    /// When to decide again without news; now, if a limit cut the round short (spec S-21).
+    /// When to decide again without news; now, if a limit cut the round short.
     pub wake: Option<Tick>,
 }
 

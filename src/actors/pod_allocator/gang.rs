@@ -22,7 +22,7 @@ pub struct GangRules {
 pub struct Gangs {
     settings: Option<GangRules>,
     of: BTreeMap<ProfileName, Gang>,
-    /// Executors that were requested without the gang's PodGroup (spec A-87).
+    /// Executors that were requested without the gang's PodGroup.
     alone: BTreeSet<ExecutorId>,
 }
 

@@ -11,15 +11,15 @@ use super::refusal::RefusalKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its executors end early (spec A-98).
+    /// Its executors end early.
     CrashLoop,
-    /// Too few of its executors ran in time (spec B-63).
+    /// Too few of its executors ran in time.
     GangMissed,
-    /// The API server refuses its requests (spec ).
+    /// The API server refuses its requests.
     Refused(RefusalKind),
-    /// It waits for its queue (spec A-94).
+    /// It waits for its queue.
     Queued,
-    /// Requests fail, whatever they request (spec A-26).
+    /// Requests fail, whatever they request.
     Failing,
 }
 

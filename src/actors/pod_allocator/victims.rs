@@ -15,7 +15,7 @@ pub struct SurplusRules {
     pub cancel_delay: Duration,
     /// Whether running executors are spared, unless their profile is being removed.
     pub pending_only: bool,
-    /// How long a registered executor may drain (spec A-41).
+    /// How long a registered executor may drain.
     pub decommission_timeout: Duration,
 }
 

@@ -29,7 +29,7 @@ pub struct Lister {
     pub arrived: Recipient<ListArrived>,
     /// The most pods in a page.
     pub page_size: u32,
-    /// Whether streamed lists are tried first (spec W-4).
+    /// Whether streamed lists are tried first.
     pub streams: bool,
 }
 

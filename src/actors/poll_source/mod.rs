@@ -34,7 +34,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 pub struct Pace {
     /// From the end of one list to the start of the next, ± 10 %.
     pub interval: Duration,
-    /// Whether the server may answer from its cache (spec P-1).
+    /// Whether the server may answer from its cache.
     pub from_cache: bool,
     /// Whether there is no watch, so that the poll makes the first list, and makes it at once (spec
     /// W-6).

@@ -76,12 +76,12 @@ pub enum Effect {
 /// Why this driver must end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// A later driver has started (spec W-7).
+    /// A later driver has started.
     Superseded { by: u64 },
     /// Another driver has ended the application, with this exit code.
     Finished(u8),
     /// Pods bear this later incarnation, and the record that knew it was lost. The record has it
-    /// again, so that the next driver adopts them (spec W-12).
+    /// again, so that the next driver adopts them.
     Outdated { later: u64 },
     /// The record belongs to another application, or is unreadable for this version of the program.
     Foreign(String),

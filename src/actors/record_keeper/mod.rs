@@ -62,7 +62,7 @@ pub struct RecordKeeper {
     targets: OrdMap<ProfileName, Target>,
     /// The hold in the last batch, or at the start.
     held: Option<Held>,
-    /// The number of executors created so far (spec A-5).
+    /// The number of executors created so far.
     made: CreatedCount,
     /// Whether executors have changed since the record's intervals were computed.
     stale: bool,
@@ -82,7 +82,7 @@ pub struct RecordKeeper {
     watch: Option<SpawnHandle>,
     /// The call about the record that is in flight, and since when.
     in_flight: Option<(SpawnHandle, Tick)>,
-    /// Shows whether the record is known to be deleted (spec O-95).
+    /// Shows whether the record is known to be deleted.
     is_gone: watch::Sender<bool>,
 }
 

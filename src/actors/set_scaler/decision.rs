@@ -66,7 +66,7 @@ pub enum Action {
     },
     /// These ids were taken for pods that were gone before they got them.
     Unused(Vec<ExecutorId>),
-    /// Mark a pod as the first to be deleted (spec A-81).
+    /// Mark a pod as the first to be deleted.
     Cheapen {
         id: ExecutorId,
         uid: PodUid,
@@ -74,14 +74,14 @@ pub enum Action {
     },
     /// Mark these executors as leaving.
     Retire(Vec<ExecutorId>, TargetChange, LeaveReason, LeaveMethod),
-    /// Reserve ids up to this one in the record (spec O-30).
+    /// Reserve ids up to this one in the record.
     Reserve(ExecutorId),
-    /// Write these failures to the record (spec L-30).
+    /// Write these failures to the record.
     KeepFailures(KeptFailures),
     /// Log that an executor's container was restarted, and why.
     Restarted(Box<Entry>, Box<LossReason>),
     OutOfIds,
-    /// The application has failed too often: it ends (spec L-30).
+    /// The application has failed too often: it ends.
     Spent(Arc<str>),
 }
 

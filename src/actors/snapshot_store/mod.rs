@@ -44,7 +44,7 @@ pub struct SnapshotStore {
 
 struct Subscription {
     timing: Timing,
-    /// `None` before adoption: nothing can be decided before that (spec O-31).
+    /// `None` before adoption: nothing can be decided before that.
     delivery: Option<Delivery>,
     recipient: Recipient<Round>,
     /// What the timer was last armed for. A timer for another time is outdated.
@@ -56,7 +56,7 @@ struct Subscription {
 pub struct Wiring {
     pub ledger: Ledger,
     pub clock: Clock,
-    /// The watch, which lists again when a poll's list begins a new epoch (spec S-13).
+    /// The watch, which lists again when a poll's list begins a new epoch.
     pub watch: Option<Recipient<ListAnew>>,
     pub metrics: Metrics,
 }

@@ -24,7 +24,7 @@ pub(super) struct Basis<'a> {
     pub(super) prefix: Arc<str>,
     /// The kind of set that makes the pods; `None` if the driver creates them itself.
     pub(super) set_kind: Option<SetKind>,
-    /// The wanted executors of each profile, without regard to a hold (spec B-25).
+    /// The wanted executors of each profile, without regard to a hold.
     pub(super) targets: BTreeMap<ProfileName, u32>,
     /// The URL for executors; `None` without a listener.
     pub(super) driver_url: Option<String>,

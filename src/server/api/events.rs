@@ -42,7 +42,7 @@ struct Reader {
     /// The last event that was read for this client.
     last: Option<EventId>,
     unsent: VecDeque<Line>,
-    /// One of the limited number of event streams (spec O-55).
+    /// One of the limited number of event streams.
     _place: OwnedSemaphorePermit,
 }
 

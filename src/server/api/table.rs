@@ -15,7 +15,7 @@ pub struct Route {
     pub handler: MethodRouter<Api>,
     /// Whether the route needs no token.
     pub open: bool,
-    /// Whether the route is answered before the executors are adopted, because it tells nothing of them (spec B-61).
+    /// Whether the route is answered before the executors are adopted, because it tells nothing of them.
     pub early: bool,
     pub summary: &'static str,
     /// The schema of the request's body, if it has one.

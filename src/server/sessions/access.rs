@@ -88,7 +88,7 @@ pub struct TokenKeys {
     /// The number of fetches that were begun, and the timer of the next one.
     fetches: u64,
     next: Option<SpawnHandle>,
-    /// Who is told that tokens cannot be verified, and what it was told last (spec B-13).
+    /// Who is told that tokens cannot be verified, and what it was told last.
     told: Option<(Recipient<TokensVerified>, TokensVerified)>,
     clocks: Comparison,
     /// What the API server says of callers' tokens.

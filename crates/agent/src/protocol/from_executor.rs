@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromExecutor {
-    /// Registers the executor (spec B-1).
+    /// Registers the executor.
     Register(Register),
-    /// Reports that the executor is alive, and its busy slots (spec B-10).
+    /// Reports that the executor is alive, and its busy slots.
     Heartbeat(Heartbeat),
-    /// Asks for the executor to be decommissioned, because it has to exit soon (spec B-30).
+    /// Asks for the executor to be decommissioned, because it has to exit soon.
     DecommissionMe(AskToGo),
     /// Announces that the executor exits with this code.
     Exiting(Exiting),

@@ -15,8 +15,8 @@ pub struct Order {
 /// What an order demands. Later variants override earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// Finish running tasks, accept no more, and exit (spec B-30).
+    /// Finish running tasks, accept no more, and exit.
     Drain,
-    /// Exit (spec B-28).
+    /// Exit.
     Stop,
 }

@@ -10,12 +10,12 @@ pub enum ToExecutor {
     /// The executor is registered.
     Registered(Registered),
     /// The driver is still reading the cluster's state; the executor should register again after
-    /// this time (spec B-3).
+    /// this time.
     Later {
         /// In milliseconds.
         in_ms: u64,
     },
-    /// The executor is not registered (spec B-3, B-4).
+    /// The executor is not registered.
     Refused {
         /// A machine-readable code.
         code: String,
@@ -24,9 +24,9 @@ pub enum ToExecutor {
         /// Whether the executor must exit. If not, another attempt may succeed.
         exit: bool,
     },
-    /// The executor is not registered and must register first (spec B-11).
+    /// The executor is not registered and must register first.
     Register,
-    /// A newer session of the same executor has replaced this one (spec B-2).
+    /// A newer session of the same executor has replaced this one.
     Superseded,
     /// The executor must exit.
     Stop {

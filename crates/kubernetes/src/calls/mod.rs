@@ -73,9 +73,9 @@ pub struct CallsSpec {
     pub labels: LabelScheme,
     /// The name of the executor container.
     pub container: String,
-    /// Whether any container that exits with a non-zero code makes the pod count as Failed (spec E-12).
+    /// Whether any container that exits with a non-zero code makes the pod count as Failed.
     pub check_all_containers: bool,
-    /// The server's time limit for a request (spec A-11). The client gives up one second after it.
+    /// The server's time limit for a request. The client gives up one second after it.
     pub request_timeout: Duration,
 }
 

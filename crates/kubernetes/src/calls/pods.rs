@@ -39,7 +39,7 @@ pub struct ListPage {
     pub version: ResourceVersion,
     /// The token for the next page; `None` on the last page.
     pub continue_token: Option<String>,
-    /// The pods. A pod that cannot be decoded does not affect the others (spec S-15).
+    /// The pods. A pod that cannot be decoded does not affect the others.
     pub items: Vec<Sighting>,
 }
 

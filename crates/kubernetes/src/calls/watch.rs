@@ -28,11 +28,11 @@ pub enum WatchLine<T> {
     Deleted(T),
     /// The resource version that the watch has reached.
     Bookmark(ResourceVersion),
-    /// The watch's resource version is too old; only a new list helps (spec W-2).
+    /// The watch's resource version is too old; only a new list helps.
     Expired,
     /// Any other ERROR event.
     Error(Failure),
-    /// An unknown event type, which is skipped and counted (spec W-5).
+    /// An unknown event type, which is skipped and counted.
     UnknownType(Arc<str>),
 }
 

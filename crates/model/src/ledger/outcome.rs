@@ -10,9 +10,9 @@ use crate::{Ending, Entry, Epoch, ExecutorId, Pod, ProfileName, ResourceVersion,
 #[derive(Debug, Default)]
 pub struct Applied {
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Whether subscribers get a batch. Session facts alone cause none (spec S-24).
+    /// Whether subscribers get a batch. Session facts alone cause none.
     pub worth_a_batch: bool,
-    /// Executors that were marked as leaving (spec L-10).
+    /// Executors that were marked as leaving.
     pub marked: Vec<ExecutorId>,
     pub notes: Vec<Note>,
 }
@@ -24,13 +24,13 @@ pub enum Note {
     Changed(Option<Arc<Entry>>, Arc<Entry>),
     /// An end is reported.
     Ended(Ending),
-    /// Nothing is left of a profile that was removed (spec B-52).
+    /// Nothing is left of a profile that was removed.
     ProfileForgotten(ProfileName),
     Unrecognised(Arc<Pod>, Arc<str>),
     OrphanPod(Arc<Pod>),
     /// Requested by a later incarnation.
     OfLaterIncarnation(Arc<Pod>),
-    /// A record that this driver never held owns the pod (spec W-13).
+    /// A record that this driver never held owns the pod.
     OfOtherRecord(Arc<Pod>),
     Unreadable(Unreadable),
     NewEpoch {
@@ -38,13 +38,13 @@ pub enum Note {
         version: ResourceVersion,
         highest: ResourceVersion,
     },
-    /// A list older than what is known (spec S-11).
+    /// A list older than what is known.
     StaleList {
         version: ResourceVersion,
         /// The highest version that was seen when the list was requested.
         highest: ResourceVersion,
     },
-    /// A poll shows what the watch should have shown (spec P-4).
+    /// A poll shows what the watch should have shown.
     Drift(Contradiction),
     Adopted {
         found: usize,
@@ -59,10 +59,10 @@ pub enum ListOutcome {
     /// The list was requested in an earlier epoch and is discarded. Another list is needed.
     Outdated,
     /// The list is older than what was seen when it was requested: it is applied, but proves no
-    /// absence (spec S-11).
+    /// absence.
     Stale,
     Full,
-    /// A full list that began a new epoch (spec S-13).
+    /// A full list that began a new epoch.
     NewEpoch,
 }
 

@@ -38,7 +38,7 @@ pub struct Known {
     pub added: BTreeMap<ProfileName, Value>,
     /// Those of them that are being removed since an earlier start.
     pub removing: BTreeSet<ProfileName>,
-    /// The gangs of all profiles; `None` without a gang scheduler (spec A-82).
+    /// The gangs of all profiles; `None` without a gang scheduler.
     pub gangs: Option<Gangs>,
 }
 

@@ -28,7 +28,7 @@ pub struct Status {
     incarnation: Incarnation,
     readiness: Readiness,
     sessions: SessionsChanged,
-    /// The profiles whose executors are not requested (spec A-31).
+    /// The profiles whose executors are not requested.
     paused: Paused,
     counts: CountsHistory,
     /// The last losses, newest first.

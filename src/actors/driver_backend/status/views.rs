@@ -23,12 +23,12 @@ pub struct StatusView {
     pub adopted: bool,
     /// The time of this status.
     pub time: Timestamp,
-    /// Whether the application is ready (spec B-20).
+    /// Whether the application is ready.
     pub ready: bool,
-    /// Why the driver suspects itself, if it does (spec B-13).
+    /// Why the driver suspects itself, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<DegradedView>,
-    /// The hold, if there is one (spec B-31).
+    /// The hold, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldView>,
     pub profiles: BTreeMap<String, ProfileView>,
@@ -83,10 +83,10 @@ pub struct ProfileView {
     pub leaving: u32,
     /// What pending executors wait for, the most frequent first.
     pub waiting_for: Vec<WaitView>,
-    /// Whether the profile is being removed (spec B-52).
+    /// Whether the profile is being removed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
-    /// Why missing executors are not requested, if that is so (spec A-31).
+    /// Why missing executors are not requested, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
 }
@@ -130,7 +130,7 @@ pub struct LossView {
     pub profile: String,
     /// When the driver learnt of the end.
     pub time: Timestamp,
-    /// The class of the reason (spec L-20).
+    /// The class of the reason.
     pub reason: String,
     /// The reason as text.
     pub why: String,

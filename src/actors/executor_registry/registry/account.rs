@@ -13,10 +13,10 @@ use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor};
 pub struct Account {
     pub profile: ProfileName,
     pub uid: PodUid,
-    /// The number of the newest session (spec B-2).
+    /// The number of the newest session.
     pub session: u64,
     pub reach: Reach,
-    /// The time of the last sign of life (spec B-10).
+    /// The time of the last sign of life.
     pub last_sign: Tick,
     pub about: About,
     /// The busy slots of the last heartbeat; `None` before the first.
@@ -42,7 +42,7 @@ pub enum Reach {
     Connected(ConnId),
     /// Only with the answer to its next request.
     Asking,
-    /// The connection was lost at this time: the executor is disabled (spec B-14).
+    /// The connection was lost at this time: the executor is disabled.
     Lost(Tick),
 }
 

@@ -96,7 +96,7 @@ pub enum Effect {
     Retire(ExecutorId, LeaveReason),
     /// Find out whether the record is still this driver's, and call [`Registry::record_read`].
     ReadRecord,
-    /// An executor requests to be drained, for this reason (spec B-30).
+    /// An executor requests to be drained, for this reason.
     AsksToGo(ExecutorId, String),
     /// Report a step of a session to the event history.
     Happened(ExecutorId, ProfileName, SessionStep),
@@ -123,7 +123,7 @@ pub struct Registry {
     rate: Rate,
     /// The orders of executors that have not ended.
     orders: BTreeMap<ExecutorId, StandingOrder>,
-    /// Running executors that have not registered, with their next check (spec A-52).
+    /// Running executors that have not registered, with their next check.
     awaited: BTreeMap<ExecutorId, liveness::Awaited>,
     /// Executors whose containers wait to be started again. That explains their silence.
     restarting: BTreeSet<ExecutorId>,

@@ -1,7 +1,7 @@
 /// A step of an executor's session that no snapshot shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionStep {
-    /// It has an account with the driver (spec B-1).
+    /// It has an account with the driver.
     Registered {
         /// Where the application reaches the executor.
         address: String,
@@ -9,7 +9,7 @@ pub enum SessionStep {
         slots: u32,
         session: u64,
     },
-    /// Its connection is lost for a reason that is not known yet (spec B-14).
+    /// Its connection is lost for a reason that is not known yet.
     Disabled,
     /// A message arrived from it again.
     Enabled,

@@ -19,25 +19,25 @@ use super::Allocation;
 
 #[derive(Debug, Clone)]
 pub struct AllocationRules {
-    /// The most requests a round (spec A-3).
+    /// The most requests a round.
     pub batch_size: u32,
     pub limits: Limits,
-    /// An executor that has run this long is stable (spec A-30).
+    /// An executor that has run this long is stable.
     pub stable_after: Duration,
-    /// The wait before each probe of a crash-looping profile (spec ).
+    /// The wait before each probe of a crash-looping profile.
     pub crash_backoff: Backoff,
-    /// The wait between repeats of a request of unknown outcome (spec A-13).
+    /// The wait between repeats of a request of unknown outcome.
     pub repeat_backoff: Backoff,
-    /// After this long a request of unknown outcome is looked up (spec A-14).
+    /// After this long a request of unknown outcome is looked up.
     pub creation_timeout: Duration,
-    /// How long the server may take to commit a request (spec A-11).
+    /// How long the server may take to commit a request.
     pub server_timeout: Duration,
     pub victims: victims::SurplusRules,
     pub failures: failures::FailureBudget,
     pub waiting: waiting::WaitLimits,
     pub caps: Caps,
     pub claims: claims::ClaimRules,
-    /// `None`: no gangs (spec B-63).
+    /// `None`: no gangs.
     pub gang: Option<gang::GangRules>,
 }
 

@@ -52,13 +52,13 @@ pub struct Claims {
     now: Now,
     holdings: BTreeMap<ExecutorId, Holding>,
     holders: BTreeMap<Arc<str>, BTreeSet<ExecutorId>>,
-    /// Executors whose pods, and so whose claims, cannot be read (spec S-15).
+    /// Executors whose pods, and so whose claims, cannot be read.
     unread: BTreeSet<ExecutorId>,
     /// What executors were given, while in the ledger: a repeat must be the same request.
     given: BTreeMap<ExecutorId, Arc<[PodClaim]>>,
     /// The claims that this round's snapshots mention.
     mentioned: BTreeSet<Arc<str>>,
-    /// Claims of orphan pods; when they become free is unknown (spec E-3).
+    /// Claims of orphan pods; when they become free is unknown.
     orphans: BTreeSet<Arc<str>>,
     listing: Option<Listing>,
     /// Whether a list is in flight.

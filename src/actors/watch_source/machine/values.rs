@@ -26,9 +26,9 @@ pub(in crate::actors::watch_source) enum TroubleKind {
     Broke,
     /// Nothing was received for too long.
     Silent,
-    /// 410: the server no longer has the version (spec W-2).
+    /// 410: the server no longer has the version.
     Expired,
-    /// The list was begun in an earlier epoch (spec S-13).
+    /// The list was begun in an earlier epoch.
     Outdated,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::actors::watch_source) enum Line {
     Seen(Sighting),
     Deleted(Sighting),
     Bookmark(ResourceVersion),
-    /// Of an unknown type, or unparsable (spec W-5); with a description.
+    /// Of an unknown type, or unparsable; with a description.
     Garbage(Arc<str>),
 }
 
