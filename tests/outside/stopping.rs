@@ -55,15 +55,17 @@ fn the_end_kills_executors_that_will_not_exit() {
 // spec: O-109
 #[test]
 fn a_signal_that_is_delivered_twice_is_one() {
-    let cluster = Cluster::any();
-    let mut driver = Driver::start(&cluster, 3, &[]);
-    cluster.converges(3);
-    driver.signal(Signal::TERM);
-    driver.says("stopping; a second signal ends the process at once");
-    driver.signal(Signal::TERM);
-    driver.signal(Signal::INT);
-    assert_eq!(driver.exit(), Some(0));
-    cluster.settles(0);
+    let mut local = Local::start(&[STUBBORN, "profiles.default.termination_grace=3s"]);
+    local.runs(&[1, 2, 3, 4]);
+    let mark = local.mark();
+    local.driver.signal(Signal::TERM);
+    local
+        .driver
+        .says("stopping; a second signal ends the process at once");
+    local.driver.signal(Signal::TERM);
+    local.driver.signal(Signal::INT);
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
 }
 
 // spec: O-109
