@@ -12,6 +12,7 @@ use futures::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
@@ -62,6 +63,23 @@ impl<M: Clone, const N: usize> Labelled<M, N> {
     pub fn remove(&self, values: [Value; N]) {
         self.family.remove(&self.with(values));
     }
+}
+
+/// What may have a value for each profile.
+trait ByProfile {
+    fn remove_profile(&self, profile: &str);
+}
+
+impl<M: Clone, const N: usize> ByProfile for Labelled<M, N> {
+    fn remove_profile(&self, profile: &str) {
+        if self.labels.iter().all(|label| *label == "profile") {
+            self.remove(std::array::from_fn(|_| profile.to_owned().into()));
+        }
+    }
+}
+
+impl ByProfile for Gauge {
+    fn remove_profile(&self, _: &str) {}
 }
 
 impl<M: EncodeMetric + TypedMetric, const N: usize> EncodeMetric for Labelled<M, N> {

@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::Labelled;
+use super::{ByProfile, Labelled};
 
 /// Buckets for the duration of calls, in seconds.
 const CALL: [f64; 11] = [
@@ -41,6 +41,11 @@ macro_rules! metrics {
                     add(&mut registry, $name, $unit, $help, $field.clone());
                 )*
                 Self { registry, $($field,)* }
+            }
+
+            /// Removes what is counted by profile alone, of a removed profile (spec B-52).
+            pub fn remove_profile(&self, profile: &str) {
+                $(self.$field.remove_profile(profile);)*
             }
         }
     };

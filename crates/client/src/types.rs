@@ -302,10 +302,10 @@ pub enum Reason {
     RegistrationTimeout,
     PendingTimeout,
     TemplateRefused,
-    NotCreated,
     Missing,
     Lost,
     Stuck,
+    NotCreated,
     /// One that this client does not know.
     #[default]
     #[serde(other)]

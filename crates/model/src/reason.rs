@@ -5,115 +5,144 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a loss reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum LossClass {
+/// Whether an end of a class counts as a failure (spec L-20).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Always,
+    /// Unless the exit code is 0.
+    UnlessZero,
+    Never,
+}
+
+/// Who caused an end of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Application,
+    Other,
+}
+
+/// What a class tells of an end. One that tells more replaces one that tells less (spec L-37).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tells {
+    /// Nobody saw the end.
+    Nothing,
+    HowItEnded,
+    /// The pod does not show what a probe did.
+    WhoKilledIt,
+    /// What the cluster decided.
+    Cluster,
+    /// What the driver decided.
+    Driver,
+}
+
+/// Which ends of a class are early (spec A-30).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Early {
+    Always,
+    /// If it ran for less than `failures.stable_after`, or never.
+    IfYoung,
+    IfItNeverRan,
+    Never,
+}
+
+/// Declares each class: when it is a failure, who causes it, what it tells of the end, and when it is an early end.
+macro_rules! classes {
+    ($($(#[$about:meta])* $class:ident: $failure:ident, $cause:ident, $tells:ident, $early:ident;)*) => {
+        /// The class of a loss reason.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum LossClass {
+            $($(#[$about])* $class,)*
+        }
+
+        impl LossClass {
+            /// All classes, with their names.
+            pub const ALL: &'static [(&'static str, Self)] =
+                &[$((stringify!($class), Self::$class),)*];
+
+            fn facts(self) -> (Failure, Cause, Tells, Early) {
+                match self {
+                    $(Self::$class => (Failure::$failure, Cause::$cause, Tells::$tells, Early::$early),)*
+                }
+            }
+        }
+    };
+}
+
+// The last one is no end of an executor that was there.
+classes! {
     /// Its container ended by itself.
-    Exited,
+    Exited: UnlessZero, Application, HowItEnded, IfYoung;
     /// The kernel killed it because memory was exhausted.
-    OomKilled,
+    OomKilled: Always, Application, WhoKilledIt, IfYoung;
     /// Its node killed it because a liveness or startup probe failed.
-    ProbeFailed,
+    ProbeFailed: Always, Application, WhoKilledIt, IfYoung;
     /// It never ran, because of its image, configuration or a volume.
-    StartFailed,
+    StartFailed: Always, Application, HowItEnded, Always;
     /// The node refused it.
-    Rejected,
+    Rejected: Never, Other, Cluster, Never;
     /// The node evicted it because a resource ran short.
-    Evicted,
+    Evicted: Never, Other, Cluster, Never;
     /// The scheduler removed it for a pod of higher priority.
-    Preempted,
+    Preempted: Never, Other, Cluster, Never;
     /// The cluster terminated it for another reason of its own.
-    Disrupted,
+    Disrupted: Never, Other, Cluster, Never;
     /// Its node is gone.
-    NodeLost,
+    NodeLost: Never, Other, Cluster, Never;
     /// A client other than the driver deleted its pod.
-    Deleted,
+    Deleted: Never, Other, HowItEnded, IfItNeverRan;
     /// Its labels no longer identified it as this application's.
-    Mislabelled,
+    Mislabelled: Always, Other, Driver, Always;
     /// An operator killed it, or the application ended.
-    Killed,
+    Killed: Never, Other, Driver, Never;
     /// An operator decommissioned it.
-    Decommissioned,
+    Decommissioned: Never, Other, Driver, Never;
     /// There were more executors than the target.
-    ScaledDown,
+    ScaledDown: Never, Other, Driver, Never;
     /// It sent no message for too long.
-    HeartbeatTimeout,
+    HeartbeatTimeout: Always, Other, Driver, Never;
     /// Its connection was lost, and neither it nor the cluster has reported why.
-    Disconnected,
+    Disconnected: Always, Other, Driver, Never;
     /// It fell silent when the driver could not trust its own network path.
-    Unreachable,
+    Unreachable: Never, Other, Driver, Never;
     /// Its agent ended it, because the agent found no driver.
-    Abandoned,
+    Abandoned: Never, Other, HowItEnded, Never;
     /// It ran without registering.
-    RegistrationTimeout,
+    RegistrationTimeout: Always, Application, Driver, Never;
     /// It waited to run for too long.
-    PendingTimeout,
+    PendingTimeout: Never, Other, Driver, Never;
     /// The API server refuses its profile's template.
-    TemplateRefused,
-    /// No pod was ever created.
-    NotCreated,
+    TemplateRefused: Always, Application, Nothing, Never;
     /// Its pod is gone, and no deletion was observed.
-    Missing,
+    Missing: Never, Other, Nothing, Never;
     /// It ended while no driver ran.
-    Lost,
+    Lost: Never, Other, Nothing, Never;
     /// Its pod is being deleted for longer than its grace period allows.
-    Stuck,
+    Stuck: Never, Other, HowItEnded, Never;
+    /// No pod was ever created.
+    NotCreated: Never, Other, Nothing, Never;
 }
 
 impl LossClass {
-    pub const ALL: [Self; 25] = [
-        Self::Exited,
-        Self::OomKilled,
-        Self::ProbeFailed,
-        Self::StartFailed,
-        Self::Rejected,
-        Self::Evicted,
-        Self::Preempted,
-        Self::Disrupted,
-        Self::NodeLost,
-        Self::Deleted,
-        Self::Mislabelled,
-        Self::Killed,
-        Self::Decommissioned,
-        Self::ScaledDown,
-        Self::HeartbeatTimeout,
-        Self::Disconnected,
-        Self::Unreachable,
-        Self::Abandoned,
-        Self::RegistrationTimeout,
-        Self::PendingTimeout,
-        Self::TemplateRefused,
-        Self::NotCreated,
-        Self::Missing,
-        Self::Lost,
-        Self::Stuck,
-    ];
-
     /// Whether the application caused it.
     pub fn by_application(self) -> bool {
-        use LossClass::*;
-        match self {
-            Exited | OomKilled | ProbeFailed | StartFailed | RegistrationTimeout
-            | TemplateRefused => true,
-            Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
-            | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
-            | Unreachable | Abandoned | PendingTimeout | NotCreated | Missing | Lost | Stuck => {
-                false
-            }
-        }
+        self.facts().1 == Cause::Application
     }
 
     /// Whether it counts as a failure; an exit does unless its code is 0.
     pub fn is_failure(self, exit_code: Option<i32>) -> bool {
-        use LossClass::*;
-        match self {
-            Exited => exit_code != Some(0),
-            OomKilled | ProbeFailed | StartFailed | Mislabelled | HeartbeatTimeout
-            | Disconnected | RegistrationTimeout | TemplateRefused => true,
-            Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
-            | Decommissioned | ScaledDown | Unreachable | Abandoned | PendingTimeout
-            | NotCreated | Missing | Lost | Stuck => false,
+        match self.facts().0 {
+            Failure::Always => true,
+            Failure::UnlessZero => exit_code != Some(0),
+            Failure::Never => false,
         }
+    }
+
+    pub(crate) fn tells(self) -> Tells {
+        self.facts().2
+    }
+
+    pub(crate) fn early(self) -> Early {
+        self.facts().3
     }
 }
 
@@ -184,7 +213,9 @@ mod tests {
             [false, true] => "unless 0",
             _ => "no",
         };
-        let expected = LossClass::ALL.map(|class| (class.to_string(), failure(class).to_owned()));
+        let expected = LossClass::ALL
+            .iter()
+            .map(|(name, class)| ((*name).to_owned(), failure(*class).to_owned()));
         let documented = rows(page, "## Why an executor ended")
             .into_iter()
             .map(|row| {
@@ -193,6 +224,6 @@ mod tests {
                 (row[0].to_owned(), failure.to_owned())
             });
         let documented: BTreeSet<_> = documented.collect();
-        assert_eq!(documented, BTreeSet::from(expected));
+        assert_eq!(documented, expected.collect());
     }
 }

@@ -9,7 +9,7 @@ use super::exit_code;
 use super::pod::{
     ContainerState, Pod, RUNTIME_UNKNOWN, STATUS_UNKNOWN, Termination, is_not_its_turn,
 };
-use super::reason::{Evidence, LossClass, LossReason};
+use super::reason::{Early, Evidence, LossClass, LossReason};
 use crate::planted::{self, Planted};
 use boatswain_agent::{AGENT, NO_DRIVER, UNORDERED};
 
@@ -48,20 +48,7 @@ const REJECTED: [&str; 15] = [
 /// Of two of the same rank the one that was known first stays: an executor that was seen to end and whose pod is then
 /// deleted has ended by itself, and one whose pod was deleted and that then ends was deleted.
 pub fn says_more(class: LossClass, than: LossClass) -> bool {
-    rank(class) > rank(than)
-}
-
-fn rank(class: LossClass) -> u8 {
-    use LossClass::*;
-    match class {
-        Missing | Lost | NotCreated | TemplateRefused => 0,
-        Exited | StartFailed | Abandoned | Deleted | Stuck => 1,
-        // The pod does not show what a probe did.
-        OomKilled | ProbeFailed => 2,
-        Rejected | Evicted | Preempted | Disrupted | NodeLost => 3,
-        Mislabelled | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
-        | Unreachable | RegistrationTimeout | PendingTimeout => 4,
-    }
+    class.tells() > than.tells()
 }
 
 pub fn reason_of(entry: &Entry) -> LossReason {
@@ -122,31 +109,11 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
     if entry.found_terminating {
         return false;
     }
-    match class {
-        LossClass::Exited | LossClass::OomKilled | LossClass::ProbeFailed => {
-            ran_for(entry, now).is_none_or(|ran| ran < stable_after)
-        }
-        LossClass::StartFailed | LossClass::Mislabelled => true,
-        LossClass::Deleted => ran_for(entry, now).is_none(),
-        LossClass::Rejected
-        | LossClass::Evicted
-        | LossClass::Preempted
-        | LossClass::Disrupted
-        | LossClass::NodeLost
-        | LossClass::Killed
-        | LossClass::Decommissioned
-        | LossClass::ScaledDown
-        | LossClass::HeartbeatTimeout
-        | LossClass::Disconnected
-        | LossClass::Unreachable
-        | LossClass::Abandoned
-        | LossClass::RegistrationTimeout
-        | LossClass::PendingTimeout
-        | LossClass::TemplateRefused
-        | LossClass::NotCreated
-        | LossClass::Missing
-        | LossClass::Lost
-        | LossClass::Stuck => false,
+    match class.early() {
+        Early::Always => true,
+        Early::IfYoung => ran_for(entry, now).is_none_or(|ran| ran < stable_after),
+        Early::IfItNeverRan => ran_for(entry, now).is_none(),
+        Early::Never => false,
     }
 }
 

@@ -53,15 +53,13 @@ fn of_end(profile: &ProfileName, class: LossClass, failure: bool) -> [Value; 3] 
 /// Removes all values of a removed profile (spec B-52).
 pub(super) fn remove_profile(metrics: &Metrics, profile: &ProfileName) {
     let name = || profile.to_string().into();
-    metrics.targets.remove([name()]);
-    metrics.starts.remove([name()]);
-    metrics.registrations.remove([name()]);
+    metrics.remove_profile(profile.as_str());
     for state in STATES {
         metrics.executors.remove([name(), state.into()]);
     }
-    for class in LossClass::ALL {
+    for (_, class) in LossClass::ALL {
         for failure in [true, false] {
-            metrics.ended.remove(of_end(profile, class, failure));
+            metrics.ended.remove(of_end(profile, *class, failure));
         }
     }
 }

@@ -271,7 +271,10 @@ fn the_page_shows_the_line_of_each_end_and_each_refusal() {
 fn every_reported_reason_has_an_example() {
     let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
     let shown: BTreeSet<&str> = ends.iter().map(|end| &*end.class).collect();
-    let all: BTreeSet<String> = LossClass::ALL.iter().map(ToString::to_string).collect();
+    let all: BTreeSet<String> = LossClass::ALL
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
     // These are refusals, not ends of executors.
     let refusals = ["NotCreated", "TemplateRefused"];
     let missing: Vec<&String> = (all.iter())

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::packed::packed;
 use super::table::{Answers, Route, table};
+use crate::model::LossClass;
 
 /// The schemas of requests and answers, each with examples.
 static SCHEMAS: &[u8] = packed!("schemas.json");
@@ -35,7 +36,9 @@ pub fn document() -> Value {
         path[route.method.as_str().to_ascii_lowercase()] = operation(&route);
     }
     // The schemas are compiled in, and a test parses them.
-    let schemas: Value = serde_json::from_slice(SCHEMAS).unwrap_or_default();
+    let mut schemas: Value = serde_json::from_slice(SCHEMAS).unwrap_or_default();
+    let classes = LossClass::ALL.iter();
+    schemas["Reason"]["enum"] = classes.map(|(name, _)| *name).collect();
     let token = json!({"type": "http", "scheme": "bearer"});
     json!({
         "openapi": "3.1.0",

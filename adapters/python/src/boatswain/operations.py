@@ -22,7 +22,7 @@ Id = int
 PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable", "queued", "requests-fail"]
 
 
-Reason = Literal["Exited", "OomKilled", "ProbeFailed", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "NotCreated", "Missing", "Lost", "Stuck"]
+Reason = Literal["Exited", "OomKilled", "ProbeFailed", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "Missing", "Lost", "Stuck", "NotCreated"]
 
 
 # How many executors of each profile are wanted.
