@@ -108,9 +108,9 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     until("no executor is left", || {
         place.executors().is_empty().then_some(())
     });
-    let used = used(&place);
     place.told(&["delete", kind, "boatswain"]);
     place.nothing_is_left();
+    let used = used(&place);
     let printed = printed(&objects);
     let unprinted: Vec<_> = used.difference(&printed).collect();
     assert!(unprinted.is_empty(), "used and not printed: {unprinted:?}");

@@ -212,6 +212,9 @@ impl Counts {
             Class::Odd | Class::Absent => Some(&mut self.uncertain),
             Class::Leaving if planted::is(Planted::LeavingCounts) => Some(&mut self.running),
             Class::Leaving => Some(&mut self.leaving),
+            Class::Terminating if planted::is(Planted::TerminatingCounts) => {
+                Some(&mut self.running)
+            }
             Class::Terminating => Some(&mut self.terminating),
             Class::Finished => Some(&mut self.finished),
             Class::Gone => None,

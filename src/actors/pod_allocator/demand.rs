@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, State, Tick};
-use crate::planted::{self, Planted};
 
 use super::allocation::AllocationRules;
 use super::crash_loop::{CrashLoop, Permission};
@@ -78,11 +77,7 @@ impl View<'_> {
 
     /// How many executors are missing and may be requested despite early ends (spec ).
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
-        let counts = self.latest.counts(profile);
-        let mut live = counts.live();
-        if planted::is(Planted::TerminatingCounts) {
-            live += counts.terminating;
-        }
+        let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
         // The gangs' own deadline wakes the allocator.
         if self.gangs.waits_until(profile).is_some() {
