@@ -87,8 +87,6 @@ faults! {
     LossUnreported,
     /// A record that another driver has taken over is treated as our own (spec W-7).
     SupersededGoesOn,
-    /// Silent executors are given up without reading the record before (spec B-16).
-    SupersededGivesUp,
     /// A lost record is not created again (spec K-13).
     RecordNotRemade,
     /// The watch on the record begins from the record's own version, which the server forgets (spec W-10).
