@@ -30,43 +30,44 @@ pub(super) fn subscribe(basis: &Basis<'_>, links: &Links) {
         interval: basis.config.allocation.interval,
         ..basis.timing
     };
-    let subscribe = |subscriber, timing, recipient| {
+    for (subscriber, timing, recipient) in [
+        (
+            Subscriber::Record,
+            basis.timing,
+            links.record.clone().recipient(),
+        ),
+        (
+            Subscriber::Registry,
+            basis.timing,
+            links.registry.clone().recipient(),
+        ),
+        (
+            Subscriber::History,
+            basis.timing,
+            links.history.clone().recipient(),
+        ),
+        (
+            Subscriber::Backend,
+            basis.timing,
+            links.backend.clone().recipient(),
+        ),
+        (
+            Subscriber::Lifecycle,
+            basis.timing,
+            links.lifecycle.clone().recipient(),
+        ),
+        (
+            Subscriber::Allocator,
+            provisioner,
+            links.provisioner.round.clone(),
+        ),
+    ] {
         links.store.do_send(Subscribe {
             subscriber,
             timing,
             recipient,
         });
-    };
-    subscribe(
-        Subscriber::Record,
-        basis.timing,
-        links.record.clone().recipient(),
-    );
-    subscribe(
-        Subscriber::Registry,
-        basis.timing,
-        links.registry.clone().recipient(),
-    );
-    subscribe(
-        Subscriber::History,
-        basis.timing,
-        links.history.clone().recipient(),
-    );
-    subscribe(
-        Subscriber::Backend,
-        basis.timing,
-        links.backend.clone().recipient(),
-    );
-    subscribe(
-        Subscriber::Lifecycle,
-        basis.timing,
-        links.lifecycle.clone().recipient(),
-    );
-    subscribe(
-        Subscriber::Allocator,
-        provisioner,
-        links.provisioner.round.clone(),
-    );
+    }
 }
 
 /// During a hold no executors are wanted.
