@@ -5,7 +5,7 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use crate::model::news::News;
 
 use super::SnapshotStore;
-use super::messages::{AskRound, LookNow, Subscriber, Tell};
+use super::messages::{AskRound, Subscriber, Tell};
 
 /// A subscriber's way to the store.
 #[derive(Clone)]
@@ -31,10 +31,6 @@ impl StoreHandle {
     /// Requests a round of another subscriber now.
     pub fn ask_for(&self, other: Subscriber) {
         self.store.do_send(AskRound(other));
-    }
-
-    pub fn look(&self) -> actix::prelude::Request<SnapshotStore, LookNow> {
-        self.store.send(LookNow)
     }
 }
 

@@ -149,9 +149,10 @@ impl SnapshotStore {
                     // Only one batch is in flight per subscriber, so this queue never holds two.
                     let round = wrap_future::<_, Self>(subscription.recipient.send(Round(batch)));
                     ctx.spawn(round.map(move |next, this, ctx| {
-                        // A subscriber that has stopped decides nothing any more: the driver ends.
-                        if let Ok(next) = next {
-                            this.decided(subscriber, next, ctx);
+                        match next {
+                            Ok(next) => this.decided(subscriber, next, ctx),
+                            // One that has stopped, such as an observer, keeps no ended entry.
+                            Err(_) => drop(this.subscribers.remove(&subscriber)),
                         }
                     }));
                 }
