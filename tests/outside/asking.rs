@@ -128,6 +128,10 @@ fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() 
     let warnings = json!([{
         "time": "2026-01-01T00:00:00Z", "reason": "FailedMount", "message": "no volume", "count": 3,
     }]);
+    // The event history learns of the executor one batch later than the status.
+    until("its history is known", || {
+        asked.ask(&["explain", "1"]).status.success().then_some(())
+    });
     until("it has written its log", || {
         let evidence = &asked.json(&["explain", "1"])["evidence"];
         assert_eq!(evidence["missing"], json!([]), "{evidence}");
