@@ -4,6 +4,7 @@ use super::asking::{self, Asked};
 use super::browser::Browser;
 use super::cluster::Cluster;
 use super::page;
+use super::process::until;
 
 const MANY: usize = 200;
 
@@ -11,6 +12,10 @@ const MANY: usize = 200;
 fn opened(cluster: &Cluster, executors: usize, sets: &[&str]) -> Option<(Browser, Asked)> {
     let browser = Browser::start(cluster.directory.path())?;
     let asked = page::asked_with(cluster, executors, sets);
+    // Until then the browser notes each answer that says to wait.
+    until("it is ready", || {
+        asked.ask(&["status"]).status.success().then_some(())
+    });
     browser.open(&asked.server);
     page::enter(&browser, "only-looks");
     Some((browser, asked))
