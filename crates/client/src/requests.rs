@@ -94,7 +94,7 @@ impl Client {
         self.ask(Method::POST, path, Some(json!(body))).await
     }
 
-    /// The history of a live executor, or of one of the last 1,000 that ended
+    /// The history of a live executor, or of one of the last that ended
     ///
     /// # Errors
     ///

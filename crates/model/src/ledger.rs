@@ -201,7 +201,7 @@ impl Ledger {
         let mut draft = Draft::default();
         let verdict = self.listed(listed, now, &mut draft);
         self.settle(now, &mut draft);
-        (verdict, self.finish(draft))
+        (verdict, self.finish(draft, now))
     }
 
     pub fn apply(&mut self, news: News, now: Now) -> Applied {
@@ -279,12 +279,12 @@ impl Ledger {
             }
         }
         self.settle(now, &mut draft);
-        self.finish(draft)
+        self.finish(draft, now)
     }
 
     /// Removes entries that are gone, once every subscriber has decided on the snapshot that
     /// reports their end (spec E-9, S-14).
-    pub fn release(&mut self, delivered: u64) -> Applied {
+    pub fn release(&mut self, delivered: u64, now: Now) -> Applied {
         let mut draft = Draft::default();
         let current = &self.current;
         let released: Vec<ExecutorId> = self
@@ -321,10 +321,10 @@ impl Ledger {
             self.current.ended.insert(id);
             draft.executors.push(id);
         }
-        self.finish(draft)
+        self.finish(draft, now)
     }
 
-    fn finish(&mut self, draft: Draft) -> Applied {
+    fn finish(&mut self, draft: Draft, now: Now) -> Applied {
         let mut executors = draft.executors;
         executors.sort_unstable();
         executors.dedup();
@@ -345,6 +345,7 @@ impl Ledger {
             };
         }
         self.current.seq += 1;
+        self.current.at = now.tick;
         self.current.changes = Arc::new(changes);
         for id in draft.gone {
             self.gone.entry(id).or_insert(self.current.seq);

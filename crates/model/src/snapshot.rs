@@ -22,6 +22,8 @@ use super::version::ResourceVersion;
 pub struct Snapshot {
     /// Increases by one with each snapshot.
     pub seq: u64,
+    /// When it became the newest one.
+    pub at: Tick,
     /// The API server's epoch.
     pub epoch: Epoch,
     /// Whether the pods of the first quorum list were adopted.

@@ -187,7 +187,7 @@ impl Scenario {
     /// Releases the ended entries that all subscribers have received.
     pub fn release(&mut self) {
         let everyone = self.subscribers.iter().map(|s| s.delivered).min();
-        let applied = self.ledger.release(everyone.unwrap_or(0));
+        let applied = self.ledger.release(everyone.unwrap_or(0), self.now());
         self.publish(applied.snapshot);
     }
 

@@ -206,6 +206,15 @@ pub enum Step {
     },
 }
 
+/// Of each kind the same number of ends is kept, so that many of one kind displace none of another (spec B-51).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KindOfEnd {
+    Failure,
+    Disruption,
+    /// The driver ended it or made no pod for it, or it had done its work.
+    Planned,
+}
+
 impl Step {
     /// The latest step of an executor; `None` if another event reports its end.
     pub fn of(entry: &Entry) -> Option<Self> {
@@ -265,9 +274,15 @@ impl Step {
         }
     }
 
-    /// Whether no step follows.
-    pub fn is_last(&self) -> bool {
-        matches!(self, Self::NotCreated { .. } | Self::Ended { .. })
+    /// How the executor ended; `None` if this is no end.
+    pub fn kind_of_end(&self) -> Option<KindOfEnd> {
+        match self {
+            Self::NotCreated { .. } => Some(KindOfEnd::Planned),
+            Self::Ended { failure: true, .. } => Some(KindOfEnd::Failure),
+            Self::Ended { reason, .. } if reason.is_disruption() => Some(KindOfEnd::Disruption),
+            Self::Ended { .. } => Some(KindOfEnd::Planned),
+            _ => None,
+        }
     }
 }
 
@@ -313,9 +328,12 @@ fn why_leaving(entry: &Entry) -> String {
 }
 
 impl What {
-    /// Whether it is the last step of an executor.
-    pub fn is_last(&self) -> bool {
-        matches!(self, Self::Executor { step, .. } if step.is_last())
+    /// How an executor ended; `None` if this is no end.
+    pub fn kind_of_end(&self) -> Option<KindOfEnd> {
+        match self {
+            Self::Executor { step, .. } => step.kind_of_end(),
+            _ => None,
+        }
     }
 
     pub fn step(id: ExecutorId, profile: &ProfileName, step: Step) -> Self {

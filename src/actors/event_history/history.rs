@@ -4,22 +4,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::model::executor::{Class, State};
+use jiff::Timestamp;
+
 use crate::model::{
     Batch, Ending, Entry, ExecutorId, Incarnation, Now, PodUid, ProfileName, Snapshot, Tick,
 };
 
 use crate::model::recorded_end::RecordedEnd;
 
-use super::event::{Event, EventId, Step, What};
+use super::event::{Event, EventId, KindOfEnd, Step, What};
 
 /// The most events that are kept. A reader that is further behind is informed of that.
 const KEPT_EVENTS: usize = 10_000;
 
-/// The most executors that have ended whose histories are kept (spec B-51).
-const KEPT_STORIES: usize = 1_000;
+/// The most executors whose histories are kept after an end of one kind (spec B-51).
+const KEPT_STORIES: usize = 400;
 
 /// An executor's history keeps its first event, and this many of its last ones.
 const STORY: usize = 32;
@@ -32,8 +32,8 @@ pub struct History {
     last: u64,
     events: VecDeque<Arc<Event>>,
     histories: BTreeMap<ExecutorId, ExecutorHistory>,
-    /// Executors that have ended and whose histories are still kept, oldest end first.
-    ended: VecDeque<ExecutorId>,
+    /// Executors that have ended and whose histories are still kept, by how they ended, oldest end first.
+    ended: BTreeMap<KindOfEnd, VecDeque<ExecutorId>>,
     /// The last snapshot whose changes have become events.
     seen: Option<Snapshot>,
 }
@@ -77,7 +77,7 @@ impl History {
             last: 0,
             events: VecDeque::new(),
             histories: BTreeMap::new(),
-            ended: VecDeque::new(),
+            ended: BTreeMap::new(),
             seen: None,
         }
     }
@@ -113,26 +113,27 @@ impl History {
     pub fn round(&mut self, batch: &Batch, now: Now) {
         let latest = batch.latest();
         let Some(mut before) = self.seen.take() else {
-            self.begin(latest, now);
-            batch.ends().for_each(|ending| self.end(ending, now));
+            let at = earlier(now, latest.at);
+            self.begin(latest, at);
+            batch.ends().for_each(|ending| self.end(ending, at));
             self.seen = Some(latest.clone());
             return;
         };
         for snapshot in batch.snapshots().iter().map(Arc::as_ref) {
-            self.changes(&before, snapshot, now);
+            self.changes(&before, snapshot, earlier(now, snapshot.at));
             before = snapshot.clone();
         }
         self.seen = Some(latest.clone());
     }
 
     /// Records an event that no snapshot shows.
-    pub fn note(&mut self, what: What, now: Now) {
-        self.push(what, None, now);
+    pub fn note(&mut self, what: What, at: Timestamp) {
+        self.push(what, at);
     }
 
     /// Records a step of an executor that no snapshot shows.
-    pub fn step(&mut self, id: ExecutorId, profile: &ProfileName, step: Step, now: Now) {
-        let event = self.push(What::step(id, profile, step), None, now);
+    pub fn step(&mut self, id: ExecutorId, profile: &ProfileName, step: Step, at: Timestamp) {
+        let event = self.push(What::step(id, profile, step), at);
         // A step after the executor's end must not begin another history.
         if let Some(history) = self.histories.get_mut(&id) {
             history.add(event);
@@ -164,14 +165,15 @@ impl History {
     }
 
     fn kept_ends(&self) -> Vec<Arc<Event>> {
-        let histories = (self.ended.iter()).filter_map(|id| self.histories.get(id));
-        // What an executor's session reported late comes after its end.
-        let ends = histories
-            .filter_map(|history| history.events.iter().rfind(|event| event.what.is_last()));
-        ends.cloned().collect()
+        let histories = (self.ended.values().flatten()).filter_map(|id| self.histories.get(id));
+        let mut ends: Vec<Arc<Event>> = histories
+            .filter_map(|history| history.end().cloned())
+            .collect();
+        ends.sort_by_key(|end| end.time);
+        ends
     }
 
-    fn begin(&mut self, snapshot: &Snapshot, now: Now) {
+    fn begin(&mut self, snapshot: &Snapshot, at: Timestamp) {
         let adopted: Vec<&Arc<Entry>> = (snapshot.entries.values())
             .filter(|entry| entry.adopted)
             .collect();
@@ -182,8 +184,7 @@ impl History {
                     .map(|(profile, target)| (profile.to_string(), target.executors))
                     .collect(),
             },
-            None,
-            now,
+            at,
         );
         // Only in the executors' own histories: a reader of all events gets the live executors
         // first.
@@ -191,17 +192,17 @@ impl History {
             let state = super::views::state(entry.class());
             let pod = entry.pod().map(|pod| pod.name.to_string());
             let what = What::step(entry.id, &entry.profile, Step::Adopted { state, pod });
-            let event = self.event(what, None, now);
+            let event = self.event(what, at);
             self.history_of(entry).add(event);
         }
         for entry in snapshot.entries.values().filter(|entry| !entry.adopted) {
             if let Some(step) = Step::of(entry) {
-                self.tell(entry, step, since(entry), now);
+                self.tell(entry, step, at);
             }
         }
     }
 
-    fn changes(&mut self, before: &Snapshot, snapshot: &Snapshot, now: Now) {
+    fn changes(&mut self, before: &Snapshot, snapshot: &Snapshot, at: Timestamp) {
         if snapshot.changes.other {
             let of = |profile: &ProfileName| profile.to_string();
             for profile in snapshot
@@ -209,12 +210,12 @@ impl History {
                 .filter(|profile| !before.is_removed(profile))
             {
                 let profile = of(profile);
-                self.push(What::Removing { profile }, None, now);
+                self.push(What::Removing { profile }, at);
             }
             let is_left = |profile: &&ProfileName| snapshot.targets.contains_key(*profile);
             for profile in before.removed().filter(|profile| !is_left(profile)) {
                 let profile = of(profile);
-                self.push(What::Removed { profile }, None, now);
+                self.push(What::Removed { profile }, at);
             }
             for (profile, target) in &snapshot.targets {
                 if before.target(profile) != target.executors {
@@ -222,7 +223,7 @@ impl History {
                         profile: of(profile),
                         target: target.executors,
                     };
-                    self.push(what, Some(target.since), now);
+                    self.push(what, at);
                 }
             }
         }
@@ -233,22 +234,21 @@ impl History {
             };
             let was = before.entry(*id).and_then(|before| Step::of(before));
             if let Some(step) = Step::of(entry).filter(|step| was.as_ref() != Some(step)) {
-                self.tell(entry, step, since(entry), now);
+                self.tell(entry, step, at);
             }
         }
         for ending in &snapshot.changes.ends {
-            self.end(ending, now);
+            self.end(ending, at);
         }
     }
 
-    fn end(&mut self, ending: &Ending, now: Now) {
-        self.tell(&ending.entry, Step::end(ending), None, now);
+    fn end(&mut self, ending: &Ending, at: Timestamp) {
+        self.tell(&ending.entry, Step::end(ending), at);
     }
 
-    /// Records a step, with the driver's time at which it took place, if that is known.
-    fn tell(&mut self, entry: &Entry, step: Step, at: Option<Tick>, now: Now) {
-        let (id, ends) = (entry.id, step.is_last());
-        let event = self.push(What::step(id, &entry.profile, step), at, now);
+    fn tell(&mut self, entry: &Entry, step: Step, at: Timestamp) {
+        let (id, ends) = (entry.id, step.kind_of_end().is_some());
+        let event = self.push(What::step(id, &entry.profile, step), at);
         self.history_of(entry).add(event);
         if ends {
             self.close(id);
@@ -276,17 +276,22 @@ impl History {
             return;
         };
         history.closed = true;
-        self.ended.push_back(id);
-        if self.ended.len() > KEPT_STORIES
-            && let Some(oldest) = self.ended.pop_front()
+        let kind = history.end().and_then(|end| end.what.kind_of_end());
+        let alike = self
+            .ended
+            .entry(kind.unwrap_or(KindOfEnd::Planned))
+            .or_default();
+        alike.push_back(id);
+        if alike.len() > KEPT_STORIES
+            && let Some(oldest) = alike.pop_front()
         {
             self.histories.remove(&oldest);
         }
     }
 
-    fn push(&mut self, what: What, at: Option<Tick>, now: Now) -> Arc<Event> {
+    fn push(&mut self, what: What, at: Timestamp) -> Arc<Event> {
         self.last += 1;
-        let event = self.event(what, at, now);
+        let event = self.event(what, at);
         self.events.push_back(Arc::clone(&event));
         if self.events.len() > KEPT_EVENTS {
             self.events.pop_front();
@@ -294,34 +299,29 @@ impl History {
         event
     }
 
-    fn event(&self, what: What, at: Option<Tick>, now: Now) -> Arc<Event> {
-        let ago = at.map_or(Duration::ZERO, |at| now.tick.since(at));
-        Arc::new(Event {
-            id: self.last(),
-            // The subtraction fails only beyond the range of the wall clock.
-            time: now.wall.checked_sub(ago).unwrap_or(now.wall),
-            what,
-        })
+    fn event(&self, what: What, time: Timestamp) -> Arc<Event> {
+        let id = self.last();
+        Arc::new(Event { id, time, what })
     }
 }
 
-/// Since when the driver has known the executor to be in its state.
-fn since(entry: &Entry) -> Option<Tick> {
-    if let Some(leaving) = &entry.leaving {
-        return Some(leaving.since);
-    }
-    match &entry.state {
-        State::Sent(request) => Some(request.sent),
-        State::Bound(bound) if entry.class() == Class::Running => bound.running_since,
-        // A waiting pod may have another reason than at first, whose beginning is not recorded.
-        State::Bound(_) | State::Unknown(_) => None,
-        State::Gone(gone) => Some(gone.at),
-    }
+/// The wall clock's time at an earlier moment of the driver's clock.
+fn earlier(now: Now, at: Tick) -> Timestamp {
+    // The subtraction fails only beyond the range of the wall clock.
+    (now.wall.checked_sub(now.tick.since(at))).unwrap_or(now.wall)
 }
 
 impl ExecutorHistory {
+    /// What its session reported late comes after its end.
+    fn end(&self) -> Option<&Arc<Event>> {
+        (self.events.iter()).rfind(|event| event.what.kind_of_end().is_some())
+    }
+
+    /// What is noticed later than it happened, as a step of a session, has its place by its time.
     fn add(&mut self, event: Arc<Event>) {
-        self.events.push(event);
+        let place = (self.events.iter()).rposition(|other| other.time <= event.time);
+        self.events
+            .insert(place.map_or(0, |place| place + 1), event);
         if self.events.len() > STORY {
             self.events.remove(1);
             self.left_out += 1;

@@ -16,6 +16,7 @@ use actix::{
     Actor, ActorFutureExt, Context, Handler, MessageResult, Recipient, ResponseActFuture,
     WrapFuture,
 };
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
@@ -36,7 +37,7 @@ use views::ExecutorView;
 pub struct EventHistory {
     history: History,
     /// Steps that wait for the batch that shows their executor, after which they are recorded.
-    waiting: Vec<(ExecutorId, ProfileName, Step)>,
+    waiting: Vec<(Timestamp, ExecutorId, ProfileName, Step)>,
     growth: watch::Sender<u64>,
     /// Whether the history has begun, with the adopted executors.
     adopted: watch::Sender<bool>,
@@ -81,7 +82,7 @@ impl EventHistory {
     }
 
     fn note(&mut self, what: What) {
-        self.history.note(what, self.clock.now());
+        self.history.note(what, self.clock.now().wall);
         self.grown();
     }
 
@@ -90,12 +91,11 @@ impl EventHistory {
         let Some(snapshot) = self.history.snapshot().cloned() else {
             return;
         };
-        let now = self.clock.now();
-        for (id, profile, step) in std::mem::take(&mut self.waiting) {
+        for (at, id, profile, step) in std::mem::take(&mut self.waiting) {
             match snapshot.entry(id) {
-                Some(_) => self.history.step(id, &profile, step, now),
+                Some(_) => self.history.step(id, &profile, step, at),
                 None if snapshot.ended.contains(id) => {}
-                None => self.waiting.push((id, profile, step)),
+                None => self.waiting.push((at, id, profile, step)),
             }
         }
         self.grown();
@@ -152,7 +152,8 @@ impl Handler<SessionEvent> for EventHistory {
     fn handle(&mut self, event: SessionEvent, _: &mut Self::Context) {
         match event {
             SessionEvent::Step(id, profile, step) => {
-                self.waiting.push((id, profile, step.into()));
+                let at = self.clock.now().wall;
+                self.waiting.push((at, id, profile, step.into()));
                 self.take_steps();
             }
             SessionEvent::Degraded(why) => self.note(What::Degraded {

@@ -129,7 +129,8 @@ impl SnapshotStore {
             let delivery = one.delivery.as_ref();
             delivery.map_or(0, Delivery::decided_up_to)
         });
-        let released = self.ledger.release(decided.min().unwrap_or(0));
+        let now = self.clock.now();
+        let released = self.ledger.release(decided.min().unwrap_or(0), now);
         self.publish(released, ctx);
         self.arm(ctx);
     }

@@ -157,7 +157,7 @@ fn profiles_and_targets() -> Vec<Route> {
             .finds("ip", "Only the executors whose pods have this address")
             .refuses(&[400]),
         looks("/v1/executors/{id}", get(explain), "ExecutorHistory")
-            .is("The history of a live executor, or of one of the last 1,000 that ended")
+            .is("The history of a live executor, or of one of the last that ended")
             .refuses(&[400, 404]),
         looks("/v1/targets", get(targets::read), "Targets").is("How many executors are wanted"),
         does(

@@ -341,7 +341,7 @@ class Operations:
         return self._call("POST", "/v1/executors/kill", {"executors": executors, "by": by, "force": force, "replace": replace})
 
     def executor(self, id: Id) -> ExecutorHistory:
-        """The history of a live executor, or of one of the last 1,000 that ended"""
+        """The history of a live executor, or of one of the last that ended"""
         return self._call("GET", f"/v1/executors/{segment(id)}", None)
 
     def counts(self) -> CountsHistory:
@@ -416,7 +416,7 @@ class AsyncOperations:
         return await self._call("POST", "/v1/executors/kill", {"executors": executors, "by": by, "force": force, "replace": replace})
 
     async def executor(self, id: Id) -> ExecutorHistory:
-        """The history of a live executor, or of one of the last 1,000 that ended"""
+        """The history of a live executor, or of one of the last that ended"""
         return await self._call("GET", f"/v1/executors/{segment(id)}", None)
 
     async def counts(self) -> CountsHistory:

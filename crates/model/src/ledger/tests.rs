@@ -206,7 +206,11 @@ impl Store {
     }
 
     fn deliver(&mut self) -> Applied {
-        let applied = self.ledger.release(self.ledger.current().seq);
+        self.deliver_up_to(self.ledger.current().seq)
+    }
+
+    fn deliver_up_to(&mut self, seq: u64) -> Applied {
+        let applied = self.ledger.release(seq, self.now());
         self.check();
         applied
     }

@@ -76,7 +76,36 @@ fn an_event_has_the_time_at_which_the_driver_learnt_of_it() {
     let ago: Vec<i128> = (event_history.history(id(1)).unwrap().events.iter())
         .map(|event| -event.time.as_nanosecond() / 1_000_000)
         .collect();
-    assert_eq!(ago, [1_000, 0, 300]);
+    assert_eq!(ago, [1_000, 1_000, 300]);
+}
+
+// spec: B-51
+#[test]
+fn a_history_has_its_events_in_the_order_in_which_they_happened() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    // The wall clock of such a world stands still.
+    let now = |world: &World| {
+        let tick = world.now().tick;
+        Now::new(tick, Timestamp::UNIX_EPOCH + tick.since(Tick::default()))
+    };
+    event_history.round(&world.batch(), now(&world));
+    sent(&mut world, 1);
+    event_history.round(&world.batch(), now(&world));
+    world.pass(100);
+    world.created(1);
+    world.pass(100);
+    world.runs(1);
+    world.pass(100);
+    // The session's step is noticed at once, the pod's with the next batch.
+    event_history.step(id(1), &"default".into(), Step::Enabled, now(&world).wall);
+    world.pass(100);
+    event_history.round(&world.batch(), now(&world));
+    let history = event_history.history(id(1)).unwrap();
+    let names: Vec<_> = (history.events.iter())
+        .map(|event| serde_json::to_value(&**event).unwrap()["event"].clone())
+        .collect();
+    assert_eq!(names, ["requested", "pending", "running", "enabled"]);
 }
 
 // spec: B-66
@@ -136,7 +165,7 @@ fn a_reader_that_starts_anew_gets_the_ends_that_it_may_have_missed() {
     before.exits(1, 3);
     event_history.round(&before.batch(), before.now());
     ends(&mut event_history, &mut before, 1);
-    event_history.step(id(1), &"default".into(), Step::Disabled, before.now());
+    event_history.step(id(1), &"default".into(), Step::Disabled, before.now().wall);
     let ended = |after| match event_history.after(after, 10) {
         Reading::Anew { ended, .. } => ended,
         Reading::Next(_) => panic!("{after:?} is known"),
@@ -179,6 +208,28 @@ fn histories_of_live_and_recently_ended_executors_are_kept() {
         "it was the first to end"
     );
     assert!(event_history.history(id(lives)).is_some());
+}
+
+// spec: B-51
+#[test]
+fn many_ends_that_are_no_failures_displace_no_failure() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    sent(&mut world, 1);
+    world.created(1);
+    world.exits(1, 3);
+    event_history.round(&world.batch(), world.now());
+    ends(&mut event_history, &mut world, 1);
+    for n in 2..=KEPT_STORIES as u64 + 5 {
+        sent(&mut world, n);
+        world.created(n);
+        world.exits(n, 0);
+        event_history.round(&world.batch(), world.now());
+        ends(&mut event_history, &mut world, n);
+    }
+    assert!(event_history.history(id(1)).is_some());
+    assert!(event_history.history(id(2)).is_none());
 }
 
 // spec: B-51, I-8

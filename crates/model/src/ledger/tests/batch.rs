@@ -50,7 +50,7 @@ impl Fan {
 
     fn release(&mut self, now: Tick) {
         let delivered = self.subscribers.iter().map(Delivery::decided_up_to).min();
-        let applied = self.store.ledger.release(delivered.unwrap_or(0));
+        let applied = (self.store.ledger).release(delivered.unwrap_or(0), self.store.now());
         self.hand_out(applied, now);
     }
 

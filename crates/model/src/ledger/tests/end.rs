@@ -16,10 +16,10 @@ fn a_gone_entry_is_removed_after_every_subscriber_has_decided_on_its_reported_en
     assert!(store.deliver().snapshot.is_none(), "not reported yet");
     let report = store.reported(1).snapshot.unwrap();
     assert!(
-        store.ledger.release(report.seq - 1).snapshot.is_none(),
+        store.deliver_up_to(report.seq - 1).snapshot.is_none(),
         "somebody has not decided on the report yet"
     );
-    let released = store.ledger.release(report.seq).snapshot.unwrap();
+    let released = store.deliver_up_to(report.seq).snapshot.unwrap();
     assert_eq!(released.changes.executors, vec![id(1)]);
     assert_eq!(store.state(1), "ended");
 }
