@@ -102,7 +102,7 @@ impl Budget {
         let entry = &ending.entry;
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
-        if self.counted.insert(entry.id) && !early && entry.uid().is_some() {
+        if self.counted.insert(entry.id) && early.is_none() && entry.uid().is_some() {
             self.certain.insert(entry.id, (driver, now));
         }
         Ok(())

@@ -166,6 +166,8 @@ pub enum LeaveReason {
     Killed(Arc<str>),
     /// Decommissioned on request; contains who requested it.
     Decommissioned(Arc<str>),
+    /// Decommissioned because it asked for that; contains its own words, which may be empty.
+    AskedToGo(Arc<str>),
 }
 
 impl fmt::Display for LeaveReason {
@@ -185,6 +187,8 @@ impl fmt::Display for LeaveReason {
             Self::ApplicationEnded => f.write_str("the application ended"),
             Self::Killed(by) => write!(f, "killed by {by}"),
             Self::Decommissioned(by) => write!(f, "decommissioned by {by}"),
+            Self::AskedToGo(why) if why.is_empty() => f.write_str("decommissioned by itself"),
+            Self::AskedToGo(why) => write!(f, "decommissioned by itself: {why}"),
             Self::HeartbeatTimeout(silent) => {
                 write!(f, "nothing was heard of it for {} s", silent.as_secs())
             }

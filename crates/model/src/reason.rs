@@ -35,12 +35,14 @@ pub(crate) enum Tells {
     Driver,
 }
 
-/// Which ends of a class are early (spec A-30).
+/// Which ends of a class are early (spec A-30); *young*: it ran for less than `failures.stable_after`, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Early {
     Always,
-    /// If it ran for less than `failures.stable_after`, or never.
     IfYoung,
+    /// An interruption if it was young.
+    Interrupted,
+    /// And an interruption if it ran and was young.
     IfItNeverRan,
     Never,
 }
@@ -79,15 +81,15 @@ classes! {
     /// It never ran, because of its image, configuration or a volume.
     StartFailed: Always, Application, HowItEnded, Always;
     /// The node refused it.
-    Rejected: Never, Other, Cluster, Never;
+    Rejected: Never, Other, Cluster, Interrupted;
     /// The node evicted it because a resource ran short.
-    Evicted: Never, Other, Cluster, Never;
+    Evicted: Never, Other, Cluster, Interrupted;
     /// The scheduler removed it for a pod of higher priority.
-    Preempted: Never, Other, Cluster, Never;
+    Preempted: Never, Other, Cluster, Interrupted;
     /// The cluster terminated it for another reason of its own.
-    Disrupted: Never, Other, Cluster, Never;
+    Disrupted: Never, Other, Cluster, Interrupted;
     /// Its node is gone.
-    NodeLost: Never, Other, Cluster, Never;
+    NodeLost: Never, Other, Cluster, Interrupted;
     /// A client other than the driver deleted its pod.
     Deleted: Never, Other, HowItEnded, IfItNeverRan;
     /// Its labels no longer identified it as this application's.
@@ -105,7 +107,7 @@ classes! {
     /// It fell silent when the driver could not trust its own network path.
     Unreachable: Never, Other, Driver, Never;
     /// Its agent ended it, because the agent found no driver.
-    Abandoned: Never, Other, HowItEnded, Never;
+    Abandoned: Never, Other, HowItEnded, Interrupted;
     /// It ran without registering.
     RegistrationTimeout: Always, Application, Driver, Never;
     /// It waited to run for too long.
@@ -113,7 +115,7 @@ classes! {
     /// The API server refuses its profile's template.
     TemplateRefused: Always, Application, Nothing, Never;
     /// Its pod is gone, and no deletion was observed.
-    Missing: Never, Other, Nothing, Never;
+    Missing: Never, Other, Nothing, Interrupted;
     /// It ended while no driver ran.
     Lost: Never, Other, Nothing, Never;
     /// Its pod is being deleted for longer than its grace period allows.
@@ -134,6 +136,14 @@ impl LossClass {
             Failure::Always => true,
             Failure::UnlessZero => exit_code != Some(0),
             Failure::Never => false,
+        }
+    }
+
+    /// Whether neither the executor nor the driver caused it.
+    pub fn is_disruption(self) -> bool {
+        match self {
+            Self::Unreachable => true,
+            _ => self.facts().1 == Cause::Other && !matches!(self.tells(), Tells::Driver),
         }
     }
 

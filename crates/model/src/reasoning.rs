@@ -104,16 +104,32 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
     reason
 }
 
-/// Whether an executor ended early: by itself within `stable_after` of its start, or before it ever ran (spec A-30).
-pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Duration) -> bool {
+/// An executor that ended within `stable_after` of its start, or before it ever ran (spec A-30).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlyEnd {
+    ByItself,
+    /// Others than itself and the driver ended it, or it asked to be decommissioned.
+    Interrupted,
+}
+
+pub fn ended_early(
+    entry: &Entry,
+    class: LossClass,
+    now: Tick,
+    stable_after: Duration,
+) -> Option<EarlyEnd> {
     if entry.found_terminating {
-        return false;
+        return None;
     }
+    let ran = ran_for(entry, now);
+    let is_young = ran.is_none_or(|ran| ran < stable_after);
+    let asked = || matches!(entry.leaving.as_ref()?.why, LeaveReason::AskedToGo(_)).then_some(());
     match class.early() {
-        Early::Always => true,
-        Early::IfYoung => ran_for(entry, now).is_none_or(|ran| ran < stable_after),
-        Early::IfItNeverRan => ran_for(entry, now).is_none(),
-        Early::Never => false,
+        Early::Always => Some(EarlyEnd::ByItself),
+        Early::IfYoung => is_young.then_some(EarlyEnd::ByItself),
+        Early::IfItNeverRan if ran.is_none() => Some(EarlyEnd::ByItself),
+        Early::Interrupted | Early::IfItNeverRan => is_young.then_some(EarlyEnd::Interrupted),
+        Early::Never => (asked().filter(|()| is_young)).map(|()| EarlyEnd::Interrupted),
     }
 }
 
@@ -138,7 +154,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         LeaveReason::ScaledDown | LeaveReason::GangMissed(_) => LossClass::ScaledDown,
         LeaveReason::Mislabelled(_) => LossClass::Mislabelled,
         LeaveReason::ApplicationEnded | LeaveReason::Killed(_) => LossClass::Killed,
-        LeaveReason::Decommissioned(_) => LossClass::Decommissioned,
+        LeaveReason::Decommissioned(_) | LeaveReason::AskedToGo(_) => LossClass::Decommissioned,
         LeaveReason::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
         LeaveReason::Disconnected => LossClass::Disconnected,
         LeaveReason::Unreachable(_) => LossClass::Unreachable,

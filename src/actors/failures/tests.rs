@@ -2,6 +2,7 @@ use super::*;
 use crate::actors::pod_allocator::crash_loop::CrashLoop;
 use crate::model::news::Outcome;
 use crate::model::reason::Evidence;
+use crate::model::reasoning::EarlyEnd;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{LossClass, LossReason};
 use crate::testing::Scenario;
@@ -204,10 +205,11 @@ fn early_ends_of_one_backoff_period_count_once() {
     let (mut failures, mut looping) = (failures(Some(100), 0), CrashLoop::default());
     let mut end = |failures: &mut Failures, n: u64| {
         let entry = entry(n);
-        looping.ended(entry.id, true, &backoff, now(0).tick);
+        let reason = reason(LossClass::Exited, Some(1));
+        let early = Some(EarlyEnd::ByItself);
+        looping.ended(entry.id, early, &reason, &backoff, now(0).tick);
         looping.tick(4, &backoff, Duration::from_secs(60), now(0).tick);
         let period = looping.period_of(entry.id);
-        let reason = reason(LossClass::Exited, Some(1));
         failures.ended(&entry, &reason, period, now(0));
         failures.all.count(now(0).tick)
     };

@@ -119,6 +119,8 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
         LeaveReason::Decommissioned(by) | LeaveReason::Killed(by) => {
             DrainedFor::Asked(Arc::clone(by))
         }
+        LeaveReason::AskedToGo(why) if why.is_empty() => DrainedFor::Asked("itself".into()),
+        LeaveReason::AskedToGo(why) => DrainedFor::Asked(format!("itself: {why}").into()),
         LeaveReason::ApplicationEnded => DrainedFor::ApplicationEnded,
         LeaveReason::ScaledDown
         | LeaveReason::GangMissed(_)

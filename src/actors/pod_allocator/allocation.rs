@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 use crate::model::executor::{Class, LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::CreatedCount;
-use crate::model::reasoning::{ended_early, reason_of};
+use crate::model::reasoning::{EarlyEnd, ended_early, reason_of};
 use crate::model::{
     Batch, Ending, Entry, ExecutorId, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
@@ -267,7 +267,8 @@ impl Allocation {
         let looping = self.crash_loops.get(&entry.profile);
         let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
         let period = looping.and_then(|looping| looping.period_of(entry.id));
-        let spent = (self.failures).ended(entry, reason, period.filter(|_| early), now);
+        let by_itself = early == Some(EarlyEnd::ByItself);
+        let spent = (self.failures).ended(entry, reason, period.filter(|_| by_itself), now);
         if let Some(spent) = spent {
             decision.say(over(spent));
         }
@@ -299,7 +300,7 @@ impl Allocation {
         for (profile, looping) in &mut self.crash_loops {
             let change = looping.tick(latest.target(profile), backoff, stable_after, now);
             if let Some(change) = change {
-                decision.say(backoff_notice(profile, change, now));
+                decision.say(backoff_notice(profile, looping, change, now));
             }
             decision.wake_at(looping.due(stable_after), now);
         }
@@ -311,9 +312,9 @@ impl Allocation {
         let early = ended_early(entry, reason.class, now, self.settings.stable_after);
         // An engine that lowers the target and ends executors itself makes no crash loop.
         let is_replaced = latest.counts(&entry.profile).live() < latest.target(&entry.profile);
-        let early = early && (is_replaced || reason.exit_code != Some(0));
+        let early = early.filter(|_| is_replaced || reason.exit_code != Some(0));
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-        looping.ended(entry.id, early, &self.settings.crash_backoff, now);
+        looping.ended(entry.id, early, reason, &self.settings.crash_backoff, now);
     }
 
     fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) {
@@ -446,11 +447,12 @@ fn over(Spent(why): Spent) -> Notice {
     Notice::Spent { why }
 }
 
-fn backoff_notice(profile: &ProfileName, change: Change, now: Tick) -> Notice {
+fn backoff_notice(profile: &ProfileName, looping: &CrashLoop, change: Change, now: Tick) -> Notice {
     let profile = profile.clone();
     match change {
         Change::Began { until } => Notice::BackoffBegan {
             profile,
+            why: looping.why(),
             wait: now.until(until),
         },
         Change::Ended { after } => Notice::BackoffEnded { profile, after },

@@ -1,13 +1,16 @@
 //! Executors that end early again and again are not requested again and again (spec A-30).
 //!
 //! Early ends alone are no crash loop: they are weighed against the executors of the profile that were started lately
-//! and have run at least as long. A profile backs off when most of its recent starts die.
+//! and have run at least as long. A profile backs off when most of its recent starts die. What interrupts executors, as
+//! evictions and deletions do, may take each of them once before that counts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::failures::Period;
-use crate::model::{ExecutorId, Tick};
+use crate::model::reasoning::EarlyEnd;
+use crate::model::{ExecutorId, LossClass, LossReason, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
@@ -30,8 +33,10 @@ pub struct CrashLoop {
     began: Tick,
     /// Early ends since the last executor that stayed, or since the last backoff ended.
     early: u32,
-    /// How long the latest of them had run.
-    runs: VecDeque<Duration>,
+    /// Of them, those that were interrupted.
+    interrupted: u32,
+    /// The latest of them, newest first.
+    latest: VecDeque<Ended>,
     /// Early ends since the last tick, outside a backoff.
     unweighed: Vec<ExecutorId>,
     /// The trial of a backoff that an earlier incarnation began.
@@ -47,6 +52,17 @@ pub struct CrashLoop {
     young_order: BTreeSet<(Tick, ExecutorId)>,
     /// Executors that had run for `stable_after` by then have stayed, and stay once.
     ticked: Tick,
+    /// The profile's target at that time.
+    target: u32,
+}
+
+/// An early end.
+#[derive(Debug)]
+struct Ended {
+    ran: Duration,
+    class: LossClass,
+    exit_code: Option<i32>,
+    message: Arc<str>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -154,20 +170,36 @@ impl CrashLoop {
 
     /// An executor does not count any more: it ended, early or not, or is about to. It is judged once, however often
     /// its entry changes after that.
-    pub fn ended(&mut self, id: ExecutorId, early: bool, backoff: &Backoff, now: Tick) {
+    pub fn ended(
+        &mut self,
+        id: ExecutorId,
+        early: Option<EarlyEnd>,
+        reason: &LossReason,
+        backoff: &Backoff,
+        now: Tick,
+    ) {
         let ran = self.forget_young(id).map(|since| now.since(since));
         if self.judged.contains_key(&id) {
             return;
         }
         let mut period = None;
-        if early {
+        if let Some(how) = early {
             self.early = self.early.saturating_add(1);
-            self.runs.truncate(SAMPLE - 1);
-            self.runs.push_front(ran.unwrap_or_default());
+            self.interrupted += u32::from(how == EarlyEnd::Interrupted);
+            self.latest.truncate(SAMPLE - 1);
+            self.latest.push_front(Ended {
+                ran: ran.unwrap_or_default(),
+                class: reason.class,
+                exit_code: reason.exit_code,
+                message: Arc::from(reason.message.as_str()),
+            });
         }
         match self.phase {
-            Phase::Open if early => self.unweighed.push(id),
-            Phase::Probing { since, probe } if probe == Some(id) && early => {
+            Phase::Open if early == Some(EarlyEnd::ByItself) => self.unweighed.push(id),
+            Phase::Probing { since, probe }
+                if probe == Some(id)
+                    && (early == Some(EarlyEnd::ByItself) || self.are_most_interrupted(early)) =>
+            {
                 self.back_off(since, backoff, now);
             }
             Phase::Probing { since, probe } if probe == Some(id) => {
@@ -175,7 +207,7 @@ impl CrashLoop {
             }
             Phase::Open | Phase::BackingOff { .. } | Phase::Probing { .. } => {}
         }
-        if early && self.phase != Phase::Open {
+        if early.is_some() && self.phase != Phase::Open {
             period = Some(self.period);
         }
         self.judged.insert(id, period);
@@ -206,7 +238,7 @@ impl CrashLoop {
         stable_after: Duration,
         now: Tick,
     ) -> Option<Change> {
-        self.ticked = now;
+        (self.ticked, self.target) = (now, target);
         let probe_passed = self
             .probe_passes_at(stable_after)
             .is_some_and(|at| at <= now);
@@ -215,7 +247,8 @@ impl CrashLoop {
         match self.phase {
             Phase::Open => {
                 let tolerated = (target / TOLERATED_SHARE).max(1);
-                if self.early <= tolerated
+                let by_themselves = self.early - self.interrupted;
+                if by_themselves <= tolerated && self.early <= target.max(1)
                     || self.most_live(now)
                     || planted::is(Planted::CrashLoopIgnored)
                 {
@@ -223,7 +256,7 @@ impl CrashLoop {
                 }
                 self.back_off(now, backoff, now);
                 // Those within what is tolerated each count as a failure of their own.
-                let before = (self.early as usize).saturating_sub(unweighed.len());
+                let before = (by_themselves as usize).saturating_sub(unweighed.len());
                 let within = (tolerated as usize).saturating_sub(before);
                 for id in unweighed.into_iter().skip(within) {
                     if let Some(period) = self.judged.get_mut(&id) {
@@ -262,9 +295,14 @@ impl CrashLoop {
         self.phase = Phase::BackingOff { since, until };
     }
 
+    /// Whether an interrupted probe is one interruption more of a profile that had as many as it has executors.
+    fn are_most_interrupted(&self, early: Option<EarlyEnd>) -> bool {
+        early == Some(EarlyEnd::Interrupted) && self.interrupted > self.target
+    }
+
     fn forgive(&mut self) {
-        self.early = 0;
-        self.runs.clear();
+        (self.early, self.interrupted) = (0, 0);
+        self.latest.clear();
         self.inherited_trial = None;
     }
 
@@ -285,14 +323,16 @@ impl CrashLoop {
 
     /// How long half of the early ends had run at most.
     fn usual_run(&self) -> Option<Duration> {
-        let mut runs: Vec<Duration> = self.runs.iter().copied().collect();
+        let mut runs: Vec<Duration> = self.latest.iter().map(|end| end.ran).collect();
         let middle = runs.len().checked_sub(1)? / 2;
         Some(*runs.select_nth_unstable(middle).1)
     }
 
-    /// How long a probe has to run: twice as long as those before it.
+    /// How long a probe has to run: as long as all before it had, or twice as long as half of them.
     fn trial(&self, stable_after: Duration) -> Duration {
-        let usual = self.usual_run().map(|run| (run * 2).max(LEAST_TRIAL));
+        let longest = self.latest.iter().map(|end| end.ran).max();
+        let outlived = (self.usual_run().zip(longest)).map(|(run, longest)| longest.min(run * 2));
+        let usual = outlived.map(|run| run.max(LEAST_TRIAL));
         let trial = usual.or(self.inherited_trial).unwrap_or(stable_after);
         trial.min(stable_after)
     }
@@ -314,6 +354,29 @@ impl CrashLoop {
 
     fn most_live(&self, now: Tick) -> bool {
         self.most_live_at().is_some_and(|at| at <= now) && !planted::is(Planted::EarlyEndsUnweighed)
+    }
+
+    /// How the executors ended, by what most of the latest have in common.
+    pub fn why(&self) -> Arc<str> {
+        let mut alike: BTreeMap<_, Vec<&Ended>> = BTreeMap::new();
+        for end in &self.latest {
+            alike
+                .entry((end.class, end.exit_code))
+                .or_default()
+                .push(end);
+        }
+        let Some(((class, exit_code), ends)) = alike.into_iter().max_by_key(|(_, ends)| ends.len())
+        else {
+            return Arc::from("executors end early, again and again");
+        };
+        let longest = ends.iter().map(|end| end.ran).max().unwrap_or_default();
+        let within = humantime::format_duration(Duration::from_secs(longest.as_secs() + 1));
+        let (number, all) = (ends.len(), self.latest.len());
+        let code = exit_code.map_or_else(String::new, |code| format!(" {code}"));
+        let last = ends.first().map_or("", |end| &end.message);
+        Arc::from(format!(
+            "{number} of the last {all} early ends came within {within}: {class}{code}: {last}"
+        ))
     }
 
     /// When this is to be looked at again, though nothing happens.

@@ -53,6 +53,8 @@ pub enum Notice {
     /// A profile's executors end early: it backs off.
     BackoffBegan {
         profile: ProfileName,
+        /// How most of them ended.
+        why: Arc<str>,
         /// Until the first probe.
         wait: Duration,
     },

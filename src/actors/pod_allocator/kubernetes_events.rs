@@ -32,8 +32,8 @@ pub fn note(notice: &Notice) -> Option<Note> {
                 true,
             )
         }
-        Notice::BackoffBegan { profile, .. } => {
-            let text = format!("executors of profile {profile} end early, again and again");
+        Notice::BackoffBegan { profile, why, .. } => {
+            let text = format!("profile {profile}: {why}");
             of("CrashLoop", profile.as_str(), text, true)
         }
         Notice::BackoffEnded { profile, .. } => {
@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(reason(&held(RefusalKind::Blocked)), Some("TemplateRefused"));
         let began = Notice::BackoffBegan {
             profile: profile(),
+            why: "executors end early".into(),
             wait,
         };
         assert_eq!(reason(&began), Some("CrashLoop"));

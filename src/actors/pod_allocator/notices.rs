@@ -20,8 +20,9 @@ pub fn log_restart(entry: &Entry, reason: &LossReason) {
 pub fn log(notice: &Notice) {
     match notice {
         Notice::Restarted(entry, reason) => log_restart(entry, reason),
-        Notice::BackoffBegan { profile, wait } => tracing::warn!(
+        Notice::BackoffBegan { profile, why, wait } => tracing::warn!(
             profile = profile.as_str(),
+            why = &**why,
             wait_ms = millis(*wait),
             "executors end early, again and again: backing off, then one at a time is tried"
         ),

@@ -264,9 +264,11 @@ fn an_executor_that_ended_before_the_delete_request_is_exited_and_not_deleted() 
 
 // spec: A-30
 #[test]
-fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_before_it_ran() {
+fn an_end_is_early_if_the_executor_ended_before_it_was_stable_or_before_it_ran() {
     let stable = Duration::from_secs(60);
-    let early = |entry: &Entry, second| ended_early(entry, class(entry), tick(second), stable);
+    let how = |entry: &Entry, second| ended_early(entry, class(entry), tick(second), stable);
+    let early = |entry: &Entry, second| how(entry, second) == Some(EarlyEnd::ByItself);
+    let interrupted = Some(EarlyEnd::Interrupted);
     let crashed = entry(failed(3, None));
     assert!(early(&crashed, 69), "it ran from second 10 on");
     assert!(!early(&crashed, 70));
@@ -279,7 +281,8 @@ fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_befor
         reason: Some("Evicted".into()),
         ..failed(137, None)
     });
-    assert!(!early(&evicted, 20), "a disruption is none");
+    assert_eq!(how(&evicted, 20), interrupted);
+    assert_eq!(how(&evicted, 70), None);
     let deletion = deleted_at(100, 30);
     let deleted = gone(
         Pod {
@@ -288,7 +291,7 @@ fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_befor
         },
         GoneEvidence::Deleted,
     );
-    assert!(!early(&deleted, 20), "deleted while it ran");
+    assert_eq!(how(&deleted, 20), interrupted, "deleted while it ran");
     let mut never_ran = gone(
         Pod {
             deletion,
@@ -377,7 +380,7 @@ fn an_executor_that_was_terminating_when_it_was_found_counts_for_nothing() {
             "{}",
             reason.message
         );
-        assert!(!ended_early(&end, reason.class, tick(20), stable));
+        assert_eq!(ended_early(&end, reason.class, tick(20), stable), None);
     }
     let evicted = found(Pod {
         reason: Some("Evicted".into()),

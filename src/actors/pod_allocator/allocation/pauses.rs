@@ -35,14 +35,12 @@ impl Allocation {
                 until: (!pause.is_trying()).then_some(pause.until),
             });
         }
-        let looping = self
-            .crash_loops
-            .get(profile)
-            .and_then(|looping| looping.backs_off());
-        if let Some((since, until)) = looping {
+        let looping = self.crash_loops.get(profile);
+        let looping = looping.and_then(|looping| Some((looping, looping.backs_off()?)));
+        if let Some((looping, (since, until))) = looping {
             return Some(Pause {
                 cause: Cause::CrashLoop,
-                why: Arc::from("executors end early, again and again"),
+                why: looping.why(),
                 since,
                 until,
             });

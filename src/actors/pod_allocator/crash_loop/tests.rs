@@ -18,8 +18,32 @@ fn tick(looping: &mut CrashLoop, target: u32, second: u64) -> Option<Change> {
     looping.tick(target, &BACKOFF, STABLE, at(second))
 }
 
+fn reason(class: LossClass, exit_code: Option<i32>, message: &str) -> LossReason {
+    LossReason {
+        class,
+        exit_code,
+        by_application: class.by_application(),
+        failure: class.is_failure(exit_code),
+        message: message.to_owned(),
+        evidence: Default::default(),
+    }
+}
+
+fn ended(looping: &mut CrashLoop, n: u64, early: Option<EarlyEnd>, second: u64) {
+    let reason = match early {
+        Some(EarlyEnd::Interrupted) => reason(LossClass::Rejected, None, "OutOfcpu"),
+        Some(EarlyEnd::ByItself) | None => reason(LossClass::Exited, Some(127), "no such file"),
+    };
+    looping.ended(id(n), early, &reason, &BACKOFF, at(second));
+}
+
+fn interrupt(looping: &mut CrashLoop, n: u64, target: u32, second: u64) -> Option<Change> {
+    ended(looping, n, Some(EarlyEnd::Interrupted), second);
+    tick(looping, target, second)
+}
+
 fn end_early(looping: &mut CrashLoop, n: u64, target: u32, second: u64) -> Option<Change> {
-    looping.ended(id(n), true, &BACKOFF, at(second));
+    ended(looping, n, Some(EarlyEnd::ByItself), second);
     tick(looping, target, second)
 }
 
@@ -116,7 +140,7 @@ fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
     let mut looping = backing_off();
     tick(&mut looping, 4, 1);
     looping.requested(id(3));
-    looping.ended(id(3), false, &BACKOFF, at(2));
+    ended(&mut looping, 3, None, 2);
     assert_eq!(looping.permission(), Permission::OneProbe);
 }
 
@@ -138,7 +162,7 @@ fn early_ends_of_one_backoff_period_have_the_same_period() {
     let first = looping.period_of(id(2));
     assert!(open.is_none() && first.is_some());
     end_early(&mut looping, 3, 4, 0);
-    looping.ended(id(4), false, &BACKOFF, at(0));
+    ended(&mut looping, 4, None, 0);
     assert_eq!(
         (looping.period_of(id(3)), looping.period_of(id(4))),
         (first, None)
@@ -186,7 +210,7 @@ fn run(looping: &mut CrashLoop, ids: std::ops::Range<u64>, second: u64) {
 /// Ends executors `ids` early, all in one batch.
 fn die(looping: &mut CrashLoop, ids: std::ops::Range<u64>, target: u32, second: u64) {
     for n in ids {
-        looping.ended(id(n + 1), true, &BACKOFF, at(second));
+        ended(looping, n + 1, Some(EarlyEnd::ByItself), second);
     }
     tick(looping, target, second);
 }
@@ -292,14 +316,56 @@ fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
 
 // spec: A-99
 #[test]
-fn a_probe_runs_twice_as_long_as_those_before_it_and_no_longer_than_it_takes_to_stay() {
-    for (ran, trial) in [(1, 5), (5, 10), (20, 40), (50, 60)] {
+fn a_probe_runs_as_long_as_all_before_it_or_twice_as_long_as_half_of_them_whichever_is_shorter() {
+    for (longest, ran, trial) in [(1, 1, 5), (9, 5, 9), (20, 5, 10), (50, 50, 50)] {
         let mut looping = CrashLoop::default();
         run(&mut looping, 0..2, 0);
-        die(&mut looping, 0..2, 2, ran);
+        ended(&mut looping, 1, Some(EarlyEnd::ByItself), ran);
+        ended(&mut looping, 2, Some(EarlyEnd::ByItself), longest);
+        tick(&mut looping, 2, longest);
+        let ran = longest;
         tick(&mut looping, 2, ran + 1);
         looping.requested(id(3));
         run(&mut looping, 2..3, ran + 1);
         assert_eq!(looping.due(STABLE), Some(at(ran + 1 + trial)), "{ran}");
     }
+}
+
+// spec: A-97
+#[test]
+fn a_profile_backs_off_when_more_executors_were_interrupted_than_it_has() {
+    let mut looping = CrashLoop::default();
+    for n in 1..=10 {
+        assert_eq!(interrupt(&mut looping, n, 10, 0), None, "{n}");
+    }
+    let began = Some(Change::Began { until: at(1) });
+    assert_eq!(interrupt(&mut looping, 11, 10, 0), began);
+    tick(&mut looping, 10, 1);
+    looping.requested(id(12));
+    interrupt(&mut looping, 12, 10, 1);
+    assert_eq!(looping.permission(), Permission::NoneUntil(at(3)));
+}
+
+// spec: A-97
+#[test]
+fn interruptions_that_an_executor_outlives_are_forgiven() {
+    let mut looping = CrashLoop::default();
+    interrupt(&mut looping, 1, 1, 0);
+    looping.running(id(2), at(0), STABLE);
+    tick(&mut looping, 1, 60);
+    assert_eq!(interrupt(&mut looping, 2, 1, 60), None);
+}
+
+// spec: A-31
+#[test]
+fn a_crash_loop_says_what_most_of_the_latest_early_ends_have_in_common() {
+    let mut looping = CrashLoop::default();
+    assert_eq!(&*looping.why(), "executors end early, again and again");
+    interrupt(&mut looping, 1, 4, 0);
+    for n in 2..=4 {
+        looping.running(id(n), at(0), STABLE);
+        end_early(&mut looping, n, 4, 2);
+    }
+    let why = "3 of the last 4 early ends came within 3s: Exited 127: no such file";
+    assert_eq!(&*looping.why(), why);
 }

@@ -224,7 +224,7 @@ fn the_evidence_is_what_the_pod_showed() {
 
 // spec: A-30
 #[test]
-fn ends_by_disruptions_or_by_the_driver_are_never_early() {
+fn early_ends_by_disruptions_are_interruptions_and_those_by_the_driver_are_none() {
     let crashed = entry(failed(3, None));
     let early = |class| ended_early(&crashed, class, tick(11), Duration::from_secs(60));
     for class in [
@@ -233,7 +233,7 @@ fn ends_by_disruptions_or_by_the_driver_are_never_early() {
         LossClass::StartFailed,
         LossClass::Mislabelled,
     ] {
-        assert!(early(class), "{class:?}");
+        assert_eq!(early(class), Some(EarlyEnd::ByItself), "{class:?}");
     }
     for class in [
         LossClass::Rejected,
@@ -241,13 +241,32 @@ fn ends_by_disruptions_or_by_the_driver_are_never_early() {
         LossClass::Preempted,
         LossClass::Disrupted,
         LossClass::NodeLost,
-        LossClass::Killed,
-        LossClass::ScaledDown,
-        LossClass::NotCreated,
         LossClass::Missing,
-        LossClass::Lost,
+        LossClass::Abandoned,
         LossClass::Deleted,
     ] {
-        assert!(!early(class), "{class:?}");
+        assert_eq!(early(class), Some(EarlyEnd::Interrupted), "{class:?}");
     }
+    for class in [
+        LossClass::Killed,
+        LossClass::Decommissioned,
+        LossClass::ScaledDown,
+        LossClass::NotCreated,
+        LossClass::Lost,
+    ] {
+        assert_eq!(early(class), None, "{class:?}");
+    }
+    let mut asks = crashed.clone();
+    asks.leaving = Some(Leaving {
+        why: LeaveReason::AskedToGo("spot notice".into()),
+        how: LeaveMethod::Delete,
+        since: tick(11),
+    });
+    let early = ended_early(
+        &asks,
+        LossClass::Decommissioned,
+        tick(11),
+        Duration::from_secs(60),
+    );
+    assert_eq!(early, Some(EarlyEnd::Interrupted));
 }
