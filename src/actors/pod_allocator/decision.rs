@@ -126,6 +126,8 @@ pub enum Notice {
     Enough { made: u64 },
     /// The application has failed too often: it ends.
     Spent { why: Arc<str> },
+    /// A profile has failed too often, and the application goes on without it.
+    ProfileFailed { profile: ProfileName, why: Arc<str> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

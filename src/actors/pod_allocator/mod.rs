@@ -234,6 +234,9 @@ impl PodAllocator {
                 }
                 self.stop.do_send(OverBudget { why });
             }
+            Notice::ProfileFailed { profile, why } => {
+                self.store.tell(News::Failed { profile, why });
+            }
             Notice::Fatal { kind, why } => {
                 self.stopped = true;
                 // The driver's task may have ended already.
@@ -362,6 +365,9 @@ impl Handler<ProfileAdded> for PodAllocator {
         let hash = hash.unwrap_or_default();
         self.allocation
             .add_profile(name.clone(), added.bounds.least, hash);
+        if added.kept.is_none() {
+            self.allocation.failures().add_configured(name.clone());
+        }
         Ok(())
     }
 }

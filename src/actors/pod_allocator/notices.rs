@@ -2,7 +2,7 @@
 
 use super::decision::Notice;
 use super::refusal::RefusalKind;
-use crate::model::{Entry, LossReason};
+use crate::model::{Entry, LossReason, ProfileName};
 use crate::telemetry::millis;
 
 /// Logs that a container was started again (spec O-40).
@@ -14,6 +14,17 @@ pub fn log_restart(entry: &Entry, reason: &LossReason) {
     tracing::info!(
         executor, profile, restarts, reason = %class, exit_code, failure, why,
         "executor ended, and its container was started again"
+    );
+}
+
+/// Logs that a profile has failed too often (spec L-40).
+pub fn log_failed_profile(profile: &ProfileName, why: &str) {
+    tracing::error!(
+        profile = profile.as_str(),
+        why,
+        hint =
+            "mend what ends its executors, then `boatswain reset PROFILE`; or remove the profile",
+        "a profile has failed too often: its executors go, and the application goes on without it"
     );
 }
 
@@ -74,6 +85,7 @@ pub fn log(notice: &Notice) {
                 "requests for executors are answered again"
             );
         }
+        Notice::ProfileFailed { profile, why } => log_failed_profile(profile, why),
         Notice::Spent { why } => {
             tracing::error!(
                 why = &**why,

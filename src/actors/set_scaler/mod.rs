@@ -16,10 +16,11 @@ use actix::{Actor, Context, Handler, Recipient};
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::actors::failures::Spent;
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
-use crate::actors::pod_allocator::notices::log_restart;
+use crate::actors::pod_allocator::notices::{log_failed_profile, log_restart};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
 use crate::actors::snapshot_store::messages::{Next, Round};
@@ -166,7 +167,11 @@ impl SetScaler {
             Action::OutOfIds => {
                 tracing::error!("all executor ids are used up: no more pods can be given one");
             }
-            Action::Spent(why) => self.spent(why),
+            Action::Spent(Spent::Application(why)) => self.spent(why),
+            Action::Spent(Spent::Profile(profile, why)) => {
+                log_failed_profile(&profile, &why);
+                self.store.tell(News::Failed { profile, why });
+            }
         }
     }
 
@@ -306,6 +311,9 @@ impl Handler<ProfileAdded> for SetScaler {
         let name = added.name.clone();
         self.sets.add_profile(name.clone(), added.spec.clone())?;
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
+        if added.kept.is_none() {
+            self.scaling.failures().add_configured(name.clone());
+        }
         self.scaling.add_profile(name, hash);
         Ok(())
     }
