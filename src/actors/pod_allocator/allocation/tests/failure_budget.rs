@@ -100,11 +100,13 @@ fn failures_are_written_when_they_change() {
 
 impl Driver {
     fn failed(&self) -> Vec<&str> {
-        let name = |notice| match notice {
-            &Notice::ProfileFailed { ref profile, .. } => Some(profile.as_str()),
-            _ => None,
-        };
-        self.said.iter().filter_map(name).collect()
+        let mut failed = Vec::new();
+        for notice in &self.said {
+            if let Notice::ProfileFailed { profile, .. } = notice {
+                failed.push(profile.as_str());
+            }
+        }
+        failed
     }
 }
 
