@@ -224,6 +224,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
 
     @Override
     public void living(JsonNode event) throws ApiException {
+        event.path("failed").properties().forEach(profile -> {
+            if (profiles.has(profile.getKey())) {
+                failed(profile.getKey(), profile.getValue().asText());
+            }
+        });
         sender.repeat();
         Map<String, ExecutorLossReason> ended = Losses.ofAll(event.path("ended"));
         Set<Long> now = ours(event.path("executors"));
@@ -279,6 +284,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             case "paused" -> LOG.warn("boatswain requests no executors of {} for now: {}",
                     event.path("profile").asText(), event.path("why").asText());
+            case "failed" -> failed(event.path("profile").asText(), event.path("why").asText());
             case "held" -> LOG.warn("boatswain holds the application: jobs wait until it is resumed");
             case "ending" -> fail("boatswain has ended the application, with exit code "
                     + event.path("exit_code").asInt() + "; its log and `boatswain status` say why");
@@ -293,6 +299,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         if (!stopping && isExecutorActive(id)) {
             super.decommissionExecutors(SparkValues.decommissioning(id, "boatswain: " + why), false, false);
         }
+    }
+
+    /** No executors of it come any more, so jobs would wait for ever. Others of boatswain's go on. */
+    private void failed(String profile, String why) {
+        fail("the executors of profile " + profile + " fail too often, and boatswain requests no more: " + why);
     }
 
     /** As Spark's standalone backend when its application was removed: running jobs fail with this message. */
