@@ -65,6 +65,8 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private SecondLook secondLook;
     private EventReader events;
     private volatile boolean stopping;
+    /** Why the application has failed; null: it has not. */
+    private volatile String failure;
 
     BoatswainBackend(TaskSchedulerImpl scheduler, SparkContext sc, Settings settings) {
         super(scheduler, sc.env().rpcEnv());
@@ -132,8 +134,12 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         return set ? super.minRegisteredRatio() : REGISTERED_RATIO;
     }
 
+    /** Fails with the reason if boatswain gives no executors: the SparkContext that waits for them fails with it. */
     @Override
     public boolean sufficientResourcesRegistered() {
+        if (failure != null) {
+            throw new IllegalStateException(failure);
+        }
         return totalRegisteredExecutors().get() >= initialExecutors * minRegisteredRatio();
     }
 
@@ -310,6 +316,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private void fail(String message) {
         if (!stopping) {
             LOG.error("{}", message);
+            failure = message;
             try {
                 scheduler.error(message);
             } catch (Exception e) {
