@@ -34,8 +34,8 @@ use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
 use super::waiting::Waiting;
+use crate::actors::failures::Failures;
 use crate::actors::failures::restarts::Restarts;
-use crate::actors::failures::{Failures, Spent};
 
 pub use settings::{AllocationRules, Inherited};
 
@@ -326,9 +326,9 @@ impl Allocation {
     fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) -> bool {
         let spent = self.failures.spent(now);
         let has_failed = !spent.is_empty();
-        spent
-            .into_iter()
-            .for_each(|spent| decision.say(over(spent)));
+        for spent in spent {
+            decision.say(spent.into());
+        }
         let avoid = self.failures.avoid(now);
         if avoid != self.avoid {
             decision.actions.push(Action::Avoid(avoid.clone()));
@@ -450,13 +450,6 @@ impl Allocation {
 
 fn sum(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |sum, n| sum.saturating_add(*n))
-}
-
-fn over(spent: Spent) -> Notice {
-    match spent {
-        Spent::Application(why) => Notice::Spent { why },
-        Spent::Profile(profile, why) => Notice::ProfileFailed { profile, why },
-    }
 }
 
 fn backoff_notice(profile: &ProfileName, change: Change, now: Tick) -> Notice {

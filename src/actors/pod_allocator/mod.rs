@@ -217,14 +217,7 @@ impl PodAllocator {
     }
 
     fn say(&mut self, notice: Notice) {
-        notices::log(&notice);
-        if let Some((event_recorder, note)) = self
-            .event_recorder
-            .as_ref()
-            .zip(kubernetes_events::note(&notice))
-        {
-            event_recorder.record(note);
-        }
+        notices::say(&notice, self.event_recorder.as_ref());
         match notice {
             Notice::Spent { why } => {
                 self.stopped = true;

@@ -152,6 +152,7 @@ fn set_scaler(
         keep_failures: links.record.clone().recipient(),
         stop: links.backend.clone().recipient(),
         left,
+        event_recorder: links.event_recorder.clone(),
     }))
 }
 

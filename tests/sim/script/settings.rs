@@ -133,11 +133,16 @@ pub fn default_budget(seed: u64, config: &mut Config) {
 /// Separates the random stream of [`failing_alone`] from the others.
 const FAILING_ALONE: u64 = 0x616c_6f6e_6521;
 
-/// Has each profile fail alone in half of the runs.
+/// Has each profile fail alone in half of the runs with a budget, and in a few of the others, with a small one.
 fn failing_alone(seed: u64, config: &mut Config) {
     let mut rng = StdRng::seed_from_u64(seed ^ FAILING_ALONE);
-    if rng.random_bool(0.5) {
-        config.failures.on_exceeded = OnExceeded::Profile;
+    let failures = &mut config.failures;
+    let has_budget = failures.max < Some(u32::MAX);
+    if rng.random_bool(if has_budget { 0.5 } else { 0.15 }) {
+        failures.on_exceeded = OnExceeded::Profile;
+        if !has_budget {
+            failures.max = Some(rng.random_range(0..4));
+        }
     }
 }
 
