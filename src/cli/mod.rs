@@ -67,6 +67,8 @@ enum Command {
     Hold(ask::HoldArgs),
     /// Restore the targets from before the hold
     Resume(ask::ResumeArgs),
+    /// Let a profile begin anew that has failed, or an application that has ended with code 11
+    Reset(ask::ResetArgs),
     /// End the application, or only its driver
     Stop(ask::StopArgs),
     /// List what an application left behind whose driver is gone for good, and delete it
@@ -98,6 +100,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Decommission(args) => ask::decommission(&args),
             Command::Hold(args) => ask::hold(&args),
             Command::Resume(args) => ask::resume(&args),
+            Command::Reset(args) => ask::reset(&args),
             Command::Stop(args) => ask::stop(&args),
             Command::Clean(args) => clean::clean(&args),
             Command::Completions(args) => generate::completions(&args, Cli::command()),

@@ -1,6 +1,6 @@
 //! The actors' settings, from the configuration and the application record: pure functions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ pub(super) fn lifecycle_settings(
 pub(super) fn allocation_settings(
     cluster: &config::Cluster,
     allocation: &config::Allocation,
-    failures: &config::Failures,
+    (failures, configured): (&config::Failures, &BTreeSet<ProfileName>),
     caps: Caps,
     decommission_timeout: Duration,
     claims: claims::ClaimRules,
@@ -165,7 +165,7 @@ pub(super) fn allocation_settings(
             pending_only: allocation.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
-        failures: failure_settings(failures),
+        failures: failure_settings(failures, configured),
         waiting: waiting(allocation),
         caps,
         claims,
@@ -219,11 +219,17 @@ pub(super) fn new_limits(config: &config::Config) -> NewLimits {
     }
 }
 
-pub(super) fn failure_settings(failures: &config::Failures) -> failures::FailureBudget {
+/// `configured`: the profiles of the configuration.
+pub(super) fn failure_settings(
+    failures: &config::Failures,
+    configured: &BTreeSet<ProfileName>,
+) -> failures::FailureBudget {
     failures::FailureBudget {
         max: failures.max,
         window: failures.window,
         rules: failures.rules.iter().map(rule).collect(),
+        configured: configured.clone(),
+        alone: failures.on_exceeded == config::OnExceeded::Profile,
         node_max: failures.node_max_failures,
         node_if_possible: failures.node_avoidance == config::NodeAvoidance::Preferred,
     }

@@ -18,7 +18,7 @@ use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::registry::Registry;
 use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::actors::profile_messages::Bounds;
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
 use crate::actors::snapshot_store::messages::{Subscribe, Subscriber};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
@@ -39,6 +39,12 @@ impl Handler<ProfileRemoved> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: ProfileRemoved, _: &mut Self::Context) {}
+}
+
+impl Handler<ProfileReset> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: ProfileReset, _: &mut Self::Context) {}
 }
 
 impl Handler<ForgetTargets> for Keeper {
@@ -166,6 +172,7 @@ pub(crate) fn backend_with(
         to: Receivers {
             added: Vec::new(),
             removed: Keeper.start().recipient(),
+            reset: Keeper.start().recipient(),
             forget: Vec::new(),
             forget_targets: Keeper.start().recipient(),
             prefer: None,

@@ -7,6 +7,7 @@ mod application;
 mod contract;
 mod demand;
 mod executors;
+mod failed_profiles;
 mod pauses;
 mod profiles;
 mod removal;

@@ -61,17 +61,6 @@ async fn until_all_run(driver: &Driver) {
         .await;
 }
 
-async fn fails(world: &World, executor: u64) {
-    let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
-    let container = json!({
-        "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0, "state": ended,
-    });
-    let status = json!({"phase": "Failed", "containerStatuses": [container]});
-    world
-        .set_pod_status(&format!("t-exec-{executor}"), &status)
-        .await;
-}
-
 /// The life of an application that leaves most of what a record can hold.
 async fn lived() -> (Value, Vec<Value>) {
     tokio::time::pause();
@@ -89,7 +78,7 @@ async fn lived() -> (Value, Vec<Value>) {
     until_all_run(&driver).await;
     // One that ended and is forgotten, and early ends, whose backoff is kept.
     for executor in [1, 5, 6] {
-        fails(&world, executor).await;
+        world.fail(executor).await;
         driver.end_of(executor).await;
         until_all_run(&driver).await;
     }

@@ -141,6 +141,17 @@ impl World {
         assert!(response.status().is_success(), "{}", response.status());
     }
 
+    /// An executor's program ends with code 1.
+    pub async fn fail(&self, executor: u64) {
+        let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
+        let container = json!({
+            "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0, "state": ended,
+        });
+        let status = json!({"phase": "Failed", "containerStatuses": [container]});
+        self.set_pod_status(&format!("t-exec-{executor}"), &status)
+            .await;
+    }
+
     /// Creates an object from one that was read, and returns it.
     async fn create_again(&self, what: &str, mut object: Value) -> Value {
         let metadata = object["metadata"].as_object_mut().unwrap();

@@ -44,6 +44,7 @@ mod page_states;
 mod ports;
 mod quiet;
 mod reload;
+mod reopening;
 mod rights;
 mod rust_client;
 mod server_faults;

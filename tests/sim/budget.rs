@@ -1,15 +1,15 @@
-//! Checks the application's failure budget against the ends that drivers reported (spec L-30, L-31): no driver
-//! declares the budget spent before enough executors have failed, and failures from before a driver's restart still
-//! count.
+//! Checks the profiles' failure budgets against the ends that drivers reported (spec L-30, L-31, L-40): no driver
+//! declares a budget spent before enough executors have failed, failures from before a driver's restart still count,
+//! and only a profile that does not fail alone ends the application.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use boatswain::actors::failures::rules::{Rule, Verdict as RuleAction, judge};
-use boatswain::config::{Config, FailureAction, FailureRule};
+use boatswain::config::{Config, FailureAction, FailureRule, OnExceeded};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;
-use boatswain::model::{Ending, ExecutorId, LossClass, Snapshot, Tick};
+use boatswain::model::{Ending, ExecutorId, LossClass, ProfileName, Snapshot, Tick};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -38,22 +38,26 @@ const RECOVERY_DELAY: Duration = Duration::from_secs(120);
 /// The failures since the application began.
 #[derive(Debug, Default)]
 pub struct Budget {
-    /// `None`: the limit follows from the largest total of all targets.
+    /// `None`: the limit follows from the profile's largest target.
     max: Option<u32>,
-    /// The totals of the targets in each driver's ledger, each larger than those before, and when they were seen.
-    totals: BTreeMap<usize, Vec<(Instant, u32)>>,
+    /// Whether each profile fails alone.
+    alone: bool,
+    /// The targets in each driver's ledger, each larger than those before, and when they were seen.
+    largest: BTreeMap<(usize, ProfileName), Vec<(Instant, u32)>>,
+    /// The profiles that have failed.
+    failed: BTreeSet<ProfileName>,
     window: Duration,
     /// How far two readings of the drivers' clocks may differ: it blurs the age of failures that an earlier driver recorded.
     skew: Duration,
     stable_after: Duration,
     rules: Vec<Rule>,
-    /// When each failure happened that a driver may have counted.
-    possible: Vec<Instant>,
+    /// When each failure happened that a driver may have counted, and of which profile.
+    possible: Vec<(Instant, ProfileName)>,
     /// Number of container restarts. A driver that learns of one late counts it as of then, so these have no time.
     restarts: usize,
     /// Failures that were certainly counted and that every later driver knows: the driver that reported each, and
     /// when.
-    certain: BTreeMap<ExecutorId, (usize, Instant)>,
+    certain: BTreeMap<ExecutorId, (usize, Instant, ProfileName)>,
     counted: BTreeSet<ExecutorId>,
     /// A rule with the action `stop` matched.
     stopped: bool,
@@ -74,6 +78,7 @@ impl Budget {
         let failures = &config.failures;
         Self {
             max: failures.max,
+            alone: failures.on_exceeded == OnExceeded::Profile,
             window: failures.window,
             skew,
             stable_after: failures.stable_after,
@@ -98,12 +103,13 @@ impl Budget {
             RuleAction::Count => {}
         }
         let now = Instant::now();
-        self.possible.push(now);
         let entry = &ending.entry;
+        self.possible.push((now, entry.profile.clone()));
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
         if self.counted.insert(entry.id) && early.is_none() && entry.uid().is_some() {
-            self.certain.insert(entry.id, (driver, now));
+            let certain = (driver, now, entry.profile.clone());
+            self.certain.insert(entry.id, certain);
         }
         Ok(())
     }
@@ -120,35 +126,61 @@ impl Budget {
         self.refusals += count;
     }
 
-    /// Notes the targets in a driver's ledger.
-    pub fn targets(&mut self, driver: usize, ledger: &Snapshot) {
-        let total = ledger.targets.values().map(|target| target.executors).sum();
-        let totals = self.totals.entry(driver).or_default();
-        if totals.last().is_none_or(|(_, last)| *last < total) {
-            totals.push((Instant::now(), total));
+    /// Notes the targets in a driver's ledger, and checks which profiles have failed there.
+    // spec: L-40
+    pub fn ledger(&mut self, driver: usize, ledger: &Snapshot, unreported: usize) -> Verdict {
+        for (profile, target) in &ledger.targets {
+            let largest = self.largest.entry((driver, profile.clone())).or_default();
+            if largest
+                .last()
+                .is_none_or(|(_, last)| *last < target.executors)
+            {
+                largest.push((Instant::now(), target.executors));
+            }
         }
+        for profile in ledger.failed.keys() {
+            if ledger.target(profile) > 0 {
+                return Err(format!(
+                    "L-40: {profile} has failed, and d{driver} wants executors of it"
+                ));
+            }
+            if !self.failed.contains(profile) && !self.may_have_failed(driver, profile, unreported)
+            {
+                return Err(format!(
+                    "L-40: {profile} has failed by d{driver} after too few possible failures"
+                ));
+            }
+            self.failed.insert(profile.clone());
+        }
+        Ok(())
     }
 
-    /// The most failures of an application in which the total of all targets has been as large as this.
-    fn limit(&self, largest_total: u32) -> u32 {
-        (self.max).unwrap_or_else(|| LEAST_LIMIT.max(largest_total.saturating_mul(2)))
+    /// The most failures of a profile whose target has been as large as this.
+    fn limit(&self, largest: u32) -> u32 {
+        (self.max).unwrap_or_else(|| LEAST_LIMIT.max(largest.saturating_mul(2)))
     }
 
-    /// Whether this driver may consider the budget spent now.
+    /// Whether this driver may consider the budget of any profile spent now.
     fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
-        if self.recorded {
-            return true;
-        }
+        let failed = self.possible.iter().map(|(_, profile)| profile);
+        let mut profiles = failed.chain(self.largest.keys().map(|(_, profile)| profile));
+        self.recorded || profiles.any(|profile| self.may_have_failed(driver, profile, unreported))
+    }
+
+    /// Whether this driver may consider the profile's budget spent now. A restart or a refusal may be any profile's.
+    fn may_have_failed(&self, driver: usize, profile: &ProfileName, unreported: usize) -> bool {
         // A driver keeps the window in slices, and needs a moment to act on what it has reported.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
-        let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
+        let counts = |(at, of): &&(Instant, ProfileName)| {
+            of == profile && (self.window.is_zero() || at.elapsed() <= longest)
+        };
         let count = self.possible.iter().filter(counts).count()
             + self.restarts
             + self.refusals
             + unreported;
-        let totals = self.totals.get(&driver).into_iter().flatten();
-        let known = totals.filter(|(at, _)| at.elapsed() >= TARGET_DELAY);
-        let limit = self.limit(known.map(|(_, total)| *total).max().unwrap_or(0));
+        let largest = self.largest.get(&(driver, profile.clone()));
+        let known = (largest.into_iter().flatten()).filter(|(at, _)| at.elapsed() >= TARGET_DELAY);
+        let limit = self.limit(known.map(|(_, target)| *target).max().unwrap_or(0));
         self.stopped || count > limit as usize
     }
 
@@ -156,7 +188,7 @@ impl Budget {
     pub fn driver_ended(&mut self, driver: usize, last_fault: Option<Instant>) {
         let settled = last_fault.is_none_or(|at| at.elapsed() > RECOVERY_DELAY);
         (self.certain)
-            .retain(|_, (by, at)| *by != driver || settled && at.elapsed() > RECORD_DELAY);
+            .retain(|_, (by, at, _)| *by != driver || settled && at.elapsed() > RECORD_DELAY);
     }
 
     /// After this, no failure is known to be counted for certain.
@@ -166,9 +198,10 @@ impl Budget {
 
     /// Another application begins.
     pub fn reset(&mut self) {
-        let (max, window, skew) = (self.max, self.window, self.skew);
+        let (max, alone, window, skew) = (self.max, self.alone, self.window, self.skew);
         *self = Self {
             max,
+            alone,
             window,
             skew,
             stable_after: self.stable_after,
@@ -177,23 +210,24 @@ impl Budget {
                 .ended_at
                 .map(|_| Instant::now())
                 .or(self.restart_allowed_at),
-            totals: std::mem::take(&mut self.totals),
+            largest: std::mem::take(&mut self.largest),
             ..Self::default()
         };
     }
 
-    /// Whether the application keeps running although its budget is certainly spent.
-    // spec: L-30
-    pub fn check_limit(&self, largest_total: u32) -> Verdict {
+    /// Whether a profile goes on although its budget is certainly spent. `largest`: its largest target.
+    // spec: L-30, L-40
+    pub fn check_limit(&self, profile: &ProfileName, largest: u32) -> Verdict {
         let blur = self.window / 100 + 2 * self.skew + TARGET_DELAY;
         let counts = |at: Instant| self.window.is_zero() || at.elapsed() + blur < self.window;
         let certain = (self.certain.values())
-            .filter(|(_, at)| counts(*at))
+            .filter(|(_, at, of)| of == profile && counts(*at))
             .count();
-        let limit = self.limit(largest_total);
-        if certain > limit as usize && self.ended_at.is_none() {
+        let limit = self.limit(largest);
+        let is_over = self.ended_at.is_some() || self.failed.contains(profile);
+        if certain > limit as usize && !is_over {
             return Err(format!(
-                "L-30: {certain} executors failed, at most {limit} may, and the application still runs"
+                "L-30: {certain} executors of {profile} failed, at most {limit} may, and it goes on"
             ));
         }
         Ok(())
@@ -228,6 +262,11 @@ impl Checks {
         let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
+        if self.budget.alone {
+            return Err(format!(
+                "L-40: d{driver} ends the application for a profile that fails alone"
+            ));
+        }
         let may_be_spent = self.may_be_spent(driver);
         if is_alive(driver)
             && !may_be_spent
@@ -246,8 +285,12 @@ impl Checks {
     /// Whether this driver may consider the budget spent now. A driver that was killed before it reported an end may have
     /// recorded it, and its successor counts it.
     pub fn may_be_spent(&self, driver: usize) -> bool {
+        self.budget.may_be_spent(driver, self.unreported_ends())
+    }
+
+    pub fn unreported_ends(&self) -> usize {
         let unreported = (self.recorded_ends.keys()).filter(|id| !self.reported.contains(*id));
-        self.budget.may_be_spent(driver, unreported.count())
+        unreported.count()
     }
 
     /// Whether this driver was frozen while a successor ended the application and the record was deleted. It writes the

@@ -312,7 +312,11 @@ impl Checks {
         for (profile, target) in &now.targets {
             self.target(profile, target.executors);
         }
-        self.budget.targets(driver, &now);
+        let unreported = match now.failed.is_empty() {
+            true => 0,
+            false => self.unreported_ends(),
+        };
+        self.budget.ledger(driver, &now, unreported)?;
         let view = self.drivers.entry(driver).or_default();
         let same = view.last.as_ref().is_some_and(|last| last.seq == now.seq);
         let idle =

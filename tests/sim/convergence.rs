@@ -220,8 +220,9 @@ impl World {
             return Err(format!("O-31: d{number} has not taken over"));
         };
         self.check_targets(&ledger)?;
-        let largest = self.checks.highest_total();
-        self.checks.budget.check_limit(largest)?;
+        for (profile, largest) in self.checks.highest_targets() {
+            self.checks.budget.check_limit(profile, largest)?;
+        }
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state

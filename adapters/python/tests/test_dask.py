@@ -132,3 +132,20 @@ def test_a_driver_that_runs_already_and_an_event_loop_of_ones_own(local):
     with boatswain.Client(local.server, token_file=local.token_file) as driver:
         until("no worker is left", lambda: driver.executors()["executors"] == [])
         until("its profile is removed", lambda: not [name for name in driver.status()["profiles"] if name.startswith("dask-")])
+
+
+def test_workers_that_fail_too_often_end_their_own_cluster_only(local):
+    """Two clusters share a driver, and the workers of one have a wrong path."""
+    shared = {"token_file": local.token_file, "n_workers": 1, "scheduler_options": {"host": "127.0.0.1"}}
+    right, wrong = [sys.executable, "-m", "dask", "worker"], ["/opt/nojava/bin/java"]
+    with (
+        BoatswainCluster(local.server, profile={"command": right}, **shared) as healthy,
+        BoatswainCluster(local.server, profile={"command": wrong}, **shared) as failing,
+    ):
+        with failing.get_client() as client:
+            with pytest.raises(RuntimeError, match="they fail too often: .*failed to start"):
+                client.submit(sum, [1, 2]).result(timeout=120)
+            with pytest.raises(boatswain.BoatswainError, match="has failed"):
+                failing.scale(2)
+        with healthy.get_client() as client:
+            assert client.submit(sum, [1, 2]).result(timeout=60) == 3

@@ -259,6 +259,43 @@ def ends(jar, directory):
 
 
 @scenario
+def wrong_java(jar, directory):
+    """Of two applications on one boatswain one has a wrong Java path: it ends, and says why; the other's result is right."""
+    with boatswain(directory) as driver:
+        master = f"spark+boatswain://{driver.address}"
+        with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
+            until("two are registered", lambda: registered(sc) == 2)
+            # A process has one SparkContext.
+            beside = [sys.executable, __file__, "wrong_java_beside_it", str(jar), str(directory)]
+            subprocess.run(beside, env={**os.environ, "BESIDE": master}, check=True, timeout=180)
+            equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
+            assert registered(sc) == 2, "the healthy executors stay"
+
+
+def wrong_java_beside_it(jar, directory):
+    """The application with the wrong Java path."""
+    token = str(directory / "token")
+    directory = directory / "beside"
+    directory.mkdir()
+    conf = {
+        "spark.executor.instances": "1",
+        "spark.boatswain.tokenFile": token,
+        "spark.boatswain.executor.java": "/opt/nojava/bin/java",
+    }
+    try:
+        with spark(jar, directory, os.environ["BESIDE"], conf=conf) as sc:
+            word_count(sc, 4, 0).collect()
+            raise AssertionError("the application did not fail")
+    except Exception as error:
+        why = str(error)
+        assert "fail too often, and boatswain requests no more" in why and "exit 127" in why, why
+    say("the application has failed, and says why")
+
+
+BY_NAME[wrong_java_beside_it.__name__] = wrong_java_beside_it
+
+
+@scenario
 def killed_jvm(jar, directory):
     """The local boatswain ends by itself, with its executors, after the JVM was killed."""
     program = (

@@ -138,6 +138,16 @@ impl Client {
         self.ask(Method::PUT, &path, Some(json!(body))).await
     }
 
+    /// Lets a profile that has failed begin anew
+    ///
+    /// # Errors
+    ///
+    /// There is no answer within 10 s, or it is a refusal.
+    pub async fn reset(&self, profile: &str) -> Result<Targets, ClientError> {
+        let path = format!("/v1/profiles/{profile}/reset", profile = segment(profile));
+        self.ask(Method::POST, &path, Some(json!({}))).await
+    }
+
     /// The driver's state: targets, executors by state, what they wait for, the last losses
     ///
     /// # Errors

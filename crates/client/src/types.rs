@@ -244,6 +244,9 @@ pub struct PodWarning {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
+    /// Why the profile has failed, until it is reset or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// How many are on their way out; they do not count.
     pub leaving: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

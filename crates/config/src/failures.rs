@@ -1,5 +1,5 @@
-//! The section `[failures]`: which ends count as failures, how many are tolerated, and how long a
-//! failing profile backs off (spec A-98, L-30 to L-32).
+//! The section `[failures]`: which ends count as failures, how many are tolerated, what more of them
+//! end, and how long a failing profile backs off (spec A-98, L-30 to L-32, L-40).
 
 use std::time::Duration;
 
@@ -19,8 +19,20 @@ choice! {
         Ignore = "ignore",
         /// The end counts as a failure.
         Count = "count",
-        /// The application ends.
+        /// As more failures than are tolerated.
         Stop = "stop",
+    }
+}
+
+choice! {
+    /// What ends when a profile of the configuration has failed too often (spec L-30, L-40).
+    #[derive(Default)]
+    pub enum OnExceeded {
+        /// The application.
+        #[default]
+        Application = "application",
+        /// The executors of the profile.
+        Profile = "profile",
     }
 }
 
@@ -79,12 +91,13 @@ impl FailureRule {
 }
 
 section! {
-    /// `[failures]`: crash loops (spec A-98), and how many failures the application may have (spec
-    /// L-30).
+    /// `[failures]`: crash loops (spec A-98), and how many failures each profile may have (spec L-30).
     pub struct Failures {
-        /// The most failures that are tolerated within the window. `None`: derived from the number
-        /// of executors wanted.
+        /// The most failures of a profile that are tolerated within the window. `None`: derived from
+        /// the number of executors wanted.
         pub max: Option<u32> = option(Whole(0..=1_000_000_000));
+        /// What more failures end. A profile that was added while the driver runs fails alone.
+        pub on_exceeded: OnExceeded = value(one_of()) or OnExceeded::default();
         /// How long a failure counts. Zero: forever.
         pub window: Duration = value(span(ms(0)..=DAY * 365)) or HOUR;
         /// Exceptions to the classification; the first rule that matches decides.

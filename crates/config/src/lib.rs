@@ -51,7 +51,7 @@ pub use claims::{
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
-pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance};
+pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance, OnExceeded};
 pub use ha::Ha;
 pub use listeners::{Metrics, Probes, Tls};
 pub use log::{Log, LogFormat};

@@ -219,7 +219,9 @@ impl Record {
             self.failures.spent.as_mut(),
             self.finished_why.as_mut(),
         ];
-        for text in texts.into_iter().flatten() {
+        let budgets = self.failures.profiles.values_mut();
+        let failed = budgets.filter_map(|budget| budget.failed.as_mut());
+        for text in texts.into_iter().flatten().chain(failed) {
             *text = Arc::from(clean(text, LONGEST_TEXT).trim());
         }
     }
@@ -251,9 +253,27 @@ impl Record {
         self.removing.remove(profile);
         self.targets.remove(profile);
         self.backoffs.remove(profile);
+        self.failures.profiles.remove(profile);
         if let Some(held) = &mut self.held {
             held.targets.remove(profile);
         }
+    }
+
+    /// A merge patch that opens the record of an application that has ended, in the version that was read: nothing that
+    /// it has failed by counts any more (spec O-128).
+    pub fn reopening(read: &ConfigMap) -> Value {
+        json!({
+            "metadata": {
+                "uid": read.uid.as_str(),
+                "resourceVersion": read.version.to_string(),
+            },
+            "data": {
+                key::FINISHED: null,
+                key::FINISHED_WHY: null,
+                key::FAILURES: null,
+                key::BACKOFFS: null,
+            },
+        })
     }
 
     pub fn highest_id(&self) -> Option<ExecutorId> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ids::ProfileName;
 use super::intervals::IdSet;
 
 /// Groups of failures: the time of the group's last one, in milliseconds of Unix time, and their number.
@@ -15,18 +16,36 @@ pub type Times = Vec<(i64, u32)>;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeptFailures {
-    /// The largest target so far, from which the default limit is derived.
-    pub largest: u32,
-    /// All failures that still count.
-    pub all: Times,
-    /// Those that count for a node, by the node's name.
+    pub profiles: BTreeMap<ProfileName, KeptBudget>,
+    /// The failures that count for a node, by the node's name.
     pub nodes: BTreeMap<String, Times>,
     /// Executors whose end was counted and whose pods a successor may still find. It does not count them again.
     #[serde(skip)]
     pub counted: IdSet,
-    /// Set if the limit was exceeded, with the reason. A successor that reads it must end the application.
+    /// Why the application must end, also under a successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spent: Option<Arc<str>>,
+}
+
+/// The failures of one profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeptBudget {
+    /// The largest target so far, from which the default limit is derived.
+    pub largest: u32,
+    /// Those that still count.
+    pub times: Times,
+    /// Why the profile has failed, also under a successor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Arc<str>>,
+}
+
+impl KeptFailures {
+    /// The profiles that have failed, and why.
+    pub fn failed(&self) -> impl Iterator<Item = (ProfileName, Arc<str>)> {
+        (self.profiles.iter())
+            .filter_map(|(profile, budget)| Some((profile.clone(), budget.failed.clone()?)))
+    }
 }
 
 /// The nodes that new executors avoid.

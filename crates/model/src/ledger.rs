@@ -257,6 +257,8 @@ impl Ledger {
             News::Hold { by, how } => self.hold(by, how, now, &mut draft),
             News::Resume => self.resume(now, &mut draft),
             News::Remove(profile) => self.remove_profile(profile, now, &mut draft),
+            News::Failed { profile, why } => self.fail_profile(profile, why, now, &mut draft),
+            News::Reset(profile) => self.reset_profile(profile, now, &mut draft),
             News::Forget(profile) => self.forget_profile(&profile, &mut draft),
             News::RecordSeen { uid, epoch } => {
                 let current = epoch == self.current.epoch;

@@ -82,6 +82,10 @@ pub enum News {
     Resume,
     /// The profile's target is 0 from now on, whatever is requested.
     Remove(ProfileName),
+    /// The profile has failed too often: its target is 0 until `Reset`, whatever is requested.
+    Failed { profile: ProfileName, why: Arc<str> },
+    /// The requested target of a failed profile applies again.
+    Reset(ProfileName),
     /// Nothing is left of a profile that was being removed.
     Forget(ProfileName),
     /// The application record exists.

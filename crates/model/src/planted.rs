@@ -115,6 +115,8 @@ faults! {
     EveryNodeAvoided,
     /// The application continues however many executors fail (spec L-30).
     BudgetUnlimited,
+    /// A profile that fails alone ends the application (spec L-40).
+    EveryoneBlamed,
     /// However many executors fall silent at once, each is given up by itself (spec B-58).
     MassLossUndoubted,
     /// Executors whose tokens cannot be verified are given up because they do not register (spec B-13).

@@ -46,6 +46,8 @@ pub struct Snapshot {
     /// The first id that this incarnation may use: above all reserved and all found ids. Set by adoption.
     pub first_free: Option<ExecutorId>,
     pub targets: OrdMap<ProfileName, Target>,
+    /// The profiles that have failed too often, and why: their targets are 0, whatever is requested.
+    pub failed: OrdMap<ProfileName, Arc<str>>,
     /// The hold in effect: all targets are 0, whatever is requested.
     pub held: Option<Hold>,
     pub counts: OrdMap<ProfileName, Counts>,
@@ -104,7 +106,7 @@ pub struct Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// How many executors are wanted now: `asked`, one more during a replacement, 0 during an operator's
-    /// hold.
+    /// hold and of a failed profile.
     pub executors: u32,
     /// When `executors` last changed.
     pub since: Tick,

@@ -107,6 +107,12 @@ impl Scenario {
         scenario
     }
 
+    /// The same with profiles that failed before the start.
+    pub fn with_profiles_failed(self, failed: Vec<(ProfileName, Arc<str>)>) -> Self {
+        let ledger = self.ledger.with_profiles_failed(failed);
+        Self { ledger, ..self }
+    }
+
     /// The same with executors held since before the start.
     pub fn with_executors_held(self) -> Self {
         let ledger = self.ledger.with_executors_held(Hold { by: None });

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    ActorFutureExt, AtomicResponse, Context, ContextFutureSpawner, Handler, MessageResult,
-    ResponseActFuture, ResponseFuture, WrapFuture,
+    ActorFutureExt, AtomicResponse, Context, ContextFutureSpawner, Handler, MailboxError,
+    MessageResult, ResponseActFuture, ResponseFuture, WrapFuture,
 };
 use tokio::time::timeout;
 
 use super::DriverBackend;
 use super::messages::{
     AddProfile, Command, CommandOutcome, GetCounts, GetStatus, PostDemand, Reconfigure, Refused,
-    RefusedDemand, RefusedProfile, RefusedRemoval, RemoveProfile, Stop,
+    RefusedDemand, RefusedProfile, RefusedRemoval, RefusedReset, RemoveProfile, ResetProfile, Stop,
 };
 use super::plan::Plan;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::pod_allocator::pause::Paused;
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
 use crate::actors::snapshot_store::messages::{Look, LookNow};
 use crate::model::ProfileName;
 use crate::model::news::News;
@@ -64,6 +64,23 @@ impl DriverBackend {
             this.to.forget_targets.do_send(forget);
             Ok(known)
         }))
+    }
+
+    fn has_failed(&self, profile: &ProfileName) -> bool {
+        self.latest.failed.contains_key(profile)
+    }
+
+    /// The requested targets, once the record is written; `None` if that takes too long.
+    fn targets_once<R: Future<Output = Result<(), MailboxError>>>(
+        &self,
+        recorded: R,
+    ) -> impl Future<Output = Option<BTreeMap<ProfileName, u32>>> + use<R> {
+        let store = self.to.store.clone();
+        async move {
+            timeout(RECORDED, recorded).await.ok()?.ok()?;
+            let look = store.send(LookNow).await;
+            Some(look.map_or_else(|_| BTreeMap::new(), |Look(latest)| asked(&latest.targets)))
+        }
     }
 
     fn carry_out_first(&mut self, plan: Plan, ctx: &mut Context<Self>) {
@@ -112,8 +129,11 @@ impl Handler<PostDemand> for DriverBackend {
 
     fn handle(&mut self, post: PostDemand, _: &mut Self::Context) -> Self::Result {
         let (prefer, now) = (&self.to.prefer, self.clock.now().tick);
-        let (wanted, nodes) =
+        let (mut wanted, nodes) =
             (self.autoscaler).demand(post, &self.profiles, prefer.is_some(), now)?;
+        for (_, executors) in (wanted.iter_mut()).filter(|(name, _)| self.has_failed(name)) {
+            *executors = 0;
+        }
         if let Some(prefer) = prefer {
             prefer.do_send(nodes);
         }
@@ -127,6 +147,10 @@ impl Handler<AddProfile> for DriverBackend {
     /// No other message is handled meanwhile: of two profiles of one name the second is refused.
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let AddProfile { name, described } = add;
+        if let Some(why) = self.latest.failed.get(&name).cloned() {
+            let failed = RefusedProfile::Failed { name, why };
+            return AtomicResponse::new(Box::pin(actix::fut::ready(Err(failed))));
+        }
         AtomicResponse::new(match self.profiles.read(&name, &described) {
             Err(refused) => Box::pin(actix::fut::ready(Err(refused))),
             Ok(added) => {
@@ -154,14 +178,27 @@ impl Handler<RemoveProfile> for DriverBackend {
         }
         self.carry_out_first(News::Remove(name.clone()).into(), ctx);
         let recorded = self.to.removed.send(ProfileRemoved(name));
-        let store = self.to.store.clone();
-        Box::pin(async move {
-            let not_recorded = |_| RefusedRemoval::NotRecorded;
-            let recorded = timeout(RECORDED, recorded).await;
-            (recorded.map_err(drop).and_then(|told| told.map_err(drop))).map_err(not_recorded)?;
-            let look = store.send(LookNow).await;
-            Ok(look.map_or_else(|_| BTreeMap::new(), |Look(latest)| asked(&latest.targets)))
-        })
+        let targets = self.targets_once(recorded);
+        Box::pin(async move { targets.await.ok_or(RefusedRemoval::NotRecorded) })
+    }
+}
+
+impl Handler<ResetProfile> for DriverBackend {
+    type Result = ResponseFuture<Result<BTreeMap<ProfileName, u32>, RefusedReset>>;
+
+    fn handle(
+        &mut self,
+        ResetProfile(name): ResetProfile,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        if self.profiles.bounds(&name).is_none() {
+            return Box::pin(async move { Err(RefusedReset::Unknown(name)) });
+        }
+        tracing::info!(profile = name.as_str(), "profile reset");
+        self.carry_out_first(News::Reset(name.clone()).into(), ctx);
+        let recorded = self.to.reset.send(ProfileReset(name));
+        let targets = self.targets_once(recorded);
+        Box::pin(async move { targets.await.ok_or(RefusedReset::NotRecorded) })
     }
 }
 

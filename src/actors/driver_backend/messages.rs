@@ -86,6 +86,8 @@ pub enum Refused {
         target: u32,
         most: u32,
     },
+    #[error("profile {profile} has failed: {why}")]
+    Failed { profile: ProfileName, why: Arc<str> },
     /// The executors are not known before adoption.
     #[error("the driver is still reading the cluster's state")]
     BeforeAdoption,
@@ -166,6 +168,8 @@ pub enum RefusedProfile {
     /// Executors use the existing profile, or may.
     #[error("there is a profile {0} already, and it is another one")]
     Exists(ProfileName),
+    #[error("profile {name} has failed: {why}")]
+    Failed { name: ProfileName, why: Arc<str> },
     /// Executors of the earlier one are left.
     #[error("profile {0} is still being removed")]
     BeingRemoved(ProfileName),
@@ -196,6 +200,22 @@ pub enum RefusedRemoval {
     #[error("profile {0} is one of the configuration")]
     Configured(ProfileName),
     /// It is being removed, but a successor would not know.
+    #[error("the application record cannot be written now")]
+    NotRecorded,
+}
+
+/// Lets a profile that has failed begin anew (spec L-41). Answered with the requested targets, when the application record
+/// says so. One that has not failed stays as it is.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedReset>")]
+pub struct ResetProfile(pub ProfileName);
+
+/// Why a profile is not reset.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedReset {
+    #[error("there is no profile {0}")]
+    Unknown(ProfileName),
+    /// It is reset, but a successor would not know.
     #[error("the application record cannot be written now")]
     NotRecorded,
 }

@@ -26,7 +26,7 @@ use crate::actors::executor_registry::messages::GetSessions;
 use crate::actors::executor_registry::registry::LOOK;
 use crate::actors::pod_allocator::messages::PreferNodes;
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved};
+use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round, Tell};
 use crate::clock::Clock;
@@ -63,6 +63,8 @@ pub struct Receivers {
     pub added: Vec<Recipient<ProfileAdded>>,
     /// The record, from which a successor learns that a profile is being removed.
     pub removed: Recipient<ProfileRemoved>,
+    /// The record, from which a successor learns that a profile was reset.
+    pub reset: Recipient<ProfileReset>,
     /// Those that forget a removed profile, in this order: last the record, which keeps it until then.
     pub forget: Vec<Recipient<ForgetProfile>>,
     pub forget_targets: Recipient<ForgetTargets>,

@@ -85,6 +85,15 @@ pub enum What {
     Removed {
         profile: String,
     },
+    /// A profile has failed too often: its target is 0 until it is reset.
+    Failed {
+        profile: String,
+        why: String,
+    },
+    /// The requested target of a failed profile applies again.
+    Reset {
+        profile: String,
+    },
     /// The application is ready: enough executors are there, or the wait has timed out.
     Ready {
         /// The number of executors that are there.

@@ -212,6 +212,19 @@ impl History {
                 let profile = of(profile);
                 self.push(What::Removing { profile }, at);
             }
+            for (profile, why) in &snapshot.failed {
+                if !before.failed.contains_key(profile) {
+                    let (profile, why) = (of(profile), why.to_string());
+                    self.push(What::Failed { profile, why }, at);
+                }
+            }
+            let is_reset = |profile: &&ProfileName| {
+                !snapshot.failed.contains_key(*profile) && snapshot.targets.contains_key(*profile)
+            };
+            for profile in before.failed.keys().filter(is_reset) {
+                let profile = of(profile);
+                self.push(What::Reset { profile }, at);
+            }
             let is_left = |profile: &&ProfileName| snapshot.targets.contains_key(*profile);
             for profile in before.removed().filter(|profile| !is_left(profile)) {
                 let profile = of(profile);

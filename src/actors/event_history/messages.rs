@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use actix::Message;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -48,6 +50,8 @@ pub struct EventsRead {
     pub living: Vec<ExecutorView>,
     /// The profiles that are being removed, if the reader has to start anew.
     pub removing: Vec<String>,
+    /// The profiles that have failed, and why, if the reader has to start anew.
+    pub failed: BTreeMap<String, String>,
 }
 
 /// Requests a receiver of the number of the last event.

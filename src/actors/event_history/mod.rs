@@ -210,12 +210,16 @@ impl Handler<ReadEvents> for EventHistory {
         let removing = (snapshot.iter().flat_map(Snapshot::removed))
             .map(ProfileName::to_string)
             .collect();
+        let failed = (snapshot.iter().flat_map(|snapshot| &snapshot.failed))
+            .map(|(profile, why)| (profile.to_string(), why.to_string()))
+            .collect();
         let living = self.living(snapshot);
         Box::pin(living.map(|living, this: &mut Self, _| EventsRead {
             reading,
             time: this.clock.now().wall,
             living,
             removing,
+            failed,
         }))
     }
 }

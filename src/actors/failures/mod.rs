@@ -1,4 +1,4 @@
-//! Counts failures of the application and of each node (spec L-30 to L-32).
+//! Counts the failures of each profile and of each node (spec L-30 to L-32, L-40).
 
 pub mod nodes;
 pub mod restarts;
@@ -6,19 +6,20 @@ pub mod rules;
 pub mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::failures::{Avoid, KeptFailures};
+use crate::model::failures::{Avoid, KeptBudget, KeptFailures};
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Tick};
+use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use nodes::Nodes;
 use rules::{Rule, Verdict, judge};
 use window::Window;
 
-/// The least limit that is derived from the application's size (spec L-30).
+/// The least limit that is derived from a profile's size (spec L-30).
 const LEAST_LIMIT: u32 = 3;
 
 /// The most restarts counted at a time, so that an absurd number costs no time.
@@ -26,12 +27,16 @@ const MOST_RESTARTS: u32 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureBudget {
-    /// The most failures; `None`: twice the largest total target so far, and at least 3.
+    /// The most failures of each profile; `None`: twice its largest target so far, and at least 3.
     pub max: Option<u32>,
     /// How long a failure counts; zero: forever.
     pub window: Duration,
     /// Exceptions to what a reason says; the first that matches decides.
     pub rules: Vec<Rule>,
+    /// The profiles of the configuration. One that was added fails alone.
+    pub configured: BTreeSet<ProfileName>,
+    /// Whether those of the configuration fail alone as well; otherwise they end the application.
+    pub alone: bool,
     /// A node with this many failures is avoided; `None`: no node is.
     pub node_max: Option<u32>,
     /// Whether a node is only avoided where there is another one.
@@ -41,22 +46,32 @@ pub struct FailureBudget {
 #[derive(Debug)]
 pub struct Failures {
     settings: FailureBudget,
-    all: Window,
+    /// The profiles that the ledger knows.
+    profiles: BTreeMap<ProfileName, Budget>,
     nodes: Nodes,
-    largest: u32,
     /// Executors whose end was counted and that are still in the ledger. This driver gets each end
     /// once. The record keeps the set for a successor, which may adopt a finished pod and report
     /// its end again.
     counted: IdSet,
-    /// The last backoff period of each profile in which an early end was counted.
-    periods: BTreeMap<ProfileName, Period>,
-    /// The failure counted last, described.
-    last: Option<Arc<str>>,
     /// Why the application must end.
     spent: Option<Arc<str>>,
-    /// Whether that was reported.
-    said: bool,
+    /// What was spent and not reported yet.
+    unreported: Vec<Spent>,
     changed: bool,
+}
+
+/// One profile's failures.
+#[derive(Debug)]
+struct Budget {
+    failures: Window,
+    /// The largest target so far.
+    largest: u32,
+    /// The last backoff period in which an early end was counted.
+    period: Option<Period>,
+    /// The failure counted last, described.
+    last: Option<Arc<str>>,
+    /// Why the profile has failed. From then on nothing of it counts, until the ledger says that it was reset.
+    failed: Option<Arc<str>>,
 }
 
 /// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
@@ -64,22 +79,83 @@ pub struct Failures {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(pub u64);
 
-/// The application has failed too often; a description.
+/// A profile has failed too often; with a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent(pub Arc<str>);
+pub enum Spent {
+    /// The application must end.
+    Application(Arc<str>),
+    /// The profile fails alone (spec L-40).
+    Profile(ProfileName, Arc<str>),
+}
+
+impl Budget {
+    fn new(window: Duration) -> Self {
+        Self {
+            failures: Window::new(window),
+            largest: 0,
+            period: None,
+            last: None,
+            failed: None,
+        }
+    }
+
+    fn resume(window: Duration, kept: &KeptBudget, now: Now) -> Self {
+        Self {
+            failures: Window::resume(window, &kept.times, now),
+            largest: kept.largest,
+            failed: kept.failed.clone(),
+            ..Self::new(window)
+        }
+    }
+
+    fn save(&self) -> KeptBudget {
+        KeptBudget {
+            largest: self.largest,
+            times: self.failures.save(),
+            failed: self.failed.clone(),
+        }
+    }
+
+    fn limit(&self, max: Option<u32>) -> u32 {
+        max.unwrap_or_else(|| LEAST_LIMIT.max(self.largest.saturating_mul(2)))
+    }
+
+    /// Why the budget is spent, if it is.
+    fn excess(&mut self, settings: &FailureBudget, now: Tick) -> Option<String> {
+        let (limit, count) = (self.limit(settings.max), self.failures.count(now));
+        if count <= limit || self.failed.is_some() || planted::is(Planted::BudgetUnlimited) {
+            return None;
+        }
+        let within = match settings.window.is_zero() {
+            true => String::new(),
+            false => format!(" within {}", humantime::format_duration(settings.window)),
+        };
+        let last = self.last.as_deref();
+        let last = last.map_or_else(String::new, |last| format!("; the last: {last}"));
+        Some(format!(
+            "{count} failures{within}, and failures.max allows {limit}{last}"
+        ))
+    }
+}
 
 impl Failures {
     /// Continues from what an earlier incarnation wrote.
     pub fn resume(settings: FailureBudget, kept: &KeptFailures, now: Now) -> Self {
+        let window = settings.window;
+        let profiles = (kept.profiles.iter())
+            .map(|(profile, kept)| (profile.clone(), Budget::resume(window, kept, now)));
         Self {
-            all: Window::resume(settings.window, &kept.all, now),
-            nodes: Nodes::resume(settings.node_max, settings.window, &kept.nodes, now),
-            largest: kept.largest,
+            profiles: profiles.collect(),
+            nodes: Nodes::resume(settings.node_max, window, &kept.nodes, now),
             counted: kept.counted.clone(),
-            periods: BTreeMap::new(),
-            last: None,
             spent: kept.spent.clone(),
-            said: false,
+            // Even if failures have left the window since: the executors may be ending already.
+            unreported: kept
+                .spent
+                .clone()
+                .map(Spent::Application)
+                .into_iter()
+                .collect(),
             changed: false,
             settings,
         }
@@ -100,35 +176,62 @@ impl Failures {
                 self.nodes.failed(node, now);
             }
             if profiles.insert(&end.profile) {
-                self.all.add(now);
-                let (class, why) = (reason.class, reason.message);
-                self.last = Some(Arc::from(format!(
-                    "executor {}: {class}: {why}",
-                    end.executor
-                )));
+                let new = || Budget::new(self.settings.window);
+                self.profiles.entry(end.profile.clone()).or_insert_with(new);
+                let what = described(end.executor, &reason);
+                self.count(&end.profile, &what, 1, now);
             }
             self.changed = true;
         }
         self
     }
 
-    /// A profile of the same name has other backoff periods (spec B-52).
-    pub fn remove_profile(&mut self, profile: &ProfileName) {
-        self.periods.remove(profile);
+    /// A profile of the configuration was added.
+    pub fn add_configured(&mut self, profile: ProfileName) {
+        self.settings.configured.insert(profile);
     }
 
-    /// The sum of all targets has changed.
-    pub fn wanted(&mut self, executors: u32) {
-        if executors > self.largest {
-            self.largest = executors;
-            // The record needs it only if the limit depends on it.
-            self.changed |= self.settings.max.is_none();
+    /// A profile of the same name begins anew (spec B-52).
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
+        self.changed |= self.profiles.remove(profile).is_some();
+    }
+
+    /// Takes over which profiles the ledger has, their targets, and which of them have failed. Returns those that were
+    /// reset (spec L-41). Everything that was reported in the last round is in the ledger, so a failed profile that has
+    /// not failed there was reset.
+    pub fn follow(&mut self, latest: &Snapshot) -> Vec<ProfileName> {
+        let before = self.profiles.len();
+        (self.profiles).retain(|profile, _| latest.targets.contains_key(profile));
+        self.changed |= self.profiles.len() != before;
+        let mut reset = Vec::new();
+        for (profile, target) in &latest.targets {
+            let new = || Budget::new(self.settings.window);
+            let budget = self.profiles.entry(profile.clone()).or_insert_with(new);
+            if target.executors > budget.largest {
+                budget.largest = target.executors;
+                // The record needs it only if the limit depends on it.
+                self.changed |= self.settings.max.is_none();
+            }
+            match (&budget.failed, latest.failed.get(profile)) {
+                (Some(_), None) => {
+                    let largest = budget.largest;
+                    *budget = Budget { largest, ..new() };
+                    reset.push(profile.clone());
+                    self.changed = true;
+                }
+                (None, Some(why)) => {
+                    budget.failed = Some(Arc::clone(why));
+                    self.changed = true;
+                }
+                (None, None) | (Some(_), Some(_)) => {}
+            }
         }
+        reset
     }
 
     /// Allows this many failures from now on (spec C-6).
     pub fn allow(&mut self, max: Option<u32>) {
-        // The record needs the largest target if the limit depends on it.
+        // The record needs the largest targets if the limit depends on them.
         self.changed |= max.is_none() && self.settings.max.is_some();
         self.settings.max = max;
     }
@@ -144,99 +247,62 @@ impl Failures {
 
     /// An executor's end was reported. `period` is the backoff period in which it ended early, if
     /// any. Only one early end of a period counts (spec A-98).
-    pub fn ended(
-        &mut self,
-        entry: &Entry,
-        reason: &LossReason,
-        period: Option<Period>,
-        now: Now,
-    ) -> Option<Spent> {
+    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, period: Option<Period>, now: Now) {
         if self.counted.contains(entry.id) {
-            return None;
+            return;
         }
-        let what = format!(
-            "executor {}: {}: {}",
-            entry.id, reason.class, reason.message
-        );
+        let (profile, what) = (&entry.profile, described(entry.id, reason));
         match judge(&self.settings.rules, reason) {
-            Verdict::Ignore if !planted::is(Planted::DisruptionsCounted) => return None,
-            Verdict::Stop => return self.stop(&what),
+            Verdict::Ignore if !planted::is(Planted::DisruptionsCounted) => return,
+            Verdict::Stop => return self.stop(profile, &what),
             Verdict::Ignore | Verdict::Count => {}
         }
         self.counted.insert(entry.id);
         if let Some(node) = &reason.evidence.node {
             self.nodes.failed(node, now);
         }
-        let again = period.is_some() && self.periods.get(&entry.profile) == period.as_ref();
-        if let Some(period) = period {
-            self.periods.insert(entry.profile.clone(), period);
-        }
         self.changed = true;
-        if again {
-            return None;
+        let known = self.profiles.get_mut(profile);
+        let again = known.is_some_and(|budget| {
+            let again = period.is_some() && budget.period == period;
+            budget.period = period.or(budget.period);
+            again
+        });
+        if !again {
+            self.count(profile, &what, 1, now);
         }
-        self.count(&what, now)
     }
 
     /// An executor's container was restarted `times` more, after ends like this one (spec A-80).
-    pub fn restarted(
-        &mut self,
-        entry: &Entry,
-        reason: &LossReason,
-        times: u32,
-        now: Now,
-    ) -> Option<Spent> {
+    pub fn restarted(&mut self, entry: &Entry, reason: &LossReason, times: u32, now: Now) {
         let what = format!(
             "executor {}, started again in its pod: {}: {}",
             entry.id, reason.class, reason.message
         );
-        match judge(&self.settings.rules, reason) {
-            Verdict::Ignore => None,
-            Verdict::Stop => self.stop(&what),
-            Verdict::Count => (0..times.min(MOST_RESTARTS))
-                .filter_map(|_| self.count(&what, now))
-                .last(),
-        }
+        self.happened(&entry.profile, reason, &what, times.min(MOST_RESTARTS), now);
     }
 
     /// A profile's template was refused. That counts once for each wait (spec A-23).
-    pub fn refused(
-        &mut self,
-        profile: &ProfileName,
-        reason: &LossReason,
-        now: Now,
-    ) -> Option<Spent> {
-        let what = format!("profile {profile}: {}: {}", reason.class, reason.message);
-        match judge(&self.settings.rules, reason) {
-            Verdict::Ignore => None,
-            Verdict::Stop => self.stop(&what),
-            Verdict::Count => self.count(&what, now),
-        }
+    pub fn refused(&mut self, profile: &ProfileName, reason: &LossReason, now: Now) {
+        let what = format!("{}: {}", reason.class, reason.message);
+        self.happened(profile, reason, &what, 1, now);
     }
 
-    /// Whether the application has failed too often; returned once. After a restart it stays so,
-    /// even if failures have left the window since, because its executors may be ending already.
-    pub fn spent(&mut self, now: Tick) -> Option<Spent> {
-        if let Some(why) = &self.spent {
-            return (!std::mem::replace(&mut self.said, true)).then(|| Spent(Arc::clone(why)));
-        }
-        let (limit, count) = (self.limit(), self.all.count(now));
-        if count <= limit || planted::is(Planted::BudgetUnlimited) {
-            return None;
-        }
-        let within = match self.settings.window.is_zero() {
-            true => String::new(),
-            false => format!(
-                " within {}",
-                humantime::format_duration(self.settings.window)
-            ),
+    /// What has been spent, each once. After a restart an application that must end is reported again, even if failures
+    /// have left the window since.
+    pub fn spent(&mut self, now: Tick) -> Vec<Spent> {
+        let settings = &self.settings;
+        let excess = |(profile, budget): (&ProfileName, &mut Budget)| {
+            Some((profile.clone(), budget.excess(settings, now)?))
         };
-        let last = self.last.as_deref();
-        let last = last.map_or_else(String::new, |last| format!("; the last: {last}"));
-        let why = format!("{count} failures{within}, and failures.max allows {limit}{last}");
-        Some(self.spend(why))
+        let spent: Vec<_> = self.profiles.iter_mut().filter_map(excess).collect();
+        for (profile, why) in spent {
+            self.spend(&profile, why);
+        }
+        mem::take(&mut self.unreported)
     }
 
+    /// Whether the application must end.
     pub fn are_too_many(&self) -> bool {
         self.spent.is_some()
     }
@@ -251,38 +317,69 @@ impl Failures {
 
     /// What the record must keep, if it has changed since the last call.
     pub fn keep(&mut self) -> Option<KeptFailures> {
-        std::mem::take(&mut self.changed).then(|| KeptFailures {
-            largest: self.largest,
-            all: self.all.save(),
+        let kept = (self.profiles.iter()).map(|(profile, budget)| (profile.clone(), budget.save()));
+        mem::take(&mut self.changed).then(|| KeptFailures {
+            profiles: kept
+                .filter(|(_, kept)| *kept != KeptBudget::default())
+                .collect(),
             nodes: self.nodes.save(),
             counted: self.counted.clone(),
             spent: self.spent.clone(),
         })
     }
 
-    fn spend(&mut self, why: String) -> Spent {
-        let why: Arc<str> = Arc::from(why);
-        self.spent = Some(Arc::clone(&why));
-        (self.said, self.changed) = (true, true);
-        Spent(why)
+    fn happened(
+        &mut self,
+        profile: &ProfileName,
+        reason: &LossReason,
+        what: &str,
+        times: u32,
+        now: Now,
+    ) {
+        match judge(&self.settings.rules, reason) {
+            Verdict::Ignore => {}
+            Verdict::Stop => self.stop(profile, what),
+            Verdict::Count => self.count(profile, what, times, now),
+        }
     }
 
-    fn count(&mut self, what: &str, now: Now) -> Option<Spent> {
-        self.all.add(now);
-        self.changed = true;
-        self.last = Some(Arc::from(what));
-        self.spent(now.tick)
+    /// A profile that the ledger does not know has no budget.
+    fn count(&mut self, profile: &ProfileName, what: &str, times: u32, now: Now) {
+        let known = self.profiles.get_mut(profile);
+        if let Some(budget) = known.filter(|budget| budget.failed.is_none()) {
+            (0..times).for_each(|_| budget.failures.add(now));
+            budget.last = Some(Arc::from(what));
+            self.changed = true;
+        }
     }
 
-    fn stop(&mut self, what: &str) -> Option<Spent> {
-        (self.spent.is_none())
-            .then(|| self.spend(format!("a rule of failures.rules says so: {what}")))
+    fn stop(&mut self, profile: &ProfileName, what: &str) {
+        let known = self.profiles.get(profile);
+        if known.is_some_and(|budget| budget.failed.is_none()) {
+            self.spend(profile, format!("a rule of failures.rules says so: {what}"));
+        }
     }
 
-    fn limit(&self) -> u32 {
-        let of_size = || LEAST_LIMIT.max(self.largest.saturating_mul(2));
-        self.settings.max.unwrap_or_else(of_size)
+    fn spend(&mut self, profile: &ProfileName, why: String) {
+        let alone = self.settings.alone || !self.settings.configured.contains(profile);
+        if !alone || planted::is(Planted::EveryoneBlamed) {
+            if self.spent.is_none() {
+                let why: Arc<str> = Arc::from(format!("profile {profile}: {why}"));
+                self.spent = Some(Arc::clone(&why));
+                self.unreported.push(Spent::Application(why));
+                self.changed = true;
+            }
+        } else if let Some(budget) = self.profiles.get_mut(profile) {
+            let why: Arc<str> = Arc::from(why);
+            budget.failed = Some(Arc::clone(&why));
+            self.unreported.push(Spent::Profile(profile.clone(), why));
+            self.changed = true;
+        }
     }
+}
+
+fn described(id: ExecutorId, reason: &LossReason) -> String {
+    format!("executor {id}: {}: {}", reason.class, reason.message)
 }
 
 #[cfg(test)]

@@ -16,12 +16,12 @@ pub struct Rule {
     pub action: Verdict,
 }
 
-/// What an end means for the application's limit of failures.
+/// What an end means for its profile's limit of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Ignore,
     Count,
-    /// The application ends.
+    /// As if the limit were exceeded.
     Stop,
 }
 

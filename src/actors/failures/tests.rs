@@ -1,6 +1,6 @@
 use super::*;
 use crate::actors::pod_allocator::crash_loop::CrashLoop;
-use crate::model::news::Outcome;
+use crate::model::news::{News, Outcome};
 use crate::model::reason::Evidence;
 use crate::model::reasoning::EarlyEnd;
 use crate::model::recorded_end::RecordedEnd;
@@ -12,13 +12,46 @@ fn settings(max: Option<u32>, window: u64) -> FailureBudget {
         max,
         window: Duration::from_secs(window),
         rules: Vec::new(),
+        configured: ["default".into(), "other".into()].into(),
+        alone: false,
         node_max: None,
         node_if_possible: false,
     }
 }
 
 fn failures(max: Option<u32>, window: u64) -> Failures {
-    Failures::resume(settings(max, window), &KeptFailures::default(), now(0))
+    with(settings(max, window))
+}
+
+fn with(settings: FailureBudget) -> Failures {
+    resumed(settings, &KeptFailures::default(), 0)
+}
+
+/// Continues from these failures. The profiles `default`, `other` and `added` are wanted.
+fn resumed(settings: FailureBudget, kept: &KeptFailures, millis: u64) -> Failures {
+    let mut failures = Failures::resume(settings, kept, now(millis));
+    failures.follow(ledger(&[("default", 1), ("other", 1), ("added", 1)]).current());
+    failures
+}
+
+fn ledger(targets: &[(&str, u32)]) -> Scenario {
+    Scenario::new(targets)
+}
+
+fn stop_on(code: i32) -> Vec<Rule> {
+    vec![Rule {
+        exit_codes: [code].into(),
+        classes: Default::default(),
+        conditions: Default::default(),
+        action: Verdict::Stop,
+    }]
+}
+
+fn why(spent: &[Spent]) -> &str {
+    let [Spent::Application(why)] = spent else {
+        panic!("{spent:?}");
+    };
+    why
 }
 
 fn now(millis: u64) -> Now {
@@ -39,16 +72,40 @@ fn reason(class: LossClass, exit_code: Option<i32>) -> LossReason {
 }
 
 fn entry(n: u64) -> Arc<Entry> {
-    let mut scenario = Scenario::new(&[("default", 1)]);
-    let profile = "default".into();
+    entry_of("default", n)
+}
+
+fn entry_of(profile: &str, n: u64) -> Arc<Entry> {
+    let mut scenario = Scenario::new(&[(profile, 1)]);
+    let profile = profile.into();
     scenario.requested(n, Outcome::Sent { profile });
     Arc::clone(scenario.entry(n).unwrap())
 }
 
-/// Executor `n` exits with 1 at this time. Returns whether that exceeded the limit.
-fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
-    let reason = reason(LossClass::Exited, Some(1));
-    failures.ended(&entry(n), &reason, None, now(millis))
+/// Executor `n` exits with 1 at this time. Returns what that has spent.
+fn fail(failures: &mut Failures, n: u64, millis: u64) -> Vec<Spent> {
+    fail_of("default", failures, n, millis)
+}
+
+fn fail_of(profile: &str, failures: &mut Failures, n: u64, millis: u64) -> Vec<Spent> {
+    end(
+        failures,
+        profile,
+        n,
+        &reason(LossClass::Exited, Some(1)),
+        millis,
+    )
+}
+
+fn end(
+    failures: &mut Failures,
+    profile: &str,
+    n: u64,
+    why: &LossReason,
+    millis: u64,
+) -> Vec<Spent> {
+    failures.ended(&entry_of(profile, n), why, None, now(millis));
+    failures.spent(now(millis).tick)
 }
 
 // spec: L-30
@@ -56,15 +113,15 @@ fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
 fn exactly_at_the_limit_the_application_continues_and_one_more_failure_ends_it_once() {
     let mut failures = failures(Some(3), 3_600);
     for n in 1..=3 {
-        assert_eq!(fail(&mut failures, n, n), None);
+        assert_eq!(fail(&mut failures, n, n), []);
     }
-    let Spent(why) = fail(&mut failures, 4, 4).unwrap();
+    let spent = fail(&mut failures, 4, 4);
     assert_eq!(
-        &*why,
-        "4 failures within 1h, and failures.max allows 3; the last: executor 4: Exited: ended with exit 1"
+        why(&spent),
+        "profile default: 4 failures within 1h, and failures.max allows 3; the last: executor 4: Exited: ended with exit 1"
     );
-    assert_eq!(fail(&mut failures, 5, 5), None, "said once");
-    assert_eq!(failures.spent(now(6).tick), None);
+    assert_eq!(fail(&mut failures, 5, 5), [], "said once");
+    assert!(failures.are_too_many());
 }
 
 // spec: L-30
@@ -73,58 +130,157 @@ fn a_failure_beyond_the_limit_ends_the_application_only_within_the_window() {
     let mut inside = failures(Some(2), 2);
     fail(&mut inside, 1, 0);
     fail(&mut inside, 2, 1_000);
-    assert!(fail(&mut inside, 3, 1_999).is_some());
+    assert_eq!(fail(&mut inside, 3, 1_999).len(), 1);
     let mut outside = failures(Some(2), 2);
     fail(&mut outside, 1, 0);
     fail(&mut outside, 2, 1_000);
-    assert_eq!(fail(&mut outside, 3, 2_000), None);
-    assert!(fail(&mut outside, 4, 2_999).is_some());
+    assert_eq!(fail(&mut outside, 3, 2_000), []);
+    assert_eq!(fail(&mut outside, 4, 2_999).len(), 1);
 }
 
 // spec: L-30
 #[test]
-fn the_default_limit_follows_the_largest_total_target() {
-    for (wanted, limit) in [
+fn the_default_limit_follows_the_profiles_own_largest_target() {
+    let cases = [
         (&[0][..], 3),
         (&[1], 3),
         (&[2], 4),
         (&[10, 0], 20),
         (&[u32::MAX], u32::MAX),
-    ] {
+    ];
+    for (wanted, limit) in cases {
         let mut failures = failures(None, 0);
-        wanted.iter().for_each(|n| failures.wanted(*n));
-        assert_eq!(failures.limit(), limit, "{wanted:?}");
+        for executors in wanted {
+            failures.follow(ledger(&[("default", *executors), ("other", 90)]).current());
+        }
+        let budget = &failures.profiles[&ProfileName::from("default")];
+        assert_eq!(budget.limit(None), limit, "{wanted:?}");
     }
     let mut none = failures(Some(0), 0);
-    assert!(fail(&mut none, 1, 0).is_some(), "none is put up with");
+    assert_eq!(fail(&mut none, 1, 0).len(), 1, "none is put up with");
+}
+
+// spec: L-30
+#[test]
+fn each_profile_has_a_budget_of_its_own() {
+    let mut failures = failures(Some(1), 0);
+    for (profile, n) in [("default", 1), ("other", 2), ("added", 3)] {
+        assert_eq!(fail_of(profile, &mut failures, n, 0), [], "{profile}");
+    }
+    let spent = fail_of("other", &mut failures, 4, 0);
+    assert!(why(&spent).starts_with("profile other: 2 failures"));
+}
+
+// spec: L-40
+#[test]
+fn a_profile_that_was_added_fails_alone_and_so_does_one_of_the_configuration_if_that_says_so() {
+    let everyone = FailureBudget {
+        alone: true,
+        ..settings(Some(0), 0)
+    };
+    for (settings, profile) in [(settings(Some(0), 0), "added"), (everyone, "default")] {
+        let mut failures = with(settings);
+        let spent = fail_of(profile, &mut failures, 1, 0);
+        let what = "1 failures, and failures.max allows 0; the last: executor 1: Exited: ended with exit 1";
+        assert_eq!(spent, [Spent::Profile(profile.into(), what.into())]);
+        assert!(!failures.are_too_many());
+        assert_eq!(fail_of(profile, &mut failures, 2, 0), [], "said once");
+        let kept = failures.keep().unwrap();
+        let failed: Vec<_> = kept.failed().collect();
+        assert_eq!(failed, [(profile.into(), what.into())]);
+        assert_eq!(kept.spent, None);
+    }
+}
+
+// spec: L-40, C-6
+#[test]
+fn a_profile_that_the_configuration_gets_while_the_driver_runs_ends_the_application() {
+    let mut failures = failures(Some(0), 0);
+    failures.add_configured("added".into());
+    let spent = fail_of("added", &mut failures, 1, 0);
+    assert!(why(&spent).starts_with("profile added: "));
+}
+
+// spec: L-41
+#[test]
+fn a_profile_that_the_ledger_has_reset_begins_anew() {
+    let mut failures = failures(Some(1), 0);
+    let mut ledger = ledger(&[("default", 1), ("added", 1)]);
+    fail_of("added", &mut failures, 1, 0);
+    let spent = fail_of("added", &mut failures, 2, 0);
+    let [Spent::Profile(profile, why)] = &spent[..] else {
+        panic!("{spent:?}");
+    };
+    let (profile, why) = (profile.clone(), Arc::clone(why));
+    ledger.tell(News::Failed { profile, why });
+    assert_eq!(failures.follow(ledger.current()), []);
+    assert_eq!(
+        fail_of("added", &mut failures, 3, 0),
+        [],
+        "of it nothing counts"
+    );
+    ledger.tell(News::Reset("added".into()));
+    assert_eq!(failures.follow(ledger.current()), ["added".into()]);
+    assert_eq!(failures.follow(ledger.current()), [], "once");
+    assert!(failures.keep().unwrap().failed().next().is_none());
+    assert_eq!(fail_of("added", &mut failures, 4, 0), []);
+    assert_eq!(fail_of("added", &mut failures, 5, 0).len(), 1);
+}
+
+// spec: L-40, O-30
+#[test]
+fn a_failed_profile_stays_failed_after_a_restart() {
+    let mut before = failures(Some(0), 2);
+    fail_of("added", &mut before, 1, 0);
+    let kept = before.keep().unwrap();
+    let failed: Vec<_> = kept.failed().collect();
+    let ledger = ledger(&[("default", 1), ("added", 1)]).with_profiles_failed(failed);
+    assert_eq!(ledger.current().target(&"added".into()), 0);
+    let mut after = Failures::resume(settings(Some(0), 2), &kept, now(60_000));
+    assert_eq!(after.follow(ledger.current()), []);
+    assert_eq!(fail_of("added", &mut after, 2, 60_000), []);
+    assert!(!after.are_too_many());
+}
+
+// spec: L-30, B-57, I-8
+#[test]
+fn a_profile_that_the_ledger_does_not_know_has_no_failures() {
+    let mut failures = failures(Some(0), 0);
+    assert_eq!(fail_of("unknown", &mut failures, 1, 0), []);
+    fail_of("added", &mut failures, 2, 0);
+    failures.follow(ledger(&[("default", 1)]).current());
+    let kept = failures.keep().unwrap();
+    let names: Vec<_> = kept.profiles.keys().map(ProfileName::as_str).collect();
+    assert_eq!(names, ["default"]);
 }
 
 // spec: L-30
 #[test]
 fn disruptions_and_clean_exits_are_never_counted() {
     let mut failures = failures(Some(0), 0);
+    failures.keep();
     for (n, class) in (1..).zip([
         LossClass::Evicted,
         LossClass::Preempted,
         LossClass::NodeLost,
     ]) {
         let reason = reason(class, Some(137));
-        assert_eq!(failures.ended(&entry(n), &reason, None, now(0)), None);
+        assert_eq!(end(&mut failures, "default", n, &reason, 0), []);
     }
     let clean = reason(LossClass::Exited, Some(0));
-    assert_eq!(failures.ended(&entry(9), &clean, None, now(0)), None);
+    assert_eq!(end(&mut failures, "default", 9, &clean, 0), []);
     assert_eq!(failures.keep(), None, "and there is nothing to write");
 }
 
 // spec: L-30, L-38, O-30
 #[test]
 fn an_exceeded_limit_survives_a_restart_even_if_the_failures_have_left_the_window() {
-    let mut spent = failures(Some(0), 2);
-    let why = fail(&mut spent, 1, 0).unwrap();
-    let kept = spent.keep().unwrap();
+    let mut before = failures(Some(0), 2);
+    let spent = fail(&mut before, 1, 0);
+    let kept = before.keep().unwrap();
     let mut successor = Failures::resume(settings(Some(0), 2), &kept, now(60_000));
-    assert_eq!(successor.spent(now(60_000).tick), Some(why));
-    assert_eq!(successor.spent(now(60_001).tick), None, "said once");
+    assert_eq!(successor.spent(now(60_000).tick), spent);
+    assert_eq!(successor.spent(now(60_001).tick), [], "said once");
     assert_eq!(successor.keep(), None, "and there is nothing new to write");
 }
 
@@ -132,34 +288,28 @@ fn an_exceeded_limit_survives_a_restart_even_if_the_failures_have_left_the_windo
 #[test]
 fn a_rule_that_stops_the_application_stops_its_successor_too() {
     let mut stopped = failures(Some(9), 0);
-    stopped.settings.rules = vec![Rule {
-        exit_codes: [1].into(),
-        classes: Default::default(),
-        conditions: Default::default(),
-        action: Verdict::Stop,
-    }];
-    let why = fail(&mut stopped, 1, 0).unwrap();
+    stopped.settings.rules = stop_on(1);
+    let spent = fail(&mut stopped, 1, 0);
     let kept = stopped.keep().unwrap();
-    let mut successor = Failures::resume(settings(Some(9), 0), &kept, now(1));
-    assert_eq!(successor.spent(now(1).tick), Some(why));
+    let mut successor = resumed(settings(Some(9), 0), &kept, 1);
+    assert_eq!(successor.spent(now(1).tick), spent);
 }
 
 // spec: L-38, L-33, O-30
 #[test]
 fn counts_survive_a_restart_and_an_end_that_is_reported_again_counts_once() {
     let mut before = failures(Some(2), 3_600);
-    before.wanted(7);
     fail(&mut before, 1, 0);
     fail(&mut before, 2, 0);
     let kept = before.keep().unwrap();
     assert_eq!(before.keep(), None, "written when it changes");
-    let mut after = Failures::resume(settings(Some(2), 3_600), &kept, now(1_000));
-    assert_eq!(fail(&mut after, 2, 1_000), None, "its pod was still there");
-    assert!(fail(&mut after, 3, 1_000).is_some());
+    let mut after = resumed(settings(Some(2), 3_600), &kept, 1_000);
+    assert_eq!(fail(&mut after, 2, 1_000), [], "its pod was still there");
+    assert_eq!(fail(&mut after, 3, 1_000).len(), 1);
     // An exceeded limit that was not acted upon is reported by the next driver.
     let kept = after.keep().unwrap();
-    let mut third = Failures::resume(settings(Some(2), 3_600), &kept, now(2_000));
-    assert!(third.spent(now(2_000).tick).is_some());
+    let mut third = resumed(settings(Some(2), 3_600), &kept, 2_000);
+    assert_eq!(third.spent(now(2_000).tick).len(), 1);
 }
 
 // spec: L-33, L-38, O-30
@@ -177,22 +327,22 @@ fn an_end_that_was_recorded_but_not_counted_before_a_crash_is_counted_by_the_suc
         counted,
     };
     let ends = [
-        end(1, "a", LossClass::OomKilled, true),
-        end(2, "a", LossClass::OomKilled, false),
-        end(3, "a", LossClass::OomKilled, false),
-        end(4, "b", LossClass::OomKilled, false),
-        end(5, "b", LossClass::NodeLost, false),
+        end(1, "default", LossClass::OomKilled, true),
+        end(2, "default", LossClass::OomKilled, false),
+        end(3, "default", LossClass::OomKilled, false),
+        end(4, "other", LossClass::OomKilled, false),
+        end(5, "other", LossClass::NodeLost, false),
     ];
-    let mut successor = failures(Some(2), 0).catch_up(&ends, now(0));
-    assert_eq!(successor.spent(now(0).tick), None, "one of each profile");
+    let mut successor = failures(Some(1), 0).catch_up(&ends, now(0));
+    assert_eq!(successor.spent(now(0).tick), [], "one of each profile");
     let kept = successor.keep().unwrap();
     assert_eq!(
         kept.counted,
         [2, 3, 4].map(|n| entry(n).id).into_iter().collect()
     );
-    let mut third = Failures::resume(settings(Some(2), 0), &kept, now(1)).catch_up(&ends, now(1));
-    assert_eq!((third.spent(now(1).tick), third.keep()), (None, None));
-    assert!(fail(&mut third, 6, 1).is_some());
+    let mut third = resumed(settings(Some(1), 0), &kept, 1).catch_up(&ends, now(1));
+    assert_eq!((third.spent(now(1).tick), third.keep()), (vec![], None));
+    assert_eq!(fail(&mut third, 6, 1).len(), 1);
 }
 
 // spec: A-98, L-30
@@ -211,7 +361,8 @@ fn early_ends_of_one_backoff_period_count_once() {
         looping.tick(4, &backoff, Duration::from_secs(60), now(0).tick);
         let period = looping.period_of(entry.id);
         failures.ended(&entry, &reason, period, now(0));
-        failures.all.count(now(0).tick)
+        let budget = failures.profiles.get_mut(&entry.profile).unwrap();
+        budget.failures.count(now(0).tick)
     };
     assert_eq!(end(&mut failures, 1), 1);
     assert_eq!(end(&mut failures, 2), 2, "with it the backoff begins");
@@ -225,12 +376,13 @@ fn early_ends_of_one_backoff_period_count_once() {
 #[test]
 fn a_refused_template_counts_unless_a_rule_ignores_it() {
     let refusal = LossReason::of_a_refusal("spec.containers[0].image: Required value");
-    let mut failures = failures(Some(0), 0);
-    let Spent(why) = failures.refused(&"gpu".into(), &refusal, now(0)).unwrap();
-    assert!(
-        why.contains("profile gpu: TemplateRefused: spec.containers[0].image"),
-        "{why}"
-    );
+    let refused = |failures: &mut Failures| {
+        failures.refused(&"default".into(), &refusal, now(0));
+        failures.spent(now(0).tick)
+    };
+    let spent = refused(&mut failures(Some(0), 0));
+    let last = "the last: TemplateRefused: spec.containers[0].image";
+    assert!(why(&spent).contains(last), "{spent:?}");
     let rules = vec![Rule {
         exit_codes: Default::default(),
         classes: [LossClass::TemplateRefused].into(),
@@ -241,36 +393,33 @@ fn a_refused_template_counts_unless_a_rule_ignores_it() {
         rules,
         ..settings(Some(0), 0)
     };
-    let mut failures = Failures::resume(lenient, &KeptFailures::default(), now(0));
-    assert_eq!(failures.refused(&"gpu".into(), &refusal, now(0)), None);
+    assert_eq!(refused(&mut with(lenient)), []);
 }
 
 // spec: L-31
 #[test]
-fn a_stop_rule_ends_the_application_at_once() {
-    let rules = vec![Rule {
-        exit_codes: [77].into(),
-        classes: Default::default(),
-        conditions: Default::default(),
-        action: Verdict::Stop,
-    }];
+fn a_stop_rule_is_as_one_failure_too_many() {
     let settings = FailureBudget {
-        rules,
+        rules: stop_on(77),
         ..settings(Some(100), 0)
     };
-    let mut failures = Failures::resume(settings, &KeptFailures::default(), now(0));
-    assert_eq!(fail(&mut failures, 1, 0), None);
     let seen = reason(LossClass::Exited, Some(77));
-    let Spent(why) = failures.ended(&entry(2), &seen, None, now(0)).unwrap();
+    let begin = "a rule of failures.rules says so: executor 2";
+    let mut failures = with(settings.clone());
+    assert_eq!(fail(&mut failures, 1, 0), []);
+    let spent = end(&mut failures, "default", 2, &seen, 0);
+    let what = why(&spent);
     assert!(
-        why.starts_with("a rule of failures.rules says so: executor 2"),
-        "{why}"
+        what.starts_with(&format!("profile default: {begin}")),
+        "{what}"
     );
-    assert_eq!(
-        failures.ended(&entry(3), &seen, None, now(0)),
-        None,
-        "said once"
-    );
+    let again = end(&mut failures, "default", 3, &seen, 0);
+    assert_eq!(again, [], "said once");
+    let spent = end(&mut with(settings), "added", 2, &seen, 0);
+    let [Spent::Profile(_, what)] = &spent[..] else {
+        panic!("{spent:?}");
+    };
+    assert!(what.starts_with(begin), "{what}");
 }
 
 // spec: L-32
@@ -309,8 +458,7 @@ fn nodes_are_avoided_by_affinity_or_if_so_configured_by_preference_only() {
 fn a_new_limit_counts_the_failures_so_far() {
     let mut failures = failures(Some(5), 3_600);
     for n in 1..=3 {
-        let spent = failures.ended(&entry(n), &reason(LossClass::Exited, Some(1)), None, now(n));
-        assert_eq!(spent, None);
+        assert_eq!(fail(&mut failures, n, n), []);
     }
     assert!(failures.keep().is_some() && failures.keep().is_none());
     failures.allow(None);
@@ -318,7 +466,7 @@ fn a_new_limit_counts_the_failures_so_far() {
         failures.keep().is_some(),
         "the record needs the largest target"
     );
-    assert_eq!(failures.spent(now(9).tick), None);
+    assert_eq!(failures.spent(now(9).tick), []);
     failures.allow(Some(2));
-    assert!(failures.spent(now(9).tick).is_some());
+    assert_eq!(failures.spent(now(9).tick).len(), 1);
 }

@@ -34,8 +34,8 @@ use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
 use super::waiting::Waiting;
+use crate::actors::failures::Failures;
 use crate::actors::failures::restarts::Restarts;
-use crate::actors::failures::{Failures, Spent};
 
 pub use settings::{AllocationRules, Inherited};
 
@@ -164,6 +164,10 @@ impl Allocation {
         self.gangs.add_profile(profile, least);
     }
 
+    pub fn failures(&mut self) -> &mut Failures {
+        &mut self.failures
+    }
+
     /// Forgets a removed profile, of which no executor is left (spec B-57).
     pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.limit_pending(profile.clone(), None);
@@ -202,8 +206,10 @@ impl Allocation {
         let (wall, now) = (now, now.tick);
         let mut decision = Decision::default();
         self.claims.begin_round(batch, wall);
-        let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
-        self.failures.wanted(sum(&wanted));
+        for profile in self.failures.follow(latest) {
+            self.crash_loops.remove(&profile);
+            self.refusal_pauses.remove(&profile);
+        }
         if !self.had_an_executor {
             let wanted = latest.targets.iter().filter(|(_, t)| t.executors > 0);
             self.wanted = wanted.map(|(profile, _)| profile.clone()).collect();
@@ -217,13 +223,13 @@ impl Allocation {
         }
         self.judge(batch, &changed, now, &mut decision);
         for ending in batch.ends() {
-            self.ended(ending, wall, &mut decision);
+            self.ended(ending, wall);
         }
         for id in changed {
             self.observe(id, latest, now);
             self.see_restarts(id, latest, wall, &mut decision);
         }
-        self.check_failure_budget(now, &mut decision);
+        let has_failed = self.check_failure_budget(now, &mut decision);
         if self.failures.are_too_many() {
             // The application ends; the component that ends it retires the executors.
             return decision;
@@ -255,23 +261,23 @@ impl Allocation {
                 .actions
                 .extend(due.into_iter().map(Action::EnsureClaim));
             decision.wake_at(self.claims.making.next_at(), now);
-            self.request_missing(latest, now, &mut decision);
+            // The ledger does not know yet of a profile that has failed just now.
+            if !has_failed {
+                self.request_missing(latest, now, &mut decision);
+            }
         }
         self.keep(now, &mut decision);
         decision
     }
 
     /// An executor's end was reported.
-    fn ended(&mut self, ending: &Ending, now: Now, decision: &mut Decision) {
+    fn ended(&mut self, ending: &Ending, now: Now) {
         let Ending { entry, reason } = ending;
         let looping = self.crash_loops.get(&entry.profile);
         let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
         let period = looping.and_then(|looping| looping.period_of(entry.id));
         let by_itself = early == Some(EarlyEnd::ByItself);
-        let spent = (self.failures).ended(entry, reason, period.filter(|_| by_itself), now);
-        if let Some(spent) = spent {
-            decision.say(over(spent));
-        }
+        (self.failures).ended(entry, reason, period.filter(|_| by_itself), now);
     }
 
     /// Weighs the early ends of a batch, all of them together: which profiles back off (spec A-97).
@@ -317,15 +323,19 @@ impl Allocation {
         looping.ended(entry.id, early, reason, &self.settings.crash_backoff, now);
     }
 
-    fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) {
-        if let Some(spent) = self.failures.spent(now) {
-            decision.say(over(spent));
+    /// Returns whether a budget has been spent just now.
+    fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) -> bool {
+        let spent = self.failures.spent(now);
+        let has_failed = !spent.is_empty();
+        for spent in spent {
+            decision.say(spent.into());
         }
         let avoid = self.failures.avoid(now);
         if avoid != self.avoid {
             decision.actions.push(Action::Avoid(avoid.clone()));
             self.avoid = avoid;
         }
+        has_failed
     }
 
     /// Updates the state with one executor's change.
@@ -441,10 +451,6 @@ impl Allocation {
 
 fn sum(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |sum, n| sum.saturating_add(*n))
-}
-
-fn over(Spent(why): Spent) -> Notice {
-    Notice::Spent { why }
 }
 
 fn backoff_notice(profile: &ProfileName, looping: &CrashLoop, change: Change, now: Tick) -> Notice {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::failures::Spent;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, ProfileName, Tick};
@@ -128,6 +129,17 @@ pub enum Notice {
     Enough { made: u64 },
     /// The application has failed too often: it ends.
     Spent { why: Arc<str> },
+    /// A profile has failed too often, and the application goes on without it.
+    ProfileFailed { profile: ProfileName, why: Arc<str> },
+}
+
+impl From<Spent> for Notice {
+    fn from(spent: Spent) -> Self {
+        match spent {
+            Spent::Application(why) => Self::Spent { why },
+            Spent::Profile(profile, why) => Self::ProfileFailed { profile, why },
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -41,6 +41,10 @@ pub fn note(notice: &Notice) -> Option<Note> {
             of("CrashLoopOver", profile.as_str(), text, false)
         }
         Notice::Spent { why } => of("FailureBudgetSpent", "", why.to_string(), true),
+        Notice::ProfileFailed { profile, why } => {
+            let text = format!("profile {profile} has failed: {why}");
+            of("ProfileFailed", profile.as_str(), text, true)
+        }
         Notice::Enough { made } => {
             let text = format!("the application has had {made} executors, as many as it may");
             of("ExecutorsUsedUp", "", text, true)
@@ -115,6 +119,17 @@ mod tests {
         assert_eq!(
             note(&spent).map(|note| (note.reason, note.text)),
             Some(("FailureBudgetSpent", "5 failures".to_owned()))
+        );
+        let failed = Notice::ProfileFailed {
+            profile: profile(),
+            why: "5 failures".into(),
+        };
+        assert_eq!(
+            note(&failed).map(|note| (note.reason, note.text)),
+            Some((
+                "ProfileFailed",
+                "profile gpu has failed: 5 failures".to_owned()
+            ))
         );
         let missed = Notice::GangMissed {
             profile: profile(),

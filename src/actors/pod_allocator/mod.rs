@@ -217,14 +217,7 @@ impl PodAllocator {
     }
 
     fn say(&mut self, notice: Notice) {
-        notices::log(&notice);
-        if let Some((event_recorder, note)) = self
-            .event_recorder
-            .as_ref()
-            .zip(kubernetes_events::note(&notice))
-        {
-            event_recorder.record(note);
-        }
+        notices::say(&notice, self.event_recorder.as_ref());
         match notice {
             Notice::Spent { why } => {
                 self.stopped = true;
@@ -233,6 +226,9 @@ impl PodAllocator {
                     self.keep_failures.do_send(KeepFailures(failures));
                 }
                 self.stop.do_send(OverBudget { why });
+            }
+            Notice::ProfileFailed { profile, why } => {
+                self.store.tell(News::Failed { profile, why });
             }
             Notice::Fatal { kind, why } => {
                 self.stopped = true;
@@ -362,6 +358,9 @@ impl Handler<ProfileAdded> for PodAllocator {
         let hash = hash.unwrap_or_default();
         self.allocation
             .add_profile(name.clone(), added.bounds.least, hash);
+        if added.kept.is_none() {
+            self.allocation.failures().add_configured(name.clone());
+        }
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Logs the allocator's notices (spec A-31, O-40).
 
 use super::decision::Notice;
+use super::kubernetes_events;
 use super::refusal::RefusalKind;
+use crate::event_recorder::EventRecorder;
 use crate::model::{Entry, LossReason};
 use crate::telemetry::millis;
 
@@ -15,6 +17,14 @@ pub fn log_restart(entry: &Entry, reason: &LossReason) {
         executor, profile, restarts, reason = %class, exit_code, failure, why,
         "executor ended, and its container was started again"
     );
+}
+
+/// Logs the notice, and records it as a Kubernetes Event if it has one.
+pub fn say(notice: &Notice, event_recorder: Option<&EventRecorder>) {
+    log(notice);
+    if let Some((event_recorder, note)) = event_recorder.zip(kubernetes_events::note(notice)) {
+        event_recorder.record(note);
+    }
 }
 
 pub fn log(notice: &Notice) {
@@ -75,12 +85,7 @@ pub fn log(notice: &Notice) {
                 "requests for executors are answered again"
             );
         }
-        Notice::Spent { why } => {
-            tracing::error!(
-                why = &**why,
-                "the application has failed too often: it ends"
-            );
-        }
+        Notice::Spent { .. } | Notice::ProfileFailed { .. } => log_of_failures(notice),
         // The component that ends the driver logs it.
         Notice::Fatal { .. } => {}
         Notice::Enough { made } => tracing::warn!(
@@ -95,6 +100,24 @@ pub fn log(notice: &Notice) {
         Notice::OutOfIds => {
             tracing::error!("all executor ids are used up: no more executors can be requested");
         }
+    }
+}
+
+fn log_of_failures(notice: &Notice) {
+    match notice {
+        Notice::ProfileFailed { profile, why } => tracing::error!(
+            profile = profile.as_str(),
+            why = &**why,
+            hint = "mend what ends its executors, then `boatswain reset PROFILE`; or remove the profile",
+            "a profile has failed too often: its executors go, and the application goes on without it"
+        ),
+        Notice::Spent { why } => {
+            tracing::error!(
+                why = &**why,
+                "the application has failed too often: it ends"
+            );
+        }
+        _ => {}
     }
 }
 

@@ -55,7 +55,8 @@ pub fn choose(
         false => 0,
     };
     let surplus = (counts.running + leaving).saturating_sub(target);
-    let spared = settings.pending_only && !snapshot.is_removed(profile);
+    let all_go = snapshot.is_removed(profile) || snapshot.failed.contains_key(profile);
+    let spared = settings.pending_only && !all_go;
     if surplus > 0 && !spared {
         let since = snapshot
             .targets

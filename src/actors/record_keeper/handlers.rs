@@ -11,7 +11,9 @@ use tokio::sync::oneshot;
 
 use super::RecordKeeper;
 use super::keeping::Effect;
-use super::messages::{DeleteRecord, FinishRecord, Flush, ForgetTargets, ProfileRemoved};
+use super::messages::{
+    DeleteRecord, FinishRecord, Flush, ForgetTargets, ProfileRemoved, ProfileReset,
+};
 use super::profile_objects::ProfileObjects;
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
@@ -21,7 +23,8 @@ use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round};
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
-use crate::kubernetes::record::SavedBackoff;
+use crate::kubernetes::record::{Record, SavedBackoff};
+use crate::model::failures::KeptBudget;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Ending, ExecutorId, Now};
 
@@ -179,11 +182,29 @@ impl Handler<ProfileRemoved> for RecordKeeper {
         ProfileRemoved(name): ProfileRemoved,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        self.keeping.change_now(|record| {
+        let change = |record: &mut Record| {
             record.removing.insert(name);
-        });
-        let written = self.written(|this, done| this.flushes.push(done), ctx);
-        Box::pin(async move { written.await.unwrap_or_default() })
+        };
+        self.recorded(change, ctx)
+    }
+}
+
+impl Handler<ProfileReset> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    fn handle(
+        &mut self,
+        ProfileReset(name): ProfileReset,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let change = |record: &mut Record| {
+            let budgets = &mut record.failures.profiles;
+            let is_reset = |budget: &KeptBudget| budget.failed.is_some();
+            if budgets.get(&name).is_some_and(is_reset) {
+                budgets.remove(&name);
+            }
+        };
+        self.recorded(change, ctx)
     }
 }
 
@@ -226,6 +247,17 @@ impl Handler<Flush> for RecordKeeper {
 }
 
 impl RecordKeeper {
+    /// Changes the record. Answered when it is written.
+    fn recorded(
+        &mut self,
+        change: impl FnOnce(&mut Record),
+        ctx: &mut Context<Self>,
+    ) -> ResponseFuture<()> {
+        self.keeping.change_now(change);
+        let written = self.written(|this, done| this.flushes.push(done), ctx);
+        Box::pin(async move { written.await.unwrap_or_default() })
+    }
+
     /// Writes pending changes. `wait` keeps whom to answer when they are written.
     fn written(
         &mut self,
@@ -272,11 +304,10 @@ impl Handler<FinishRecord> for RecordKeeper {
         FinishRecord { code, why }: FinishRecord,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        self.keeping.change_now(|record| {
+        let change = |record: &mut Record| {
             (record.finished, record.finished_why) = (Some(code), why);
-        });
-        let written = self.written(|this, done| this.flushes.push(done), ctx);
-        Box::pin(async move { written.await.unwrap_or_default() })
+        };
+        self.recorded(change, ctx)
     }
 }
 

@@ -34,3 +34,8 @@ pub struct ForgetTargets(pub Vec<ProfileName>);
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct ProfileRemoved(pub ProfileName);
+
+/// A profile was reset (spec L-41). Answered when the record says so.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ProfileReset(pub ProfileName);

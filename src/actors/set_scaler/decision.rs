@@ -81,8 +81,8 @@ pub enum Action {
     /// Log that an executor's container was restarted, and why.
     Restarted(Box<Entry>, Box<LossReason>),
     OutOfIds,
-    /// The application has failed too often: it ends.
-    Spent(Arc<str>),
+    /// The application, or a profile, has failed too often.
+    Spent(Spent),
 }
 
 /// A call that is repeated until it succeeds.
@@ -182,6 +182,10 @@ impl Scaling {
         self.hashes.insert(profile, hash);
     }
 
+    pub fn failures(&mut self) -> &mut Failures {
+        &mut self.failures
+    }
+
     /// Forgets a removed profile unless its set is left, or may be (spec B-57).
     pub fn remove_profile(&mut self, profile: &ProfileName) -> bool {
         let name = format!("{}-{profile}", self.settings.prefix);
@@ -192,6 +196,7 @@ impl Scaling {
         }
         self.hashes.remove(profile);
         self.sets.remove(&name);
+        self.failures.remove_profile(profile);
         true
     }
 
@@ -248,18 +253,14 @@ impl Scaling {
         let mut actions = Vec::new();
         let mut decision = allocator::Decision::default();
         (self.ids).begin(latest.first_free, now.tick, &mut decision);
+        self.failures.follow(latest);
         for Ending { entry, reason } in batch.ends() {
-            let spent = self.failures.ended(entry, reason, None, now);
-            actions.extend(spent.map(over));
+            self.failures.ended(entry, reason, None, now);
         }
         for id in batch.changed_executors() {
             self.observe(id, latest, now, &mut actions);
         }
-        let wanted = latest.targets.values().map(|target| target.executors);
-        (self.failures).wanted(wanted.fold(0, u32::saturating_add));
-        if let Some(spent) = self.failures.spent(now.tick) {
-            actions.push(over(spent));
-        }
+        actions.extend(self.failures.spent(now.tick).into_iter().map(Action::Spent));
         actions.extend(self.keep_failures().map(Action::KeepFailures));
         let unused = self.forget_numbered(latest, now.tick);
         actions.extend((!unused.is_empty()).then_some(Action::Unused(unused)));
@@ -312,19 +313,14 @@ impl Scaling {
         }
         let ended = as_it_ended(entry);
         let reason = reason_of(&ended);
-        let spent = (self.failures).restarted(&ended, &reason, times, now);
+        (self.failures).restarted(&ended, &reason, times, now);
         actions.push(Action::Restarted(Box::new(ended), Box::new(reason)));
-        actions.extend(spent.map(over));
     }
 
     /// The failures for the record, if they have changed since the last call.
     pub fn keep_failures(&mut self) -> Option<KeptFailures> {
         self.failures.keep()
     }
-}
-
-fn over(Spent(why): Spent) -> Action {
-    Action::Spent(why)
 }
 
 #[cfg(test)]

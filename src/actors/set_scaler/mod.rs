@@ -16,14 +16,16 @@ use actix::{Actor, Context, Handler, Recipient};
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::actors::failures::Spent;
 use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
-use crate::actors::pod_allocator::notices::log_restart;
+use crate::actors::pod_allocator::notices::{self, log_restart};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
 use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
+use crate::event_recorder::EventRecorder;
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::labels::POD_DELETION_COST;
 use crate::kubernetes::pod_template::TemplateError;
@@ -53,6 +55,7 @@ pub struct SetScaler {
     keep_failures: Recipient<KeepFailures>,
     stop: Recipient<OverBudget>,
     left: watch::Sender<u32>,
+    event_recorder: Option<EventRecorder>,
     epoch: Epoch,
     stopped: bool,
 }
@@ -69,6 +72,8 @@ pub struct Wiring {
     pub stop: Recipient<OverBudget>,
     /// Shows how many calls are in flight or, at the end, how many sets are left.
     pub left: watch::Sender<u32>,
+    /// Records Kubernetes Events on the driver's pod; `None` if there is no such pod.
+    pub event_recorder: Option<EventRecorder>,
 }
 
 /// The set as the answer shows it; `Err(None)` if the sets must be listed again.
@@ -86,6 +91,7 @@ impl SetScaler {
             keep_failures: wiring.keep_failures,
             stop: wiring.stop,
             left: wiring.left,
+            event_recorder: wiring.event_recorder,
             epoch: Epoch::default(),
             stopped: false,
         }
@@ -166,7 +172,7 @@ impl SetScaler {
             Action::OutOfIds => {
                 tracing::error!("all executor ids are used up: no more pods can be given one");
             }
-            Action::Spent(why) => self.spent(why),
+            Action::Spent(spent) => self.spent(spent),
         }
     }
 
@@ -200,13 +206,18 @@ impl SetScaler {
         self.store.tell(News::Retire { ids, aim, why, how });
     }
 
-    fn spent(&mut self, why: Arc<str>) {
-        tracing::error!(why = &*why, "the application has failed too often: it ends");
-        // There may be no further round, and the record needs the failures before the end.
-        if let Some(failures) = self.scaling.keep_failures() {
-            self.keep_failures.do_send(KeepFailures(failures));
+    fn spent(&mut self, spent: Spent) {
+        notices::say(&spent.clone().into(), self.event_recorder.as_ref());
+        match spent {
+            Spent::Application(why) => {
+                // There may be no further round, and the record needs the failures before the end.
+                if let Some(failures) = self.scaling.keep_failures() {
+                    self.keep_failures.do_send(KeepFailures(failures));
+                }
+                self.stop.do_send(OverBudget { why });
+            }
+            Spent::Profile(profile, why) => self.store.tell(News::Failed { profile, why }),
         }
-        self.stop.do_send(OverBudget { why });
     }
 
     /// Makes a call about a set. There is at most one per set.
@@ -306,6 +317,9 @@ impl Handler<ProfileAdded> for SetScaler {
         let name = added.name.clone();
         self.sets.add_profile(name.clone(), added.spec.clone())?;
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
+        if added.kept.is_none() {
+            self.scaling.failures().add_configured(name.clone());
+        }
         self.scaling.add_profile(name, hash);
         Ok(())
     }

@@ -50,16 +50,20 @@ impl InCluster {
         self.app.is_some()
     }
 
-    /// Finds the driver and forwards a port to it; `None` if no application was named. Failures are reported.
-    pub(super) async fn reach(&self, wants_token: bool) -> Result<Option<Reached>, Exit> {
-        let Some(app_id) = self.app.clone() else {
-            return Ok(None);
-        };
-        let place = Place {
-            app_id,
+    /// The application that was named, and how its cluster is reached.
+    pub(super) fn place(&self) -> Option<Place> {
+        Some(Place {
+            app_id: self.app.clone()?,
             namespace: self.namespace.clone(),
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
+        })
+    }
+
+    /// Finds the driver and forwards a port to it; `None` if no application was named. Failures are reported.
+    pub(super) async fn reach(&self, wants_token: bool) -> Result<Option<Reached>, Exit> {
+        let Some(place) = self.place() else {
+            return Ok(None);
         };
         let located = match timeout(LIMIT, locate(place, wants_token)).await {
             Ok(located) => located.map_err(|error| fail(exit_of_error(&error), error))?,

@@ -4,6 +4,7 @@ mod commands;
 mod events;
 mod in_cluster;
 mod open;
+mod reset;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub(super) use commands::{
     stop,
 };
 use in_cluster::InCluster;
+pub(super) use reset::{ResetArgs, reset};
 
 /// Where the driver is, and what proves to it who calls.
 #[derive(Debug, Args)]

@@ -95,6 +95,9 @@ pub fn status(answer: &Value) -> String {
         if view["removing"] == true {
             out.push_str(&format!("\n{name}: is being removed"));
         }
+        if let Some(why) = view["failed"].as_str() {
+            out.push_str(&format!("\n{name}: has failed: {}", plain(why)));
+        }
         if view["paused"].is_object() {
             out.push_str(&format!("\n{name}: {}", paused(&view["paused"])));
         }
@@ -105,6 +108,18 @@ pub fn status(answer: &Value) -> String {
     }
     out.push_str(&losses(answer));
     out
+}
+
+/// An application that may be run again.
+pub fn reopened(answer: &Value) -> String {
+    let (app, code) = (plain(text(answer, "app")), number(answer, "exit_code"));
+    let why = match text(answer, "why") {
+        "" => String::new(),
+        why => format!(": {}", plain(why)),
+    };
+    format!(
+        "application {app} had ended with code {code}{why}\nits next driver goes on, and nothing of that counts"
+    )
 }
 
 /// The executors that ended last; nothing where none has.

@@ -2,6 +2,7 @@
 
 mod alive;
 mod deleting;
+mod reopening;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::model::AppId;
 
 pub use alive::{Alive, Holder};
 pub use deleting::{Left, Outcome};
+pub use reopening::{Closed, NotOpened};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 

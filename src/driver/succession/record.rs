@@ -7,12 +7,13 @@ use super::{Retries, StartError, holder, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::config::Config;
 use crate::driver::{Environment, predecessor};
-use crate::exit::Exit;
+use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::Calls;
 use crate::kubernetes::calls::{ConfigMap, Reference};
 use crate::kubernetes::record::{
     NoSuccession, Record, RecordError, RecordPlace, check_name, record_name,
 };
+use crate::model::AppId;
 
 pub(super) struct Taken {
     pub(super) record: Record,
@@ -79,7 +80,7 @@ pub(super) async fn take_over(
             .or_else(|| config.app.id.clone())
             .unwrap_or_else(|| new_app_id(&place.prefix, environment.seed));
         let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
-            .map_err(|why| no_succession(why, &name))?;
+            .map_err(|why| no_succession(why, &app_id, &name))?;
         let mut record = succession.record;
         record.holder = Some(Arc::clone(&holder));
         record.holder_pod = pod.map(predecessor::pod_text);
@@ -145,12 +146,15 @@ fn understand(map: &ConfigMap, config: &Config) -> Result<Record, StartError> {
     })
 }
 
-fn no_succession(why: NoSuccession, record: &str) -> StartError {
+fn no_succession(why: NoSuccession, app: &AppId, record: &str) -> StartError {
     match why {
-        NoSuccession::Finished { code, .. } => StartError::new(
-            Exit::Finished(code),
-            format!("{why}: delete ConfigMap {record} to run it anew"),
-        ),
+        NoSuccession::Finished { code, .. } => {
+            let fix = match code {
+                OVER_BUDGET => format!("`boatswain reset --app {app}` lets it go on"),
+                _ => format!("delete ConfigMap {record} to run it anew"),
+            };
+            StartError::new(Exit::Finished(code), format!("{why}: {fix}"))
+        }
         NoSuccession::NoMoreIds | NoSuccession::NoMoreIncarnations => StartError::new(
             Exit::Configuration,
             format!("{why}: choose another app.id and executors.pod_name_prefix"),

@@ -186,7 +186,7 @@ fn refused(refusal: &Refusal) -> String {
     let settings = crate::driver::settings::allocation_settings(
         &Default::default(),
         &Default::default(),
-        &Default::default(),
+        (&Default::default(), &Default::default()),
         Default::default(),
         Duration::from_secs(60),
         Default::default(),

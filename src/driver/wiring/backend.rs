@@ -1,5 +1,6 @@
 //! The actors behind the API and the executors' sessions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actors::driver_backend::autoscaler::Autoscaler;
@@ -19,7 +20,13 @@ use super::links::Links;
 
 pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend {
     let (config, record, now) = (&basis.config, &basis.application.record, basis.now.tick);
-    let wanted = (basis.targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
+    let failed: BTreeSet<_> = record
+        .failures
+        .failed()
+        .map(|(profile, _)| profile)
+        .collect();
+    let wanted = (basis.targets.iter()).filter(|(profile, _)| !failed.contains(*profile));
+    let wanted = wanted.fold(0, |sum: u32, (_, n)| sum.saturating_add(*n));
     let (app, incarnation) = (record.app_id.clone(), record.incarnation);
     let rolls = !config.roll.interval.is_zero();
     DriverBackend::new(driver_backend::Wiring {
@@ -64,6 +71,7 @@ fn receivers(links: &Links) -> Receivers {
     Receivers {
         added,
         removed: links.record.clone().recipient(),
+        reset: links.record.clone().recipient(),
         forget,
         forget_targets: links.record.clone().recipient(),
         prefer: links.provisioner.prefer.clone(),

@@ -83,7 +83,7 @@ fn pod_allocator(
     let settings = settings::allocation_settings(
         &config.cluster,
         &config.allocation,
-        &config.failures,
+        (&config.failures, &basis.application.configured),
         settings::caps(&config.app, &config.allocation, &config.profiles),
         config.backend.decommission_timeout,
         settings::claims(&config.claims, &common.prefix, &specs),
@@ -137,7 +137,7 @@ fn set_scaler(
         &names,
         (&config.allocation, &config.poll, &config.backend),
         (
-            settings::failure_settings(&config.failures),
+            settings::failure_settings(&config.failures, &basis.application.configured),
             &basis.application.record,
             basis.now,
         ),
@@ -152,6 +152,7 @@ fn set_scaler(
         keep_failures: links.record.clone().recipient(),
         stop: links.backend.clone().recipient(),
         left,
+        event_recorder: links.event_recorder.clone(),
     }))
 }
 

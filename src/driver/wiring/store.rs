@@ -85,7 +85,8 @@ pub(super) fn ledger(basis: &Basis<'_>) -> Ledger {
     let inheritance = settings::inheritance(application.inherited.as_ref());
     let (targets, uid) = (basis.targets.clone(), application.uid.clone());
     let mut ledger = Ledger::new(identity, inheritance, targets, uid, basis.now)
-        .with_profiles_removed(record.removing.clone(), basis.now);
+        .with_profiles_removed(record.removing.clone(), basis.now)
+        .with_profiles_failed(record.failures.failed());
     if basis.set_kind.is_some() {
         ledger = ledger.of_sets();
     }

@@ -20,6 +20,10 @@ use crate::server::problem::Problem;
 /// The longest time limit that a client may set for a decommissioning.
 const LONGEST_DRAIN: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
+/// What a client can do about a failed profile.
+pub(super) const RESET: &str =
+    "mend what ends its executors and reset it (`boatswain reset PROFILE`), or remove it";
+
 /// Kills executors: `{"executors": [3, 4], "replace": false, "force": false, "by": "me"}`.
 pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(Deserialize)]
@@ -130,7 +134,7 @@ async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<
 }
 
 /// Refuses a body with any fields.
-fn nothing(body: &[u8]) -> Result<(), Problem> {
+pub(super) fn nothing(body: &[u8]) -> Result<(), Problem> {
     let said: BTreeMap<String, Value> = parse(body)?;
     match said.into_keys().next() {
         None => Ok(()),
@@ -175,6 +179,10 @@ pub(super) async fn command(api: &Api, command: Command) -> Result<CommandOutcom
                 .at(format!("targets.{profile}"))
                 .hint("nothing was changed")
         }
+        Refused::Failed { profile, .. } => Problem::conflict(refused.to_string())
+            .coded("failed")
+            .at(format!("targets.{profile}"))
+            .hint(RESET),
         Refused::BeforeAdoption | Refused::Ending => {
             Problem::unavailable().hint(format!("{refused}: nothing was changed"))
         }

@@ -108,6 +108,7 @@ impl Reader {
                         "gap": self.last.is_some(),
                         "executors": read.living,
                         "removing": read.removing,
+                        "failed": read.failed,
                         "ended": ended.iter().map(|event| &**event).collect::<Vec<_>>(),
                     });
                     self.last = Some(from);

@@ -1,4 +1,4 @@
-//! The routes that add and remove a profile (spec B-26, B-52).
+//! The routes that add, remove and reset a profile (spec B-26, B-52, L-41).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -6,9 +6,10 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value};
 
 use super::body::parse;
+use super::commands::{RESET, nothing};
 use super::{Api, ask, targets};
 use crate::actors::driver_backend::messages::{
-    AddProfile, RefusedProfile, RefusedRemoval, RemoveProfile,
+    AddProfile, RefusedProfile, RefusedRemoval, RefusedReset, RemoveProfile, ResetProfile,
 };
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
@@ -31,6 +32,9 @@ pub async fn add(
     };
     let problem = Problem::refused(refused.to_string());
     Err(match refused {
+        RefusedProfile::Failed { .. } => Problem::conflict(refused.to_string())
+            .coded("failed")
+            .hint(RESET),
         RefusedProfile::BeingRemoved(_) => Problem::conflict(refused.to_string())
             .coded("being-removed")
             .hint("add it after the event \"removed\", or choose a new name"),
@@ -63,5 +67,26 @@ pub async fn remove(
             .coded("configured")
             .hint("set its target to 0, or remove [profiles.NAME] from the file and start the driver again"),
         RefusedRemoval::NotRecorded => Problem::unavailable_for(why),
+    })
+}
+
+/// Lets a profile that has failed begin anew. The answer has the requested targets.
+pub async fn reset(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    nothing(&body)?;
+    let reset = ResetProfile(ProfileName::from(name));
+    let refused = match ask(&api.actors.backend, reset).await? {
+        Ok(targets) => return Ok(targets::shown(targets)),
+        Err(refused) => refused,
+    };
+    let why = refused.to_string();
+    Err(match refused {
+        RefusedReset::Unknown(_) => {
+            Problem::not_found(why).hint("GET /v1/targets lists all profiles")
+        }
+        RefusedReset::NotRecorded => Problem::unavailable_for(why),
     })
 }

@@ -144,6 +144,15 @@ fn profiles_and_targets() -> Vec<Route> {
         }
         .is("Removes a profile that was added; its executors finish their work and exit")
         .refuses(&[404, 409]),
+        does(
+            Method::POST,
+            "/v1/profiles/{profile}/reset",
+            post(profiles::reset),
+            "Nothing",
+            "Targets",
+        )
+        .is("Lets a profile that has failed begin anew")
+        .refuses(&[400, 404]),
         looks("/v1/status", get(status), "Status").is(
             "The driver's state: targets, executors by state, what they wait for, the last losses",
         ),
@@ -168,7 +177,7 @@ fn profiles_and_targets() -> Vec<Route> {
             "Targets",
         )
         .is("Sets the targets of all named profiles, or of none if one is invalid")
-        .refuses(&[400, 422]),
+        .refuses(&[400, 409, 422]),
         does(
             Method::PUT,
             "/v1/targets/{profile}",
@@ -177,7 +186,7 @@ fn profiles_and_targets() -> Vec<Route> {
             "Targets",
         )
         .is("Sets the target of one profile")
-        .refuses(&[400, 422]),
+        .refuses(&[400, 409, 422]),
     ]
 }
 

@@ -236,11 +236,12 @@ impl Checks {
         targets.max().unwrap_or(0)
     }
 
-    /// An upper bound of the total of all targets so far.
-    pub fn highest_total(&self) -> u32 {
-        let highest =
-            |history: &Vec<(Instant, u32)>| history.iter().map(|(_, target)| *target).max();
-        self.targets.values().filter_map(highest).sum()
+    /// The highest target of each profile so far.
+    pub fn highest_targets(&self) -> impl Iterator<Item = (&ProfileName, u32)> {
+        self.targets.iter().map(|(profile, history)| {
+            let highest = history.iter().map(|(_, target)| *target).max();
+            (profile, highest.unwrap_or(0))
+        })
     }
 
     // spec: I-1

@@ -159,12 +159,20 @@ fn failures(rng: &mut StdRng, highest: u64) -> Vec<(&'static str, String)> {
     };
     times.extend((0..many).map(|n| json!([n * 977 % 100_000, 1])));
     let nodes: BTreeMap<_, _> = (0..20).map(|n| (format!("node-{n}"), &times)).collect();
-    let mut failures = json!({"largest": u32::MAX, "all": times, "nodes": nodes});
+    let budget = json!({"largest": u32::MAX, "times": times});
+    let mut failures = json!({
+        // As drivers wrote it before they counted by profile.
+        "largest": u32::MAX,
+        "all": times,
+        "profiles": {"default": budget, FALSE_PROFILE: budget},
+        "nodes": nodes,
+    });
+    failures["profiles"][FALSE_PROFILE]["failed"] = "x".repeat(100_000).into();
     if rng.random_bool(0.3) {
         failures["spent"] = "x".repeat(100_000).into();
     }
     if rng.random_bool(0.5) {
-        failures["all"] = json!([]);
+        failures["profiles"]["default"]["times"] = json!([]);
     }
     vec![
         ("failures", failures.to_string()),

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use boatswain::config::{Auth, Config, FailureAction, FailureRule, Gang, Keep, Profile, ScaleDown};
+use boatswain::config::{
+    Auth, Config, FailureAction, FailureRule, Gang, Keep, OnExceeded, Profile, ScaleDown,
+};
 use boatswain::model::{AppId, LossClass, ProfileName};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -118,11 +120,29 @@ pub fn rare(seed: u64, config: &mut Config) {
 /// Separates the random stream of [`default_budget`] from the others.
 const DEFAULT_BUDGET: u64 = 0x0064_6566_6175_6c74;
 
-/// Gives a third of the runs the default failure budget. In most others no failure budget ends the application.
+/// Gives a third of the runs the default failure budget, in most others nothing fails too often. Has each profile fail
+/// alone in half of them.
 pub fn default_budget(seed: u64, config: &mut Config) {
     let mut rng = StdRng::seed_from_u64(seed ^ DEFAULT_BUDGET);
     if rng.random_bool(0.33) && config.failures.max == Some(u32::MAX) {
         config.failures.max = Config::default().failures.max;
+    }
+    failing_alone(seed, config);
+}
+
+/// Separates the random stream of [`failing_alone`] from the others.
+const FAILING_ALONE: u64 = 0x616c_6f6e_6521;
+
+/// Has each profile fail alone in half of the runs with a budget, and in a few of the others, with a small one.
+fn failing_alone(seed: u64, config: &mut Config) {
+    let mut rng = StdRng::seed_from_u64(seed ^ FAILING_ALONE);
+    let failures = &mut config.failures;
+    let has_budget = failures.max < Some(u32::MAX);
+    if rng.random_bool(if has_budget { 0.5 } else { 0.15 }) {
+        failures.on_exceeded = OnExceeded::Profile;
+        if !has_budget {
+            failures.max = Some(rng.random_range(0..4));
+        }
     }
 }
 

@@ -21,6 +21,8 @@ from typing import Any
 from distributed import Scheduler
 from distributed.core import Status, rpc
 from distributed.deploy import Adaptive, Cluster
+from distributed.metrics import time
+from distributed.protocol import pickle
 from distributed.utils import Log
 
 from boatswain.client import AsyncClient, BoatswainError
@@ -96,6 +98,8 @@ class BoatswainCluster(Cluster):
         self._living: set[int] = set()
         # Those that this process has retired.
         self._retired: set[int] = set()
+        # Why the driver requests no more workers: they failed too often.
+        self._failed: str | None = None
         super().__init__(name=name, asynchronous=asynchronous, loop=loop, quiet=quiet)
         # A profile cannot be changed, and this one has the scheduler's address: the cluster's name makes it unique.
         self._profile = "dask-" + re.sub("[^a-z0-9]+", "-", self.name.lower()).strip("-")[:40]
@@ -223,11 +227,33 @@ class BoatswainCluster(Cluster):
         try:
             async for event in self._driver.events():
                 if event["event"] == "living":
+                    self._set_failed(event.get("failed", {}).get(self._profile))
                     self._living = await self._confirmed(event)
+                elif event.get("profile") == self._profile and event["event"] in ("failed", "reset"):
+                    self._set_failed(event.get("why"))
                 elif event.get("profile") == self._profile and "executor" in event:
                     self._happened(event)
         except BoatswainError as error:
             self._log(f"no events any more: {error}")
+
+    def _set_failed(self, why: str | None) -> None:
+        before, self._failed = self._failed, why
+        if why and not before:
+            self._log(f"boatswain starts no more workers, they fail too often: {why}")
+            self._tasks.append(asyncio.ensure_future(self._fail_tasks()))
+
+    async def _fail_tasks(self) -> None:
+        """No worker comes any more, so what waits for one would wait for ever. A scheduler elsewhere has no such request."""
+        while self._failed and self.scheduler is not None:
+            error = RuntimeError(f"boatswain starts no more workers, they fail too often: {self._failed}")
+            stimulus = f"boatswain-failed-{time()}"
+            done: dict[Any, Any] = {}
+            for task in [*self.scheduler.queued, *self.scheduler.unrunnable]:
+                done |= self.scheduler.transition(
+                    task.key, "erred", exception=pickle.dumps(error), cause=task.key, stimulus_id=stimulus
+                )
+            self.scheduler.transitions(done, stimulus_id=stimulus)
+            await asyncio.sleep(SECOND_LOOK)
 
     def _ours(self, executors: Iterable[Mapping[str, Any]], *, staying: bool) -> set[int]:
         ours = (one for one in executors if one["profile"] == self._profile)
@@ -280,6 +306,8 @@ class BoatswainCluster(Cluster):
             try:
                 if left := sorted(self._retired & self._living):
                     await self._end(left)
+                if self._failed:
+                    continue
                 async with self._changing:
                     await self._driver.put_target(self._profile, self._wanted)
             except BoatswainError as error:

@@ -83,7 +83,7 @@ class Ending(TypedDict):
 
 # Something that happened. What more it has follows from its name.
 class Event(TypedDict):
-    event: Literal["began", "target-changed", "removing", "removed", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    event: Literal["began", "target-changed", "removing", "removed", "failed", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
     id: str
     profile: NotRequired[str]
@@ -203,6 +203,8 @@ class Problem(TypedDict):
 
 
 class Profile(TypedDict):
+    # Why the profile has failed, until it is reset or removed.
+    failed: NotRequired[str]
     # How many are on their way out; they do not count.
     leaving: int
     paused: NotRequired[Pause]
@@ -356,6 +358,10 @@ class Operations:
         """Adds a profile; an existing one cannot be changed"""
         return self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
 
+    def reset(self, profile: str) -> Targets:
+        """Lets a profile that has failed begin anew"""
+        return self._call("POST", f"/v1/profiles/{segment(profile)}/reset", {})
+
     def status(self) -> Status:
         """The driver's state: targets, executors by state, what they wait for, the last losses"""
         return self._call("GET", "/v1/status", None)
@@ -430,6 +436,10 @@ class AsyncOperations:
     async def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
         """Adds a profile; an existing one cannot be changed"""
         return await self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
+
+    async def reset(self, profile: str) -> Targets:
+        """Lets a profile that has failed begin anew"""
+        return await self._call("POST", f"/v1/profiles/{segment(profile)}/reset", {})
 
     async def status(self) -> Status:
         """The driver's state: targets, executors by state, what they wait for, the last losses"""

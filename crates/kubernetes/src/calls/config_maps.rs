@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::Calls;
 use super::pods::{Deleted, is_another, is_missing, kind_is};
-use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
+use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::{Lines, WatchLine};
 use crate::refusal::{Failure, FailureKind};
 use boatswain_model::{PodUid, ResourceVersion};
@@ -60,6 +60,16 @@ impl Calls {
     /// [`crate::FailureKind::NotFound`] if it does not exist.
     pub async fn replace_config_map(&self, name: &str, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::PUT, Some(name), Some(map));
+        self.config_map(call).await.map_err(|r| r.failure)
+    }
+
+    /// Changes a ConfigMap by a merge patch. Its `uid` and `resourceVersion` are preconditions if present.
+    ///
+    /// # Errors
+    /// As [`Calls::replace_config_map`].
+    pub async fn patch_config_map(&self, name: &str, patch: &Value) -> Result<ConfigMap, Failure> {
+        let mut call = self.config_map_call(Method::PATCH, Some(name), None);
+        call.body = Some((MERGE_PATCH, Bytes::from(patch.to_string())));
         self.config_map(call).await.map_err(|r| r.failure)
     }
 

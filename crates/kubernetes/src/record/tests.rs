@@ -2,6 +2,7 @@
 
 use super::*;
 use boatswain_model::LossClass;
+use boatswain_model::failures::KeptBudget;
 
 fn id(number: u64) -> ExecutorId {
     ExecutorId::new(number).unwrap()
@@ -27,6 +28,11 @@ fn full() -> Record {
         until: "2026-03-01T10:15:30Z".parse().unwrap(),
         trial_ms: Some(10_000),
     };
+    let budget = KeptBudget {
+        largest: 5,
+        times: vec![(1_772_359_200_000, 1), (1_772_359_260_000, 7)],
+        failed: Some("8 failures within 1h".into()),
+    };
     Record {
         app_id: "etl-7f3a".into(),
         incarnation: Incarnation(3),
@@ -48,8 +54,7 @@ fn full() -> Record {
         ends: vec![end(5)],
         backoffs: BTreeMap::from([("big".into(), backoff)]),
         failures: KeptFailures {
-            largest: 5,
-            all: vec![(1_772_359_200_000, 1), (1_772_359_260_000, 7)],
+            profiles: BTreeMap::from([("big".into(), budget)]),
             nodes: BTreeMap::from([("node-1".to_owned(), vec![(1_772_359_260_000, 2)])]),
             counted: [6, 7].map(id).into_iter().collect(),
             spent: Some("8 failures within 1h".into()),
@@ -165,7 +170,10 @@ fn an_invalid_value_is_an_error_that_names_the_config_map_and_the_key() {
         ("finished", Some("300")),
         ("made", Some("-1")),
         ("failures", Some("5")),
-        ("failures", Some("{\"all\": [[1]]}")),
+        (
+            "failures",
+            Some("{\"profiles\": {\"a\": {\"times\": [[1]]}}}"),
+        ),
         ("failures-counted", Some("x")),
     ] {
         let error = with(key, value).unwrap_err().to_string();
@@ -307,6 +315,42 @@ fn a_count_at_its_limit_stays_there() {
     assert_eq!(next, Err(NoSuccession::NoMoreIncarnations));
 }
 
+// spec: O-30, L-38
+#[test]
+fn failures_of_an_older_program_which_were_not_counted_by_profile_count_no_more() {
+    let older =
+        r#"{"all": [[1767225606154, 3]], "largest": 6, "nodes": {}, "spent": "4 failures"}"#;
+    let failures = with("failures", Some(older)).unwrap().failures;
+    assert!(failures.profiles.is_empty());
+    assert_eq!(failures.spent.as_deref(), Some("4 failures"));
+}
+
+// spec: O-128
+#[test]
+fn a_record_that_is_opened_again_has_nothing_that_counts_and_keeps_the_rest() {
+    let closed = stored(&full());
+    let patch = Record::reopening(&closed);
+    assert_eq!(patch["metadata"]["resourceVersion"], "7");
+    let mut data = closed.data.clone();
+    for (key, value) in patch["data"].as_object().unwrap() {
+        assert!(value.is_null());
+        data.remove(key);
+    }
+    let opened = Record::read(&ConfigMap { data, ..closed }).unwrap();
+    let expected = Record {
+        failures: KeptFailures {
+            counted: full().failures.counted,
+            ..KeptFailures::default()
+        },
+        backoffs: BTreeMap::new(),
+        finished: None,
+        finished_why: None,
+        ..full()
+    };
+    assert_eq!(opened, expected);
+    assert!(Record::succeed(Some(&opened), &opened.app_id, 1_000).is_ok());
+}
+
 // spec: O-98
 #[test]
 fn a_shortened_record_is_read_as_written() {
@@ -319,6 +363,9 @@ fn a_shortened_record_is_read_as_written() {
         let mut record = full();
         record.finished_why = Some(why.into());
         record.failures.spent = Some(why.into());
+        for budget in record.failures.profiles.values_mut() {
+            budget.failed = Some(why.into());
+        }
         record.held.as_mut().unwrap().by = Some(why.into());
         record.shorten();
         assert_eq!(

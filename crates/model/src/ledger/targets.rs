@@ -41,6 +41,59 @@ impl Ledger {
         self
     }
 
+    /// Begins with profiles that failed too often before the start.
+    pub fn with_profiles_failed(
+        mut self,
+        profiles: impl IntoIterator<Item = (ProfileName, Arc<str>)>,
+    ) -> Self {
+        for (profile, why) in profiles {
+            if let Some(target) = (self.current.targets.get_mut(&profile)).filter(|t| !t.removed) {
+                target.executors = 0;
+                self.current.failed.insert(profile, why);
+            }
+        }
+        self
+    }
+
+    /// Keeps the profile's target at 0 until it is reset (spec L-40).
+    pub(super) fn fail_profile(
+        &mut self,
+        profile: ProfileName,
+        why: Arc<str>,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        let known = self.current.targets.get(&profile).copied();
+        let has_failed = self.current.failed.contains_key(&profile);
+        let Some(target) = known.filter(|known| !known.removed && !has_failed) else {
+            let why = "the profile is not there, or has failed already";
+            draft.notes.push(Note::Ignored(why));
+            return;
+        };
+        self.current.failed.insert(profile.clone(), why);
+        draft.other = true;
+        self.set_target(profile, target, now, draft);
+    }
+
+    /// The requested target applies again (spec L-41).
+    pub(super) fn reset_profile(&mut self, profile: ProfileName, now: Now, draft: &mut Draft) {
+        if self.current.failed.remove(&profile).is_none() {
+            draft
+                .notes
+                .push(Note::Ignored("the profile has not failed"));
+            return;
+        }
+        draft.other = true;
+        if let Some(target) = self.current.targets.get(&profile).copied() {
+            let executors = target.asked;
+            let target = Target {
+                executors,
+                ..target
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
     /// Keeps the profile's target at 0 (spec B-52).
     pub(super) fn remove_profile(&mut self, profile: ProfileName, now: Now, draft: &mut Draft) {
         let target = Target::removed(now.tick);
@@ -54,6 +107,7 @@ impl Ledger {
             return;
         }
         self.current.targets.remove(profile);
+        self.current.failed.remove(profile);
         self.current.counts.remove(profile);
         draft.other = true;
         draft.notes.push(Note::ProfileForgotten(profile.clone()));
@@ -135,11 +189,11 @@ impl Ledger {
         }
     }
 
-    /// A replacement in progress continues. During a hold nothing changes, because the executors
+    /// A replacement in progress continues. During a hold or after a failure nothing changes, because the executors
     /// are leaving already.
     fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
         let known = self.current.targets.get(&profile).copied();
-        if let Some(target) = known.filter(|_| self.current.held.is_none()) {
+        if let Some(target) = known.filter(|_| !self.wants_none(&profile)) {
             let target = Target {
                 executors: target.executors.saturating_sub(by),
                 asked: target.asked.saturating_sub(by),
@@ -210,16 +264,20 @@ impl Ledger {
         }
     }
 
+    /// Whether no executors of the profile are wanted, whatever is requested.
+    fn wants_none(&self, profile: &ProfileName) -> bool {
+        self.current.held.is_some() || self.current.failed.contains_key(profile)
+    }
+
     /// During a hold no executors are wanted, nor ever again of a profile that is being removed.
     fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
         let before = self.current.targets.get(&profile).copied();
         if before.is_some_and(|before| before.removed) {
             return;
         }
-        let executors = if self.current.held.is_some() {
-            0
-        } else {
-            target.executors
+        let executors = match self.wants_none(&profile) {
+            true => 0,
+            false => target.executors,
         };
         let same = before.filter(|before| before.executors == executors);
         let target = Target {

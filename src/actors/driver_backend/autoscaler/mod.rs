@@ -51,14 +51,15 @@ impl Autoscaler {
         }
     }
 
-    /// The due steps; none while executors are held.
+    /// The due steps; none while executors are held, nor of a failed profile.
     pub fn decide(&mut self, latest: &Snapshot, profiles: &Profiles, now: Tick) -> Plan {
         let mut plan = Plan::default();
         let config = &self.config;
         if !config.autoscaling.enabled || latest.held.is_some() {
             return plan;
         }
-        for (profile, scaler) in &mut self.by_profile {
+        let scalers = self.by_profile.iter_mut();
+        for (profile, scaler) in scalers.filter(|(name, _)| !latest.failed.contains_key(*name)) {
             let target = latest.targets.get(profile);
             let target = target.map_or(0, |target| target.asked);
             let Some(bounds) = profiles.bounds(profile) else {

@@ -55,7 +55,7 @@ impl Commands {
         now: Tick,
     ) -> Result<(Picked, Plan), Refused> {
         let plan = match command {
-            Command::SetTargets(targets) => set(targets, profiles)?,
+            Command::SetTargets(targets) => set(targets, profiles, latest)?,
             Command::Retire {
                 ids,
                 replace,
@@ -182,7 +182,11 @@ impl Commands {
     }
 }
 
-fn set(targets: BTreeMap<ProfileName, u32>, profiles: &Profiles) -> Result<Plan, Refused> {
+fn set(
+    targets: BTreeMap<ProfileName, u32>,
+    profiles: &Profiles,
+    latest: &Snapshot,
+) -> Result<Plan, Refused> {
     for (profile, target) in &targets {
         let (profile, target) = (profile.clone(), *target);
         let Some(bounds) = profiles.bounds(&profile) else {
@@ -197,6 +201,9 @@ fn set(targets: BTreeMap<ProfileName, u32>, profiles: &Profiles) -> Result<Plan,
                 target,
                 most,
             });
+        }
+        if let Some(why) = latest.failed.get(&profile).filter(|_| target > 0).cloned() {
+            return Err(Refused::Failed { profile, why });
         }
     }
     for (profile, target) in &targets {

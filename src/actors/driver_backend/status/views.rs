@@ -86,6 +86,9 @@ pub struct ProfileView {
     /// Whether the profile is being removed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
+    /// Why the profile has failed, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Why missing executors are not requested, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
@@ -188,6 +191,7 @@ pub fn profiles(
             leaving: counts.leaving + counts.terminating,
             waiting_for,
             removing: target.removed,
+            failed: snapshot.failed.get(profile).map(ToString::to_string),
             paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),
         }
     };

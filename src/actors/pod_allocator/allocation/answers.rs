@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{Allocation, over};
+use super::Allocation;
 use crate::actors::pod_allocator::decision::{Answer, Notice};
 use crate::actors::pod_allocator::pace::{Health, PaceChange};
 use crate::actors::pod_allocator::refusal::{RefusalKind, RefusalPause};
@@ -92,9 +92,9 @@ impl Allocation {
         }
         let mut said = Vec::new();
         if kind == RefusalKind::Blocked && counts {
+            // The next round finds out whether that was one too many.
             let reason = LossReason::of_a_refusal(why);
-            let spent = self.failures.refused(profile, &reason, wall);
-            said.extend(spent.map(over));
+            self.failures.refused(profile, &reason, wall);
         }
         if another && let Some(pause) = self.refusal_pauses.get(profile) {
             said.push(Notice::RefusalBegan {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::decision::{Action, Decision, Notice};
-use super::{Allocation, over};
+use super::Allocation;
 use crate::actors::failures::restarts::as_it_ended;
 use crate::model::executor::LeaveMethod;
 use crate::model::reasoning::reason_of;
@@ -40,10 +40,7 @@ impl Allocation {
         }
         let ended = as_it_ended(entry);
         let reason = reason_of(&ended);
-        let spent = self.failures.restarted(&ended, &reason, times, now);
+        self.failures.restarted(&ended, &reason, times, now);
         decision.say(Notice::Restarted(Box::new(ended), Box::new(reason)));
-        if let Some(spent) = spent {
-            decision.say(over(spent));
-        }
     }
 }

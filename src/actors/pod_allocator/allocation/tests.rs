@@ -69,6 +69,8 @@ fn settings() -> AllocationRules {
             max: Some(1_000_000),
             window: seconds(3_600),
             rules: Vec::new(),
+            configured: ["default".into(), "ok".into(), "refused".into()].into(),
+            alone: false,
             node_max: None,
             node_if_possible: false,
         },
@@ -216,7 +218,12 @@ impl Driver {
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),
                 Action::Avoid(avoid) => self.avoids.push(avoid),
                 Action::Queue(_) => unreachable!("there is no queue"),
-                Action::Say(notice) => self.said.push(notice),
+                Action::Say(notice) => {
+                    if let Notice::ProfileFailed { profile, why } = notice.clone() {
+                        self.scenario.tell(News::Failed { profile, why });
+                    }
+                    self.said.push(notice);
+                }
             }
         }
         asked

@@ -14,6 +14,10 @@ mod restarts;
 const WITHIN: Duration = Duration::from_secs(60);
 
 fn scaling(kind: SetKind) -> Scaling {
+    scaling_of(kind, &["default"])
+}
+
+fn scaling_of(kind: SetKind, configured: &[&str]) -> Scaling {
     let settings = SetRules {
         kind,
         prefix: "a".to_owned(),
@@ -30,6 +34,8 @@ fn scaling(kind: SetKind) -> Scaling {
         max: Some(2),
         window: Duration::ZERO,
         rules: Vec::new(),
+        configured: configured.iter().copied().map(ProfileName::from).collect(),
+        alone: false,
         node_max: None,
         node_if_possible: false,
     };
@@ -69,7 +75,14 @@ impl World {
 
     /// A set of this many running pods, all with ids.
     fn running(kind: SetKind, pods: u64) -> Self {
-        let mut world = Self::new(kind, u32::try_from(pods).unwrap());
+        Self::running_by(scaling(kind), kind, pods)
+    }
+
+    fn running_by(scaling: Scaling, kind: SetKind, pods: u64) -> Self {
+        let mut world = Self {
+            scaling,
+            ..Self::new(kind, u32::try_from(pods).unwrap())
+        };
         world.decide();
         let now = world.scenario.now().tick;
         let count = u32::try_from(pods).unwrap();

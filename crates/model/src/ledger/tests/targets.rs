@@ -107,6 +107,76 @@ fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered(
     assert_eq!(scenario.current().held, None);
 }
 
+fn fails() -> News {
+    News::Failed {
+        profile: "default".into(),
+        why: "4 failures".into(),
+    }
+}
+
+// spec: L-40, L-41
+#[test]
+fn none_of_a_failed_profile_is_wanted_until_it_is_reset_and_then_the_requested_number() {
+    let mut scenario = three();
+    scenario.tell(News::Reset("default".into()));
+    assert_eq!(target(&scenario), (3, 3, false), "it has not failed");
+    scenario.tell(fails());
+    assert_eq!(target(&scenario), (0, 3, false));
+    assert_eq!(scenario.current().target(&"other".into()), 3);
+    let why = &scenario.current().failed[&ProfileName::from("default")];
+    assert_eq!(&**why, "4 failures");
+    scenario.tell(retire(&[1], TargetChange::Fall));
+    scenario.tell(surge(true));
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.want("default", 5);
+    assert_eq!(target(&scenario), (0, 5, true));
+    scenario.tell(News::Reset("default".into()));
+    assert_eq!(target(&scenario), (5, 5, true));
+    assert!(scenario.current().failed.is_empty());
+}
+
+// spec: L-41, B-31
+#[test]
+fn a_profile_that_is_reset_during_a_hold_waits_for_its_end_and_one_that_failed_does_not_come_with_it()
+ {
+    let mut scenario = three();
+    scenario.tell(hold());
+    scenario.tell(fails());
+    scenario.tell(News::Reset("default".into()));
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.tell(fails());
+    scenario.tell(News::Resume);
+    assert_eq!(target(&scenario), (0, 3, false));
+    assert_eq!(scenario.current().target(&"other".into()), 3);
+}
+
+// spec: L-40, B-52
+#[test]
+fn a_failed_profile_that_is_removed_is_forgotten() {
+    let mut scenario = Scenario::new(&[("default", 0), ("other", 3)]);
+    scenario.tell(fails());
+    scenario.tell(News::Remove("default".into()));
+    scenario.tell(News::Forget("default".into()));
+    assert!(scenario.current().failed.is_empty());
+    scenario.tell(fails());
+    assert!(scenario.current().failed.is_empty(), "there is no such one");
+    scenario.want("default", 2);
+    assert_eq!(target(&scenario), (2, 2, true));
+}
+
+// spec: L-40, O-30
+#[test]
+fn a_driver_that_starts_with_a_failed_profile_remembers_the_requested_number() {
+    let mut scenario = three().with_profiles_failed(vec![
+        ("default".into(), "4 failures".into()),
+        ("gone".into(), "4 failures".into()),
+    ]);
+    assert_eq!(target(&scenario), (0, 3, false));
+    assert_eq!(scenario.current().failed.len(), 1);
+    scenario.tell(News::Reset("default".into()));
+    assert_eq!(target(&scenario), (3, 3, false));
+}
+
 // spec: B-31, O-30
 #[test]
 fn a_driver_that_starts_during_a_hold_remembers_the_requested_number() {

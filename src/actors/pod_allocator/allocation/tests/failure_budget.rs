@@ -79,7 +79,8 @@ fn failures_are_written_when_they_change() {
     driver.live(5_000, |_| {});
     assert_eq!(driver.kept_failures.len(), 1);
     let kept = driver.kept_failures.remove(0);
-    assert!(kept.counted.contains(id(1)) && kept.all.len() == 1);
+    let counted = &kept.profiles[&ProfileName::from("default")];
+    assert!(kept.counted.contains(id(1)) && counted.times.len() == 1);
     let inherited = Inherited {
         reserved: Some(id(1_000)),
         failures: kept,
@@ -95,6 +96,48 @@ fn failures_are_written_when_they_change() {
         1,
         "its limit is lower, and the count is known"
     );
+}
+
+impl Driver {
+    fn failed(&self) -> Vec<&str> {
+        let mut failed = Vec::new();
+        for notice in &self.said {
+            if let Notice::ProfileFailed { profile, .. } = notice {
+                failed.push(profile.as_str());
+            }
+        }
+        failed
+    }
+}
+
+// spec: L-40, L-41
+#[test]
+fn a_profile_that_was_added_fails_alone_until_it_is_reset() {
+    let targets = [("default", 3), ("added", 2)];
+    let mut driver = Driver::with(allows(1), Scenario::new(&targets));
+    driver.fill();
+    driver.all_stay();
+    let of_added = |driver: &Driver| {
+        let of = |entry: &&Arc<Entry>| entry.profile.as_str() == "added" && entry.class().is_live();
+        let entries = driver.scenario.current().entries.values();
+        entries
+            .filter(of)
+            .map(|entry| entry.id.get())
+            .collect::<Vec<_>>()
+    };
+    let first = of_added(&driver);
+    driver.fails(first[0], 1, true);
+    driver.settle(|_, _| Reply::Created);
+    let asked = driver.left.len();
+    driver.fails(first[1], 1, true);
+    assert_eq!(driver.failed(), ["added"]);
+    driver.live(20_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.left.len(), asked, "none of it is requested");
+    assert_eq!((driver.live_of("default"), driver.live_of("added")), (3, 0));
+    assert_eq!((driver.failed().len(), driver.spent()), (1, 0));
+    driver.scenario.tell(News::Reset("added".into()));
+    driver.live(1_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!((driver.live_of("default"), driver.live_of("added")), (3, 2));
 }
 
 // spec: A-23, L-30

@@ -47,6 +47,35 @@ fn a_container_restart_is_a_failure_with_the_reason_of_its_end() {
     );
 }
 
+// spec: A-84, L-40, L-41
+#[test]
+fn a_set_of_a_failed_profile_is_scaled_to_zero_until_it_is_reset() {
+    let mut world = World::running_by(
+        scaling_of(SetKind::StatefulSet, &[]),
+        SetKind::StatefulSet,
+        2,
+    );
+    world.pod(1, restarted(3, 3));
+    let actions = world.decide();
+    let spent = actions.into_iter().find_map(|action| match action {
+        Action::Spent(Spent::Profile(profile, why)) => Some((profile, why)),
+        _ => None,
+    });
+    let (profile, why) = spent.unwrap();
+    world.scenario.tell(News::Failed { profile, why });
+    let actions = world.decide();
+    let retired = |action: &Action| matches!(action, Action::Retire(ids, ..) if ids.len() == 2);
+    assert!(actions.iter().any(retired), "{actions:?}");
+    world.retire(&actions);
+    let actions = world.decide();
+    assert!(actions.contains(&Action::Scale(seen(2), 0)), "{actions:?}");
+    let now = world.scenario.now().tick;
+    world.scaling.written("a-default", Ok(seen(0)), now);
+    world.scenario.tell(News::Reset("default".into()));
+    let actions = world.decide();
+    assert!(actions.contains(&Action::Scale(seen(0), 2)), "{actions:?}");
+}
+
 // spec: A-80, L-30, A-84
 #[test]
 fn restarts_of_a_pod_before_it_got_its_id_are_not_counted_for_its_executor() {

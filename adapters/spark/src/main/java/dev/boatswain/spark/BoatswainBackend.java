@@ -65,6 +65,8 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     private SecondLook secondLook;
     private EventReader events;
     private volatile boolean stopping;
+    /** Why the application has failed; null: it has not. */
+    private volatile String failure;
 
     BoatswainBackend(TaskSchedulerImpl scheduler, SparkContext sc, Settings settings) {
         super(scheduler, sc.env().rpcEnv());
@@ -132,8 +134,12 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         return set ? super.minRegisteredRatio() : REGISTERED_RATIO;
     }
 
+    /** Fails with the reason if boatswain gives no executors: the SparkContext that waits for them fails with it. */
     @Override
     public boolean sufficientResourcesRegistered() {
+        if (failure != null) {
+            throw new IllegalStateException(failure);
+        }
         return totalRegisteredExecutors().get() >= initialExecutors * minRegisteredRatio();
     }
 
@@ -224,6 +230,11 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
 
     @Override
     public void living(JsonNode event) throws ApiException {
+        event.path("failed").properties().forEach(profile -> {
+            if (profiles.has(profile.getKey())) {
+                failed(profile.getKey(), profile.getValue().asText());
+            }
+        });
         sender.repeat();
         Map<String, ExecutorLossReason> ended = Losses.ofAll(event.path("ended"));
         Set<Long> now = ours(event.path("executors"));
@@ -279,6 +290,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             case "paused" -> LOG.warn("boatswain requests no executors of {} for now: {}",
                     event.path("profile").asText(), event.path("why").asText());
+            case "failed" -> failed(event.path("profile").asText(), event.path("why").asText());
             case "held" -> LOG.warn("boatswain holds the application: jobs wait until it is resumed");
             case "ending" -> fail("boatswain has ended the application, with exit code "
                     + event.path("exit_code").asInt() + "; its log and `boatswain status` say why");
@@ -295,10 +307,16 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
     }
 
+    /** No executors of it come any more, so jobs would wait for ever. Others of boatswain's go on. */
+    private void failed(String profile, String why) {
+        fail("the executors of profile " + profile + " fail too often, and boatswain requests no more: " + why);
+    }
+
     /** As Spark's standalone backend when its application was removed: running jobs fail with this message. */
     private void fail(String message) {
         if (!stopping) {
             LOG.error("{}", message);
+            failure = message;
             try {
                 scheduler.error(message);
             } catch (Exception e) {
