@@ -10,6 +10,7 @@ mod lease;
 mod outage;
 mod queue;
 mod record_watch;
+mod refused_claims;
 mod refused_profile;
 mod rights_gone;
 mod server;

@@ -1,5 +1,8 @@
 //! Logs the allocator's notices (spec A-31, O-40).
 
+use std::time::Duration;
+
+use super::claims::making::Change;
 use super::decision::Notice;
 use super::refusal::RefusalKind;
 use crate::model::{Entry, LossReason};
@@ -57,7 +60,7 @@ pub fn log(notice: &Notice) {
             reason = ?kind,
             error = &**why,
             wait_ms = millis(*wait),
-            hint = hint(*kind),
+            hint = hint(*kind, *wait),
             "the API server refuses executors of this profile: waiting"
         ),
         Notice::RefusalEnded { profile, after } => tracing::info!(
@@ -65,14 +68,8 @@ pub fn log(notice: &Notice) {
             duration_ms = millis(*after),
             "the API server accepts executors of this profile again"
         ),
-        Notice::Degraded { why } => {
-            tracing::warn!(error = &**why, "requests for executors fail: backing off");
-        }
-        Notice::Recovered { after } => {
-            tracing::info!(
-                duration_ms = millis(*after),
-                "requests for executors are answered again"
-            );
+        Notice::Degraded { .. } | Notice::Recovered { .. } | Notice::Claims(_) => {
+            log_of_calls(notice);
         }
         Notice::Spent { why } => {
             tracing::error!(
@@ -94,6 +91,28 @@ pub fn log(notice: &Notice) {
         Notice::OutOfIds => {
             tracing::error!("all executor ids are used up: no more executors can be requested");
         }
+    }
+}
+
+fn log_of_calls(notice: &Notice) {
+    match notice {
+        Notice::Degraded { why } => {
+            tracing::warn!(error = &**why, "requests for executors fail: backing off");
+        }
+        Notice::Recovered { after } => {
+            tracing::info!(
+                duration_ms = millis(*after),
+                "requests for executors are answered again"
+            );
+        }
+        Notice::Claims(Change::Fails(why)) => tracing::warn!(
+            error = &**why,
+            "executors' claims on volumes cannot be made or read: trying again"
+        ),
+        Notice::Claims(Change::Works) => {
+            tracing::info!("executors' claims on volumes can be made and read again");
+        }
+        _ => {}
     }
 }
 
@@ -131,8 +150,11 @@ pub const TWICE: &str = "it does so with pods that have its label queue-name, an
                          named default: remove that, or exclude the namespace in Kueue's managedJobsNamespaceSelector";
 
 /// What the operator can do about a refusal.
-fn hint(kind: RefusalKind) -> &'static str {
+fn hint(kind: RefusalKind, wait: Duration) -> &'static str {
     match kind {
+        RefusalKind::Blocked if wait < Duration::from_secs(60) => {
+            "earlier ones were accepted: look for a policy, limit or webhook that is new: it is tried again within seconds"
+        }
         RefusalKind::Quota => {
             "raise the quota, or want fewer executors: it is tried again when one ends"
         }

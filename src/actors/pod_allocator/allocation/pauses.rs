@@ -24,10 +24,11 @@ impl Allocation {
             .collect()
     }
 
-    /// A refusal matters only while executors are missing or a test request is in flight.
+    /// A refusal matters only while executors or their claims are missing or a test request is in flight.
     fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
         let pause = self.refusal_pauses.get(profile);
-        if let Some(pause) = pause.filter(|pause| lacks || pause.is_trying()) {
+        let lacks_some = lacks || self.claims.making.holds(profile);
+        if let Some(pause) = pause.filter(|pause| lacks_some || pause.is_trying()) {
             return Some(Pause {
                 cause: Cause::Refused(pause.kind),
                 why: Arc::clone(&pause.why),
