@@ -12,6 +12,7 @@ mod queue;
 mod record_watch;
 mod refused_claims;
 mod refused_profile;
+mod refused_writes;
 mod rights_gone;
 mod server;
 mod session;
