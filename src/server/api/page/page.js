@@ -234,10 +234,6 @@ function verdict() {
 		const { why, cause } = paused[1].paused;
 		return ["wrong", sentence(`${some}; no more are requested of ${paused[0]}: ${why}`), CAUSES[cause]];
 	}
-	const [refused] = status.refused_writes ?? [];
-	if (refused) {
-		return ["wrong", sentence(`The API server refuses to ${refused.verb} ${refused.resource}: ${refused.why}`), "It is tried again."];
-	}
 	if (running < target) {
 		const waits = new Map();
 		for (const { why, executors } of profiles.flatMap(([, p]) => p.waiting_for)) waits.set(why, (waits.get(why) ?? 0) + executors);
