@@ -30,6 +30,7 @@ use super::decision::{Action, Decision, Notice};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
 use super::pace::Pace;
+use super::pause::Pause;
 use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
@@ -55,6 +56,8 @@ pub struct Allocation {
     /// Since when and why requests fail, whosever they are.
     failing: Option<(Tick, Arc<str>)>,
     gangs: Gangs,
+    /// Profiles whose PodGroup is refused.
+    groups_refused: BTreeMap<ProfileName, Pause>,
     claims: Claims,
     /// `None`: executors are requested without a queue.
     queue: Option<Queue>,
@@ -107,6 +110,7 @@ impl Allocation {
             targets: BTreeMap::new(),
             failing: None,
             gangs: Gangs::new(settings.gang, least),
+            groups_refused: BTreeMap::new(),
             claims,
             queue: None,
             repeatable: BTreeSet::new(),

@@ -22,6 +22,7 @@ impl Allocation {
             crash_loops: &self.crash_loops,
             refusal_pauses: &self.refusal_pauses,
             gangs: &self.gangs,
+            groups_refused: &self.groups_refused,
             repeatable: &self.repeatable,
             server_back: self.server_back,
             now,
