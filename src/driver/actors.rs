@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::Addr;
 use tokio::sync::watch;
 
-use crate::actors::api_health::ApiHealth;
+use crate::actors::api_health::{ApiHealth, Health};
 use crate::actors::driver_backend::messages::Command as OfBackend;
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
@@ -32,6 +32,8 @@ pub(super) struct Actors {
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
     pub(super) api_health: Addr<ApiHealth>,
+    /// What is known of the API server.
+    pub(super) health: watch::Receiver<Health>,
     pub(super) store: Addr<SnapshotStore>,
     /// The ledger as it is now.
     pub(super) snapshots: watch::Receiver<Arc<Snapshot>>,

@@ -277,7 +277,7 @@ fn refused(failure: &Failure) -> Exit {
             "the cluster refuses it as it is: mend that, or set ha.lease = false",
         ),
     };
-    let error = &failure.message;
+    let error = failure.explained();
     tracing::error!(exit = exit.code(), %error, hint, "the lease cannot be acquired");
     exit
 }

@@ -6,7 +6,9 @@ use actix::{Actor, Addr, Context, Handler, Recipient};
 use tokio::sync::watch;
 
 use crate::actors::failures::{self, Failures};
-use crate::actors::pod_allocator::messages::{NewLimits, PreferNodes, StopRequesting};
+use crate::actors::pod_allocator::messages::{
+    GroupsRefused, NewLimits, PreferNodes, StopRequesting,
+};
 use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
 use crate::actors::set_scaler::decision::{Scaling, SetRules};
 use crate::actors::snapshot_store::messages::Round;
@@ -38,6 +40,8 @@ pub(super) struct Provisioner {
     pub(super) limits: Recipient<NewLimits>,
     /// `None` with sets, all pods of which have the same template.
     pub(super) prefer: Option<Recipient<PreferNodes>>,
+    /// The same.
+    pub(super) groups: Option<Recipient<GroupsRefused>>,
     pub(super) server_is_back: Recipient<ServerIsBack>,
 }
 
@@ -45,6 +49,7 @@ impl Provisioner {
     pub(super) fn new<A>(
         addr: &Addr<A>,
         prefer: Option<Recipient<PreferNodes>>,
+        groups: Option<Recipient<GroupsRefused>>,
         left: watch::Receiver<u32>,
     ) -> Self
     where
@@ -66,6 +71,7 @@ impl Provisioner {
             forget: addr.clone().recipient(),
             limits: addr.clone().recipient(),
             prefer,
+            groups,
             server_is_back: addr.clone().recipient(),
         }
     }

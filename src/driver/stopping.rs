@@ -9,6 +9,7 @@ use futures::{TryStreamExt as _, stream};
 use tokio::sync::watch::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
@@ -409,10 +410,21 @@ impl Actors {
             }
             None => (None, "unknown".to_owned()),
         };
+        let refused = self.health.borrow().refused.clone();
+        let refused = refused.first().map(|write| {
+            let RefusedWrite {
+                verb,
+                resource,
+                why,
+                ..
+            } = write;
+            format!("{verb} {resource}: {why}")
+        });
         tracing::error!(
             count,
             pods = names,
             record_closed,
+            refused,
             clean,
             "the time to end is over and not everything is gone"
         );

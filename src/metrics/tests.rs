@@ -25,6 +25,7 @@ fn each_call_is_counted_by_outcome_and_timed() {
             resource: "pods",
             failure,
             took: Duration::from_millis(took),
+            write: None,
         };
         metrics.count_call(&call);
     }

@@ -168,7 +168,13 @@ pub(crate) fn backend_with(
         commands: Commands::new(Arc::clone(&config), now),
         autoscaler: Autoscaler::new(Arc::clone(&config)),
         roller: rolls.then(|| Roller::new(Arc::clone(&config), now)),
-        status: Status::new(AppId::from("app"), Incarnation(1), config, wanted),
+        status: Status::new(
+            AppId::from("app"),
+            Incarnation(1),
+            config,
+            wanted,
+            watch::channel(Health::default()).1,
+        ),
         to: Receivers {
             added: Vec::new(),
             removed: Keeper.start().recipient(),

@@ -37,6 +37,8 @@ pub enum Network {
     FailsForPods = 5,
     /// A limit refuses the pods of the profile `big`.
     RefusesBig = 6,
+    /// The driver may delete no pods.
+    KeepsPods = 7,
 }
 
 /// A request that the server has answered, or that was refused.
@@ -176,6 +178,13 @@ fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str,
                 500,
                 "InternalError",
                 "Internal error occurred: failed calling webhook \"pods.example.com\": connection refused",
+            ))
+        }
+        _ if down == Network::KeepsPods as u8 && is_of_pods && request.method == "DELETE" => {
+            Some((
+                403,
+                "Forbidden",
+                r#"pods is forbidden: User "driver" cannot delete resource "pods" in API group "" in the namespace "default""#,
             ))
         }
         _ if down == Network::RefusesBig as u8 && is_big && request.method == "POST" => Some((

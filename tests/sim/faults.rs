@@ -71,7 +71,7 @@ impl World {
             }
             Fault::Quota { pods, time } => {
                 let code = self.client.create_quota(QUOTA, pods).await;
-                trace_line!("   a quota of {pods} pods: {code}");
+                trace_line!("   a quota of {pods} pods and claims: {code}");
                 self.undo_after(time, Fault::RemoveQuota);
             }
             Fault::RemoveQuota => {

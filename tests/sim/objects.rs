@@ -69,13 +69,16 @@ impl DirectClient {
             .await
     }
 
-    /// Creates a ResourceQuota on pods.
+    /// Creates a ResourceQuota on pods, and on as many claims.
     pub async fn create_quota(&self, name: &str, pods: u32) -> u16 {
         let quota = json!({
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": {"name": name},
-            "spec": {"hard": {"pods": pods.to_string()}},
+            "spec": {"hard": {
+                "pods": pods.to_string(),
+                "persistentvolumeclaims": pods.to_string(),
+            }},
         });
         self.call(Method::POST, "resourcequotas", &quota).await
     }

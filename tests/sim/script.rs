@@ -113,7 +113,7 @@ pub enum Fault {
         time: Duration,
         evicts: bool,
     },
-    /// A quota limits the number of pods for a while.
+    /// A quota limits the number of pods, and that of claims, for a while.
     Quota { pods: u32, time: Duration },
     /// A webhook changes pods at their creation for a while.
     Webhook { what: Webhook, time: Duration },

@@ -315,6 +315,17 @@ pub enum Reason {
     Unknown,
 }
 
+/// That the API server refuses writes of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RefusedWrite {
+    pub for_seconds: u64,
+    /// With its subresource, such as `workloads/status`.
+    pub resource: String,
+    pub verb: String,
+    /// The API server's words, or the right that is missing and the rule that would grant it.
+    pub why: String,
+}
+
 /// What an executor that has registered says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -355,6 +366,9 @@ pub struct Status {
     pub profiles: BTreeMap<String, Profile>,
     /// Whether the application may begin.
     pub ready: bool,
+    /// What the API server has refused for long, and is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_writes: Option<Vec<RefusedWrite>>,
     pub time: String,
 }
 

@@ -322,7 +322,7 @@ impl Machine {
         if contended || self.failed > 1 {
             return Vec::new();
         }
-        vec![Effect::Troubled(failure.message)]
+        vec![Effect::Troubled(failure.explained())]
     }
 
     fn observe(&mut self, lease: Lease, now: Tick) {

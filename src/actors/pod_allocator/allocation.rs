@@ -30,6 +30,7 @@ use super::decision::{Action, Decision, Notice};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
 use super::pace::Pace;
+use super::pause::Pause;
 use super::queue::{self, Queue};
 use super::refusal::RefusalPause;
 use super::victims;
@@ -48,9 +49,15 @@ pub struct Allocation {
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     refusal_pauses: BTreeMap<ProfileName, RefusalPause>,
+    /// What was accepted by now.
+    accepted: BTreeSet<(answers::Object, ProfileName)>,
+    /// The targets that the last decision saw.
+    targets: BTreeMap<ProfileName, u32>,
     /// Since when and why requests fail, whosever they are.
     failing: Option<(Tick, Arc<str>)>,
     gangs: Gangs,
+    /// Profiles whose PodGroup is refused.
+    groups_refused: BTreeMap<ProfileName, Pause>,
     claims: Claims,
     /// `None`: executors are requested without a queue.
     queue: Option<Queue>,
@@ -99,8 +106,11 @@ impl Allocation {
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
             refusal_pauses: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            targets: BTreeMap::new(),
             failing: None,
             gangs: Gangs::new(settings.gang, least),
+            groups_refused: BTreeMap::new(),
             claims,
             queue: None,
             repeatable: BTreeSet::new(),
@@ -176,6 +186,7 @@ impl Allocation {
         self.failures.remove_profile(profile);
         self.crash_loops.remove(profile);
         self.refusal_pauses.remove(profile);
+        self.accepted.retain(|(_, of)| of != profile);
         if let Some(queue) = &mut self.queue {
             queue.remove_profile(profile);
         }
@@ -216,11 +227,7 @@ impl Allocation {
         }
         self.ids.begin(latest.first_free, now, &mut decision);
         let changed = batch.changed_executors();
-        if std::mem::take(&mut self.reconfigured) {
-            for entry in latest.entries.values() {
-                self.waiting.observe(entry, now);
-            }
-        }
+        self.see_commands(latest, now);
         self.judge(batch, &changed, now, &mut decision);
         for ending in batch.ends() {
             self.ended(ending, wall);
@@ -239,7 +246,7 @@ impl Allocation {
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
-        for (id, why) in self.claims.making.refused(latest) {
+        for (id, why) in self.claims.making.taken(latest) {
             let going = Action::Retire(vec![id], why, LeaveMethod::Delete);
             decision.actions.push(going);
         }
@@ -265,9 +272,30 @@ impl Allocation {
             if !has_failed {
                 self.request_missing(latest, now, &mut decision);
             }
+            // After the requests: what free claims suffice for comes first.
+            self.try_refused_claims(now, &mut decision);
         }
         self.keep(now, &mut decision);
         decision
+    }
+
+    /// What is configured or wanted may have changed. Who wants more may have mended what a refusal was about (spec A-114).
+    fn see_commands(&mut self, latest: &Snapshot, now: Tick) {
+        let reconfigured = std::mem::take(&mut self.reconfigured);
+        if reconfigured {
+            for entry in latest.entries.values() {
+                self.waiting.observe(entry, now);
+            }
+        }
+        for (profile, pause) in &mut self.refusal_pauses {
+            let before = self.targets.get(profile).copied();
+            if reconfigured || before.is_some_and(|before| latest.target(profile) > before) {
+                pause.try_soon(now);
+            }
+        }
+        let targets = latest.targets.iter();
+        self.targets =
+            (targets.map(|(profile, target)| (profile.clone(), target.executors))).collect();
     }
 
     /// An executor's end was reported.

@@ -19,16 +19,25 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// Limits new executors to the free slots, which are split evenly over the profiles.
-    pub fn limit_pending(&self, latest: &Snapshot, demands: &mut [Demand]) {
+    /// Limits new executors to the free slots, which are split evenly over the profiles. Executors whose claims are
+    /// refused need none: they would take the slots of other profiles for ever.
+    pub fn limit_pending(
+        &self,
+        latest: &Snapshot,
+        demands: &mut [Demand],
+        refused: impl Fn(&ProfileName) -> u32,
+    ) {
+        let pending = |profile: &ProfileName, counts: &Counts| {
+            not_running(counts).saturating_sub(refused(profile))
+        };
         for demand in demands.iter_mut() {
             if let Some(most) = self.pending_of.get(&demand.profile) {
-                let pending = not_running(&latest.counts(&demand.profile));
+                let pending = pending(&demand.profile, &latest.counts(&demand.profile));
                 demand.new = demand.new.min(most.saturating_sub(pending));
             }
         }
         if let Some(most) = self.pending {
-            let pending = latest.counts.values().map(not_running);
+            let pending = (latest.counts.iter()).map(|(profile, counts)| pending(profile, counts));
             let pending = pending.fold(0, u32::saturating_add);
             share(demands, most.saturating_sub(pending));
         }

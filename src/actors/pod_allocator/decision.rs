@@ -9,7 +9,7 @@ use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, ProfileName, Tick};
 
-use super::claims::making::Ensure;
+use super::claims::making::{self, Ensure};
 use super::crash_loop::BackoffState;
 use super::queue;
 use super::refusal::RefusalKind;
@@ -100,6 +100,8 @@ pub enum Notice {
     },
     /// Requests to the API server succeed again.
     Recovered { after: Duration },
+    /// Calls about claims on volumes fail, or work again.
+    Claims(making::Change),
     /// Requests are refused for good before the first executor: the driver ends.
     Fatal {
         kind: RefusalKind,

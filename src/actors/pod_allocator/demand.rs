@@ -8,6 +8,7 @@ use super::allocation::AllocationRules;
 use super::crash_loop::{CrashLoop, Permission};
 use super::decision::Decision;
 use super::gang::Gangs;
+use super::pause::Pause;
 use super::refusal::RefusalPause;
 
 /// What may be requested now, of one profile.
@@ -43,6 +44,8 @@ pub struct View<'a> {
     pub refusal_pauses: &'a BTreeMap<ProfileName, RefusalPause>,
     /// Profiles with too few running executors.
     pub gangs: &'a Gangs,
+    /// Profiles whose PodGroup is refused.
+    pub groups_refused: &'a BTreeMap<ProfileName, Pause>,
     /// Requests whose outcome is unknown and that may be sent again.
     pub repeatable: &'a BTreeSet<ExecutorId>,
     /// When the last outage of the API server was over.
@@ -84,7 +87,11 @@ impl View<'_> {
             return 0;
         }
         match self.crash_loops.get(profile).map(CrashLoop::permission) {
-            None | Some(Permission::Free) => missing,
+            None | Some(Permission::Free) => {
+                let is_vain = self.groups_refused.contains_key(profile)
+                    && self.gangs.is_whole(profile, self.latest);
+                if is_vain { 0 } else { missing }
+            }
             Some(Permission::OneProbe) => missing.min(1),
             Some(Permission::ProbeIsOut) => 0,
             Some(Permission::NoneUntil(until)) => {

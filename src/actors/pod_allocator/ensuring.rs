@@ -3,10 +3,11 @@
 use actix::Context;
 use serde_json::Value;
 
-use super::PodAllocator;
 use super::claims::making::{Ensure, Ensured};
+use super::decision::Answer;
+use super::{PodAllocator, meaning};
 use crate::actors::snapshot_store::handle::Subscribes;
-use crate::kubernetes::{Calls, Failure, FailureKind};
+use crate::kubernetes::{Calls, FailureKind};
 use crate::model::claims::Claim;
 use crate::model::{Epoch, PodUid};
 
@@ -36,17 +37,20 @@ impl PodAllocator {
         ctx: &mut Context<Self>,
     ) {
         let body = record.and_then(|record| self.pods.claim(&ensure, record));
-        let calls = self.calls.clone();
+        let (calls, sent) = (self.calls.clone(), self.clock.now().tick);
         let asked = ensure.clone();
         let call = async move {
             match body {
                 Some(body) => ensure_there(&calls, &asked, &body).await,
-                None => Ensured::Trouble,
+                // The profile is being forgotten, and its executors with it.
+                None => Ensured::NotYet,
             }
         };
         self.call(ctx, call, move |this, ensured| {
-            let now = this.clock.now().tick;
-            (this.allocation.claims().making).answered(&ensure, ensured, now);
+            let now = this.clock.now();
+            for notice in this.allocation.claim_answered(&ensure, sent, ensured, now) {
+                this.say(notice);
+            }
         });
     }
 }
@@ -56,7 +60,7 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
         match calls.get_claim(&ensure.name).await {
             Ok(Some(there)) => return found(&there),
             Ok(None) => {}
-            Err(_) => return Ensured::Trouble,
+            Err(failure) => return Ensured::Failed(failure),
         }
     }
     let refusal = match calls.create_claim(claim).await {
@@ -67,34 +71,27 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
     if refusal.kind == FailureKind::AlreadyExists {
         return match calls.get_claim(&ensure.name).await {
             Ok(Some(there)) => found(&there),
-            Ok(None) | Err(_) => Ensured::Trouble,
+            Ok(None) => Ensured::NotYet,
+            Err(failure) => Ensured::Failed(failure),
         };
     }
-    meaning(&refusal)
+    match meaning(&refusal).1 {
+        Answer::Refused(kind, why) => Ensured::Refused(kind, why),
+        Answer::Created | Answer::NameTaken | Answer::Trouble(..) => Ensured::Failed(refusal),
+    }
 }
 
 fn found(claim: &Claim) -> Ensured {
     // A claim left by an earlier application of that name is deleted with its owner.
     let left = !claim.ours && (claim.record.is_some() || claim.of_a_pod);
     match (claim.ours, claim.spent || left) {
-        (_, true) => Ensured::Trouble,
+        (_, true) => Ensured::NotYet,
         (true, false) => Ensured::There,
         (false, false) => {
             let name = &claim.name;
             let why = format!("the name {name} is taken by a claim that is not this application's");
-            Ensured::Refused(why.into())
+            Ensured::Taken(why.into())
         }
-    }
-}
-
-/// A refusal of the claim is final; any other failure is repeated (spec ).
-fn meaning(failure: &Failure) -> Ensured {
-    match failure.kind {
-        FailureKind::Quota
-        | FailureKind::Admission
-        | FailureKind::Invalid
-        | FailureKind::Rights => Ensured::Refused(failure.explained()),
-        _ => Ensured::Trouble,
     }
 }
 
@@ -103,6 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::actors::pod_allocator::refusal::RefusalKind;
     use crate::kubernetes::{CallsSpec, Clients};
     use crate::model::ExecutorId;
     use crate::testing::{calls_spec, finish_deletion};
@@ -168,10 +166,12 @@ mod tests {
 
     // spec: A-61
     #[tokio::test]
-    async fn a_claim_that_the_cluster_refuses_or_that_is_not_ours_is_refused() {
+    async fn a_claim_that_the_cluster_refuses_is_told_from_one_that_is_not_ours() {
         let (_cluster, calls) = cluster();
         let refused = |ensured: Ensured, word: &str| match ensured {
-            Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
+            Ensured::Refused(RefusalKind::Blocked, why) | Ensured::Taken(why) => {
+                assert!(why.contains(word), "{why}");
+            }
             other => panic!("{other:?}"),
         };
         let mut bad = body("a-1");
@@ -198,7 +198,7 @@ mod tests {
                 json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "gone"}]);
             ensure_there(&calls, &asked(true), &left).await;
             let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
-            assert_eq!(ensured, Ensured::Trouble, "{kind}");
+            assert_eq!(ensured, Ensured::NotYet, "{kind}");
             let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
             calls.delete_claim(&claim).await.unwrap();
             finish_deletion(

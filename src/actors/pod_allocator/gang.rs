@@ -132,14 +132,18 @@ impl Gangs {
         latest: &Snapshot,
         freely: bool,
     ) {
-        let Some(gang) = self.of.get(profile) else {
-            return;
-        };
-        let gathers = matches!(gang.phase, Phase::Gathering { .. });
-        let is_whole = latest.target(profile) >= gang.least && latest.counts(profile).running == 0;
-        if !(gathers && freely && is_whole) {
+        if self.of.contains_key(profile) && !(freely && self.is_whole(profile, latest)) {
             self.alone.insert(id);
         }
+    }
+
+    /// Whether executors that are requested now, with all others that are missing, name their PodGroup.
+    pub fn is_whole(&self, profile: &ProfileName, latest: &Snapshot) -> bool {
+        self.of.get(profile).is_some_and(|gang| {
+            matches!(gang.phase, Phase::Gathering { .. })
+                && latest.target(profile) >= gang.least
+                && latest.counts(profile).running == 0
+        })
     }
 
     /// Whether an executor is scheduled by itself.

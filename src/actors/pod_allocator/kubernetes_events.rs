@@ -82,6 +82,7 @@ pub fn note(notice: &Notice) -> Option<Note> {
         | Notice::QueueWorks { .. }
         | Notice::Degraded { .. }
         | Notice::Recovered { .. }
+        | Notice::Claims(_)
         | Notice::Fatal { .. }
         | Notice::OutOfIds => None,
     }

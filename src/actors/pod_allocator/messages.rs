@@ -70,6 +70,11 @@ pub struct NewLimits {
 #[rtype(result = "()")]
 pub struct PreferNodes(pub BTreeMap<ProfileName, NodeWeights>);
 
+/// The PodGroups that the API server refuses to create now, by profile, and why (spec A-115).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct GroupsRefused(pub BTreeMap<ProfileName, (RefusalKind, Arc<str>)>);
+
 /// Send no more requests for pods. What is left to await is shown from then on.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]

@@ -49,8 +49,8 @@ use crate::planted::{self, Planted};
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
 use messages::{
-    CannotStart, KeepBackoffs, KeepFailures, NewLimits, OverBudget, PreferNodes, Reserve,
-    StopRequesting,
+    CannotStart, GroupsRefused, KeepBackoffs, KeepFailures, NewLimits, OverBudget, PreferNodes,
+    Reserve, StopRequesting,
 };
 use pause::Paused;
 use refusal::RefusalKind;
@@ -380,6 +380,16 @@ impl Handler<NewLimits> for PodAllocator {
 
     fn handle(&mut self, new: NewLimits, _: &mut Self::Context) {
         self.allocation.reconfigure(new, self.clock.now().tick);
+        self.store.ask();
+    }
+}
+
+impl Handler<GroupsRefused> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, GroupsRefused(refused): GroupsRefused, _: &mut Self::Context) {
+        self.allocation
+            .groups_refused(refused, self.clock.now().tick);
         self.store.ask();
     }
 }

@@ -1,5 +1,8 @@
 //! Logs the allocator's notices (spec A-31, O-40).
 
+use std::time::Duration;
+
+use super::claims::making::Change;
 use super::decision::Notice;
 use super::kubernetes_events;
 use super::refusal::RefusalKind;
@@ -68,7 +71,7 @@ pub fn log(notice: &Notice) {
             reason = ?kind,
             error = &**why,
             wait_ms = millis(*wait),
-            hint = hint(*kind),
+            hint = hint(*kind, *wait),
             "the API server refuses executors of this profile: waiting"
         ),
         Notice::RefusalEnded { profile, after } => tracing::info!(
@@ -76,14 +79,8 @@ pub fn log(notice: &Notice) {
             duration_ms = millis(*after),
             "the API server accepts executors of this profile again"
         ),
-        Notice::Degraded { why } => {
-            tracing::warn!(error = &**why, "requests for executors fail: backing off");
-        }
-        Notice::Recovered { after } => {
-            tracing::info!(
-                duration_ms = millis(*after),
-                "requests for executors are answered again"
-            );
+        Notice::Degraded { .. } | Notice::Recovered { .. } | Notice::Claims(_) => {
+            log_of_calls(notice);
         }
         Notice::Spent { .. } | Notice::ProfileFailed { .. } => log_of_failures(notice),
         // The component that ends the driver logs it.
@@ -116,6 +113,28 @@ fn log_of_failures(notice: &Notice) {
                 why = &**why,
                 "the application has failed too often: it ends"
             );
+        }
+        _ => {}
+    }
+}
+
+fn log_of_calls(notice: &Notice) {
+    match notice {
+        Notice::Degraded { why } => {
+            tracing::warn!(error = &**why, "requests for executors fail: backing off");
+        }
+        Notice::Recovered { after } => {
+            tracing::info!(
+                duration_ms = millis(*after),
+                "requests for executors are answered again"
+            );
+        }
+        Notice::Claims(Change::Fails(why)) => tracing::warn!(
+            error = &**why,
+            "executors' claims on volumes cannot be made or read: trying again"
+        ),
+        Notice::Claims(Change::Works) => {
+            tracing::info!("executors' claims on volumes can be made and read again");
         }
         _ => {}
     }
@@ -155,8 +174,11 @@ pub const TWICE: &str = "it does so with pods that have its label queue-name, an
                          named default: remove that, or exclude the namespace in Kueue's managedJobsNamespaceSelector";
 
 /// What the operator can do about a refusal.
-fn hint(kind: RefusalKind) -> &'static str {
+fn hint(kind: RefusalKind, wait: Duration) -> &'static str {
     match kind {
+        RefusalKind::Blocked if wait < Duration::from_secs(60) => {
+            "earlier ones were accepted: look for a policy, limit or webhook that is new: it is tried again within seconds"
+        }
         RefusalKind::Quota => {
             "raise the quota, or want fewer executors: it is tried again when one ends"
         }

@@ -64,6 +64,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Trouble {
+    cause: Cause,
     why: Arc<str>,
     since: Tick,
     /// How often in a row the blocks could not be read.
@@ -81,8 +82,8 @@ struct Wait {
 pub struct Read {
     /// `None`: they could not be read.
     pub blocks: Option<Vec<Block>>,
-    /// Why something could not be read or written.
-    pub trouble: Option<Arc<str>>,
+    /// Why something could not be read or written: a refusal by its own word, all else as [`Cause::Queued`].
+    pub trouble: Option<(Cause, Arc<str>)>,
 }
 
 /// The executors of a block.
@@ -209,7 +210,7 @@ impl Queue {
         self.look_at = now + if soon { WRITE_EVERY } else { LOOK_EVERY };
         let unread = read.blocks.is_none();
         self.blocks = read.blocks.or(self.blocks.take());
-        let Some(why) = read.trouble else {
+        let Some((cause, why)) = read.trouble else {
             let trouble = self.trouble.take()?;
             let after = now.since(trouble.since);
             return Some(Notice::QueueWorks { after });
@@ -221,6 +222,7 @@ impl Queue {
             self.look_at = now + TRIES.delay(unread);
         }
         let trouble = Trouble {
+            cause,
             why: Arc::clone(&why),
             since: known.as_ref().map_or(now, |known| known.since),
             unread,
@@ -254,7 +256,7 @@ impl Queue {
         let trouble = self.trouble.as_ref().filter(|_| lacks);
         let since = waits.map(|wait| wait.since);
         Some(Pause {
-            cause: Cause::Queued,
+            cause: (self.trouble.as_ref()).map_or(Cause::Queued, |trouble| trouble.cause),
             why: self.why(profile),
             since: since.or(trouble.map(|trouble| trouble.since))?,
             until: None,

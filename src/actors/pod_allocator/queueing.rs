@@ -6,8 +6,10 @@ use std::sync::Arc;
 use actix::Context;
 use serde_json::Value;
 
-use super::PodAllocator;
+use super::decision::Answer;
+use super::pause::Cause;
 use super::queue::{Read, Write};
+use super::{PodAllocator, meaning};
 use crate::actors::snapshot_store::handle::Subscribes;
 use crate::kubernetes::workloads::{Block, BlockState, Placement};
 use crate::kubernetes::{Calls, Failure, FailureKind};
@@ -67,7 +69,7 @@ async fn write_and_read(calls: &Calls, sends: Sends, known: Placements) -> Read 
         Err(failure) => Read {
             blocks: None,
             trouble: Some(match failure.code {
-                Some(404) => NOT_INSTALLED.into(),
+                Some(404) => (Cause::Queued, NOT_INSTALLED.into()),
                 _ => explained(&failure),
             }),
         },
@@ -86,7 +88,11 @@ async fn send(calls: &Calls, write: &Write, body: Value) -> Result<(), Failure> 
 }
 
 /// Reads the flavors of blocks that were admitted since the last look. Returns why one could not be read.
-async fn place(calls: &Calls, blocks: &mut [Block], known: Placements) -> Option<Arc<str>> {
+async fn place(
+    calls: &Calls,
+    blocks: &mut [Block],
+    known: Placements,
+) -> Option<(Cause, Arc<str>)> {
     let mut read: BTreeMap<String, Value> = BTreeMap::new();
     let mut trouble = None;
     for block in blocks {
@@ -118,10 +124,36 @@ async fn place(calls: &Calls, blocks: &mut [Block], known: Placements) -> Option
     trouble
 }
 
-fn explained(failure: &Failure) -> Arc<str> {
+/// What is refused is named as with a pod.
+fn explained(failure: &Failure) -> (Cause, Arc<str>) {
     let why = failure.explained();
-    match failure.kind {
+    let why = match failure.kind {
         FailureKind::Rights => format!("{why}: see docs/kubernetes.md, \"Rights\"").into(),
         _ => why,
+    };
+    match meaning(failure).1 {
+        Answer::Refused(kind, _) => (Cause::Refused(kind), why),
+        Answer::Created | Answer::NameTaken | Answer::Trouble(..) => (Cause::Queued, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::pod_allocator::refusal::RefusalKind;
+
+    // spec
+    #[test]
+    fn a_refused_workload_is_named_as_a_refused_pod_is() {
+        let cause = |kind| explained(&Failure::new(kind, "no")).0;
+        assert_eq!(
+            cause(FailureKind::Quota),
+            Cause::Refused(RefusalKind::Quota)
+        );
+        assert_eq!(
+            cause(FailureKind::Rights),
+            Cause::Refused(RefusalKind::Rights)
+        );
+        assert_eq!(cause(FailureKind::Server), Cause::Queued);
     }
 }

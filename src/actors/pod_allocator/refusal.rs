@@ -10,6 +10,16 @@ use boatswain_agent::backoff::Backoff;
 /// The wait after a refused template; only a change of it or of the cluster helps (spec A-23).
 const BLOCKED_FOR: Duration = Duration::from_secs(300);
 
+/// The wait after a refused template of which executors were accepted before, so that the cluster has changed and may
+/// change again (spec A-114).
+const ACCEPTED_BEFORE: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(10),
+};
+
+/// The least time between two tries, however often more is wanted.
+const SPACING: Duration = Duration::from_secs(1);
+
 /// The wait after a refusal that may end by itself (spec A-21).
 const REFUSED: Backoff = Backoff {
     initial: Duration::from_secs(1),
@@ -50,25 +60,36 @@ pub struct RefusalPause {
     /// Nothing is requested before this time.
     pub until: Tick,
     failures: u32,
+    /// When the last answer came.
+    answered: Tick,
     /// When the one request that tests the refusal was sent.
     trying: Option<Tick>,
 }
 
 impl RefusalPause {
-    pub fn begin(kind: RefusalKind, why: Arc<str>, now: Tick) -> Self {
+    /// `accepted`: whether the same was accepted before.
+    pub fn begin(kind: RefusalKind, why: Arc<str>, accepted: bool, now: Tick) -> Self {
         Self {
             kind,
             why,
             since: now,
-            until: now + wait(kind, 1),
+            until: now + wait(kind, accepted, 1),
             failures: 1,
+            answered: now,
             trying: None,
         }
     }
 
     /// Records another refusal, of a request sent at `sent`. Returns whether its kind is new.
     /// Answers to requests that were sent before the test request are ignored.
-    pub fn again(&mut self, kind: RefusalKind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
+    pub fn again(
+        &mut self,
+        kind: RefusalKind,
+        why: Arc<str>,
+        accepted: bool,
+        sent: Tick,
+        now: Tick,
+    ) -> bool {
         if !self.is_answer_to_the_try(sent) {
             return false;
         }
@@ -80,7 +101,8 @@ impl RefusalPause {
             self.failures.saturating_add(1)
         };
         (self.kind, self.why) = (kind, why);
-        self.until = now + wait(kind, self.failures);
+        self.answered = now;
+        self.until = now + wait(kind, accepted, self.failures);
         another
     }
 
@@ -91,6 +113,16 @@ impl RefusalPause {
             self.until = self.until.min(now);
             self.failures = 0;
         }
+    }
+
+    /// Somebody has changed what is wanted, and may have changed the cluster before (spec A-114).
+    pub fn try_soon(&mut self, now: Tick) {
+        self.until = self.until.min(now.max(self.answered + SPACING));
+    }
+
+    /// The try was accepted, and more is held back, which may be tried at once.
+    pub fn accepted_one(&mut self, now: Tick) {
+        (self.trying, self.until, self.failures) = (None, now, 0);
     }
 
     /// Whether a test request may be sent now.
@@ -120,8 +152,9 @@ impl RefusalPause {
     }
 }
 
-fn wait(kind: RefusalKind, failures: u32) -> Duration {
+fn wait(kind: RefusalKind, accepted: bool, failures: u32) -> Duration {
     match kind {
+        RefusalKind::Blocked if accepted => ACCEPTED_BEFORE.delay(failures),
         RefusalKind::Blocked => BLOCKED_FOR,
         RefusalKind::Quota
         | RefusalKind::Rights
@@ -143,13 +176,13 @@ mod tests {
         assert!(pause.allows_a_try(at(second)), "{pause:?} at {second}");
         pause.try_one(at(second));
         assert!(!pause.allows_a_try(at(second)), "one at a time");
-        pause.again(kind, "no".into(), at(second), at(second))
+        pause.again(kind, "no".into(), false, at(second), at(second))
     }
 
     // spec: A-21
     #[test]
     fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute() {
-        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), false, at(0));
         let (mut second, mut waits) = (0, Vec::new());
         for _ in 0..8 {
             waits.push(at(second).until(pause.until).as_secs());
@@ -162,7 +195,7 @@ mod tests {
     // spec: A-21
     #[test]
     fn a_quota_is_tried_at_once_when_an_executor_ends_and_a_second_later() {
-        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), false, at(0));
         for second in [1, 3, 7, 15, 31] {
             refuse(&mut pause, RefusalKind::Quota, second);
         }
@@ -175,7 +208,7 @@ mod tests {
     // spec: A-23
     #[test]
     fn a_refused_template_blocks_its_profile_for_five_minutes_even_if_executors_end() {
-        let mut pause = RefusalPause::begin(RefusalKind::Blocked, "invalid".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Blocked, "invalid".into(), false, at(0));
         pause.executor_ended(at(10));
         assert!(!pause.allows_a_try(at(299)));
         assert!(pause.allows_a_try(at(300)));
@@ -184,9 +217,10 @@ mod tests {
     // spec: A-21
     #[test]
     fn answers_to_requests_sent_before_the_refusal_are_ignored() {
-        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(5));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), false, at(5));
         for _ in 0..31 {
-            assert!(!pause.again(RefusalKind::Blocked, "old".into(), at(5), at(5)));
+            let old = "old".into();
+            assert!(!pause.again(RefusalKind::Blocked, old, false, at(5), at(5)));
         }
         assert_eq!((pause.kind, pause.until), (RefusalKind::Quota, at(6)));
         pause.try_one(at(6));
@@ -196,10 +230,36 @@ mod tests {
         assert!(pause.allows_a_try(at(9)));
     }
 
+    // spec: A-114
+    #[test]
+    fn a_template_that_was_accepted_before_is_tried_again_within_seconds() {
+        let (kind, no) = (RefusalKind::Blocked, || Arc::from("no"));
+        let mut pause = RefusalPause::begin(kind, no(), true, at(0));
+        let (mut now, mut waits) = (at(0), Vec::new());
+        for _ in 0..7 {
+            waits.push(now.until(pause.until).as_secs());
+            now = pause.until;
+            pause.try_one(now);
+            pause.again(kind, no(), true, now, now);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 10, 10, 10]);
+    }
+
+    // spec: A-114
+    #[test]
+    fn a_command_has_a_refused_profile_tried_at_once_but_not_twice_a_second() {
+        let mut pause = RefusalPause::begin(RefusalKind::Blocked, "no".into(), false, at(0));
+        pause.try_soon(at(20));
+        refuse(&mut pause, RefusalKind::Blocked, 20);
+        assert_eq!(pause.until, at(320));
+        pause.try_soon(at(20));
+        assert_eq!(pause.until, at(21));
+    }
+
     // spec: A-31
     #[test]
     fn another_kind_of_refusal_begins_its_own_wait() {
-        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), at(0));
+        let mut pause = RefusalPause::begin(RefusalKind::Quota, "full".into(), false, at(0));
         assert!(!refuse(&mut pause, RefusalKind::Quota, 1));
         assert!(refuse(&mut pause, RefusalKind::Blocked, 3));
         assert_eq!(pause.until, at(303));

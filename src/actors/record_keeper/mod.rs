@@ -387,7 +387,7 @@ impl RecordKeeper {
                     Ok(None) => {}
                     Err(failure) => {
                         let (executor, error) = (id.get(), failure.message);
-                        tracing::warn!(executor, %error, "its pod could not be given to the application record");
+                        tracing::debug!(executor, %error, "its pod could not be given to the application record");
                     }
                 }
                 this.owners.answered(id, failed);

@@ -66,6 +66,13 @@ pub fn status(answer: &Value) -> String {
             "degraded for {seconds} s: {why}; silent executors are not given up meanwhile\n"
         ));
     }
+    for write in answer["refused_writes"].as_array().into_iter().flatten() {
+        let (verb, resource) = (plain(text(write, "verb")), plain(text(write, "resource")));
+        let (seconds, why) = (number(write, "for_seconds"), plain(text(write, "why")));
+        out.push_str(&format!(
+            "the API server has refused to {verb} {resource} for {seconds} s: {why}\n"
+        ));
+    }
     if answer["ready"] == false {
         out.push_str("not ready: too few executors are running or registered\n");
     }
@@ -392,6 +399,18 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("\nnot ready: "), "{shown}");
+    }
+
+    // spec: O-43, O-128
+    #[test]
+    fn what_the_api_server_refuses_is_said() {
+        let answer = json!({
+            "app": "app-1", "incarnation": 2, "adopted": true, "ready": true, "losses": [], "profiles": {},
+            "refused_writes": [{"verb": "delete", "resource": "pods", "why": "no", "for_seconds": 7}],
+        });
+        let shown = status(&answer);
+        let expected = "\nthe API server has refused to delete pods for 7 s: no\n";
+        assert!(shown.contains(expected), "{shown}");
     }
 
     // spec: O-43, B-21

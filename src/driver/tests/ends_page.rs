@@ -200,10 +200,11 @@ fn refused(refusal: &Refusal) -> String {
         &Default::default(),
         now(),
     );
-    // A profile that has had an executor continues after any refusal (spec A-24).
-    let profile = "default".into();
+    // An application that has had an executor continues after any refusal (spec A-24). One of the same profile would make
+    // the refusal a change of the cluster (spec A-114).
+    let (profile, other) = ("default".into(), "other".into());
     let created = crate::actors::pod_allocator::decision::Answer::Created;
-    allocation.answered(&profile, Tick::default(), &created, now());
+    allocation.answered(&other, Tick::default(), &created, now());
     let said = allocation.answered(&profile, Tick::default(), &answer, now());
     assert_eq!(said.len(), 1, "{}: {said:?}", refusal.name);
     line(|| notices::log(&said[0]))

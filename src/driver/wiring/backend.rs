@@ -34,7 +34,13 @@ pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend 
         commands: Commands::new(Arc::clone(config), now),
         autoscaler: Autoscaler::new(Arc::clone(config)),
         roller: rolls.then(|| Roller::new(Arc::clone(config), now)),
-        status: Status::new(app, incarnation, Arc::clone(config), wanted),
+        status: Status::new(
+            app,
+            incarnation,
+            Arc::clone(config),
+            wanted,
+            links.outcomes.health.clone(),
+        ),
         to: receivers(links),
         clock: basis.clock,
     })

@@ -103,7 +103,9 @@ fn profile_objects(
     };
     let event_recorder = links.event_recorder.clone();
     let (calls, store) = (links.calls.clone(), links.store.clone());
-    ProfileObjects::start(object, calls, place, least, store, event_recorder)
+    let is_group = matches!(object, ProfileObject::PodGroup(_));
+    let refused = links.provisioner.groups.clone().filter(|_| is_group);
+    ProfileObjects::start(object, calls, place, least, store, event_recorder, refused)
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the

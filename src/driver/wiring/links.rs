@@ -111,10 +111,11 @@ impl Contexts {
                 ProvisionerContext::Direct(context) => {
                     let allocator = context.address();
                     let prefer = Some(allocator.clone().recipient());
-                    Provisioner::new(&allocator, prefer, left)
+                    let groups = Some(allocator.clone().recipient());
+                    Provisioner::new(&allocator, prefer, groups, left)
                 }
                 ProvisionerContext::Sets(_, context) => {
-                    Provisioner::new(&context.address(), None, left)
+                    Provisioner::new(&context.address(), None, None, left)
                 }
             },
             reporter,

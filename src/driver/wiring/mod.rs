@@ -98,6 +98,7 @@ pub(super) fn wire(
         watch: links.watch,
         poll,
         api_health: links.outcomes.to,
+        health: links.outcomes.health,
         store: links.store,
         snapshots,
         provisioner: links.provisioner,

@@ -236,6 +236,16 @@ class ProfileDemand(TypedDict):
     running: int
 
 
+# That the API server refuses writes of one kind.
+class RefusedWrite(TypedDict):
+    for_seconds: int
+    # With its subresource, such as `workloads/status`.
+    resource: str
+    verb: Literal["create", "update", "patch", "delete"]
+    # The API server's words, or the right that is missing and the rule that would grant it.
+    why: str
+
+
 # What an executor that has registered says of itself.
 class Session(TypedDict):
     # Where the application reaches it.
@@ -268,6 +278,8 @@ class Status(TypedDict):
     profiles: dict[str, Profile]
     # Whether the application may begin.
     ready: bool
+    # What the API server has refused for long, and is tried again.
+    refused_writes: NotRequired[list[RefusedWrite]]
     time: str
 
 

@@ -1,12 +1,13 @@
 //! What each call to the API server reports.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
 
-use crate::refusal::FailureKind;
+use crate::refusal::{Failure, FailureKind};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct CallMade {
     /// The verb, such as `GET`.
@@ -17,6 +18,43 @@ pub struct CallMade {
     pub failure: Option<FailureKind>,
     /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
+    /// `None` for a read.
+    pub write: Option<WriteMade>,
+}
+
+/// What a write was about, and whether it was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteMade {
+    /// The resource, with its subresource, such as `workloads/status`.
+    pub resource: Arc<str>,
+    /// The object's name; empty for one that is made.
+    pub name: Arc<str>,
+    /// What a working API server refused and why. A name that is taken, a change that came in between and an object that
+    /// is gone are no refusals.
+    pub refusal: Option<Arc<str>>,
+}
+
+impl WriteMade {
+    pub(super) fn new((resource, name): (&str, &str), failure: Option<&Failure>) -> Self {
+        let refusal = failure.filter(|failure| {
+            matches!(
+                failure.kind,
+                FailureKind::Wait
+                    | FailureKind::Quota
+                    | FailureKind::NamespaceTerminating
+                    | FailureKind::NamespaceMissing
+                    | FailureKind::Admission
+                    | FailureKind::Invalid
+                    | FailureKind::Rights
+                    | FailureKind::Server
+            )
+        });
+        Self {
+            resource: resource.into(),
+            name: name.into(),
+            refusal: refusal.map(Failure::explained),
+        }
+    }
 }
 
 impl CallMade {

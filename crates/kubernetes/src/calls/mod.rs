@@ -41,7 +41,7 @@ pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
 pub use evidence::Warning;
 pub use leases::{Lease, LeaseSpec, LeaseStream, lease_object, micro_time};
-pub use made::{CallMade, ServerIsBack, StopCalling};
+pub use made::{CallMade, ServerIsBack, StopCalling, WriteMade};
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use profile_objects::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, SCHEDULING};
 pub use sets::{SetKind, SetSeen};
@@ -243,6 +243,7 @@ impl Calls {
         let observer = self.observer.clone();
         let (verb, resource) = (call.verb(), call.resource());
         let path = tracing::enabled!(Level::DEBUG).then(|| call.path.clone());
+        let object = call.is_write().then(|| call.object());
         let began = Instant::now();
         move |rejection| {
             let call = CallMade {
@@ -250,6 +251,10 @@ impl Calls {
                 resource,
                 failure: rejection.map(|rejection| rejection.failure.kind),
                 took: began.elapsed(),
+                write: object.map(|(resource, name)| {
+                    let failure = rejection.map(|rejection| &rejection.failure);
+                    WriteMade::new((&resource, &name), failure)
+                }),
             };
             if let Some(path) = path {
                 let duration_ms = u64::try_from(call.took.as_millis()).unwrap_or(u64::MAX);

@@ -83,14 +83,24 @@ impl Call {
         }
     }
 
+    /// The resource, the object's name and the subresource, as far as there are any.
+    fn steps(&self) -> impl Iterator<Item = &str> {
+        // /api/v1/namespaces/NAMESPACE/RESOURCE/…, where a namespace may have any name.
+        let steps = self.path.split('/');
+        steps.skip_while(|step| *step != "namespaces").skip(2)
+    }
+
+    /// The resource, with its subresource, and the object's name; empty for one that is made.
+    pub(super) fn object(&self) -> (String, String) {
+        let mut steps = self.steps().map(str::to_owned);
+        let (resource, name) = (steps.next(), steps.next());
+        let parts: Vec<String> = resource.into_iter().chain(steps.next()).collect();
+        (parts.join("/"), name.unwrap_or_default())
+    }
+
     /// The resource as a metric label.
     pub(super) fn resource(&self) -> &'static str {
-        // /api/v1/namespaces/NAMESPACE/RESOURCE/…, where a namespace may have any name.
-        let mut steps = self
-            .path
-            .split('/')
-            .skip_while(|step| *step != "namespaces");
-        let resource = steps.nth(2);
+        let resource = self.steps().next();
         [
             "pods",
             "configmaps",
@@ -107,15 +117,20 @@ impl Call {
         .unwrap_or("other")
     }
 
-    /// Whether only the driver that holds the lease may make this call (spec O-32).
-    pub(super) fn is_guarded(&self) -> bool {
+    /// Whether it changes an object. A review only asks.
+    pub(super) fn is_write(&self) -> bool {
         let is_review = [
             "/apis/authorization.k8s.io/",
             "/apis/authentication.k8s.io/",
         ]
         .iter()
         .any(|group| self.path.starts_with(group));
-        self.method != Method::GET && !is_review && !matches!(self.resource(), "leases" | "events")
+        self.method != Method::GET && !is_review
+    }
+
+    /// Whether only the driver that holds the lease may make this call (spec O-32).
+    pub(super) fn is_guarded(&self) -> bool {
+        self.is_write() && !matches!(self.resource(), "leases" | "events")
     }
 
     fn into_request(self) -> Result<Request<Body>, http::Error> {

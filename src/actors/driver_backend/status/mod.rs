@@ -1,7 +1,7 @@
 //! Status: the application's status and readiness, and its numbers over the last hour (spec B-20, O-42, O-82).
 //!
 //! Other actors send what no batch shows: the number of registered executors (ExecutorRegistry) and the paused profiles
-//! (PodAllocator).
+//! (PodAllocator). ApiHealth publishes which writes are refused.
 
 pub mod counts;
 mod pauses;
@@ -11,6 +11,9 @@ pub mod views;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
+use crate::actors::api_health::Health;
 use crate::actors::event_history::event::What;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::executor_registry::registry::WhyDoubt;
@@ -20,7 +23,7 @@ use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot
 
 use counts::{CountsHistory, CountsView};
 use readiness::Readiness;
-use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
+use views::{DegradedView, HeldView, LOSSES, LossView, RefusedWriteView, StatusView};
 
 #[derive(Debug)]
 pub struct Status {
@@ -28,6 +31,7 @@ pub struct Status {
     incarnation: Incarnation,
     readiness: Readiness,
     sessions: SessionsChanged,
+    api_server: watch::Receiver<Health>,
     /// The profiles whose executors are not requested.
     paused: Paused,
     counts: CountsHistory,
@@ -37,8 +41,15 @@ pub struct Status {
 
 impl Status {
     /// `wanted` is the sum of the targets at the start.
-    pub fn new(app: AppId, incarnation: Incarnation, config: Arc<Config>, wanted: u32) -> Self {
+    pub fn new(
+        app: AppId,
+        incarnation: Incarnation,
+        config: Arc<Config>,
+        wanted: u32,
+        api_server: watch::Receiver<Health>,
+    ) -> Self {
         Self {
+            api_server,
             app,
             incarnation,
             readiness: Readiness::new(config, wanted),
@@ -117,6 +128,9 @@ impl Status {
             time: now.wall,
             ready: self.readiness.is_ready(),
             degraded: self.sessions.doubt.filter(|_| adopted).map(degraded),
+            refused_writes: (self.api_server.borrow().refused.iter())
+                .map(|write| RefusedWriteView::of(write, now.tick))
+                .collect(),
             held: HeldView::of(latest),
             profiles: views::profiles(latest, registered, paused, now.tick),
             losses: self.losses.iter().cloned().collect(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::pod_allocator::pause::Pause;
 use crate::model::executor::Class;
 use crate::model::pod::PendingStage;
@@ -28,6 +29,9 @@ pub struct StatusView {
     /// Why the driver suspects itself, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<DegradedView>,
+    /// The writes that the API server has refused for long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_writes: Vec<RefusedWriteView>,
     /// The hold, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldView>,
@@ -41,6 +45,27 @@ pub struct StatusView {
 pub struct DegradedView {
     pub why: String,
     pub for_seconds: u64,
+}
+
+/// Writes of one kind that the API server refuses; they are tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedWriteView {
+    pub verb: &'static str,
+    pub resource: String,
+    /// The server's message, or the right that is missing and the rule that would grant it.
+    pub why: String,
+    pub for_seconds: u64,
+}
+
+impl RefusedWriteView {
+    pub fn of(write: &RefusedWrite, now: Tick) -> Self {
+        Self {
+            verb: write.verb,
+            resource: write.resource.to_string(),
+            why: write.why.to_string(),
+            for_seconds: now.since(write.since).as_secs(),
+        }
+    }
 }
 
 /// A hold, with the targets that a resume restores.

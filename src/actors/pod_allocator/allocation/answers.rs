@@ -5,10 +5,18 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use super::Allocation;
+use crate::actors::pod_allocator::claims::making::{Ensure, Ensured};
 use crate::actors::pod_allocator::decision::{Answer, Notice};
 use crate::actors::pod_allocator::pace::{Health, PaceChange};
 use crate::actors::pod_allocator::refusal::{RefusalKind, RefusalPause};
 use crate::model::{LossReason, Now, ProfileName, Tick};
+
+/// What an executor is made of, by a template of its profile each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Object {
+    Pod,
+    Claim,
+}
 
 impl Allocation {
     /// A request sent at `sent` was answered or failed. The store has been informed already.
@@ -44,18 +52,10 @@ impl Allocation {
         match answer {
             Answer::Created => {
                 self.had_an_executor = true;
-                let over = |pause: &RefusalPause| pause.is_answer_to_the_try(sent);
-                if self.refusal_pauses.get(profile).is_some_and(over)
-                    && let Some(pause) = self.refusal_pauses.remove(profile)
-                {
-                    said.push(Notice::RefusalEnded {
-                        profile: profile.clone(),
-                        after: now.since(pause.since),
-                    });
-                }
+                said.extend(self.accepted(Object::Pod, profile, sent, now));
             }
             Answer::Refused(kind, why) => {
-                said.extend(self.refused(profile, sent, *kind, why, wall))
+                said.extend(self.refused(Object::Pod, profile, sent, *kind, why, wall))
             }
             Answer::NameTaken | Answer::Trouble(..) => {
                 if let Some(pause) = self.refusal_pauses.get_mut(profile) {
@@ -66,8 +66,59 @@ impl Allocation {
         said
     }
 
+    /// A call about a claim sent at `sent` was answered. A refusal pauses the profile as that of a pod does (spec A-61).
+    pub fn claim_answered(
+        &mut self,
+        ensure: &Ensure,
+        sent: Tick,
+        ensured: Ensured,
+        now: Now,
+    ) -> Vec<Notice> {
+        let profile = &ensure.profile;
+        let change = (self.claims.making).answered(ensure, ensured.clone(), now.tick);
+        let mut said: Vec<Notice> = change.map(Notice::Claims).into_iter().collect();
+        match ensured {
+            Ensured::There => {
+                said.extend(self.accepted(Object::Claim, profile, sent, now.tick));
+            }
+            Ensured::Refused(kind, why) => {
+                said.extend(self.refused(Object::Claim, profile, sent, kind, &why, now));
+            }
+            Ensured::Taken(_) | Ensured::Failed(_) | Ensured::NotYet => {
+                if let Some(pause) = self.refusal_pauses.get_mut(profile) {
+                    pause.try_over(sent);
+                }
+            }
+        }
+        said
+    }
+
+    /// A pod or a claim of this profile was accepted. If it was the try, the pause is over, unless claims are held back:
+    /// these are tried one after the other.
+    fn accepted(
+        &mut self,
+        object: Object,
+        profile: &ProfileName,
+        sent: Tick,
+        now: Tick,
+    ) -> Option<Notice> {
+        self.accepted.insert((object, profile.clone()));
+        let over = |pause: &&mut RefusalPause| pause.is_answer_to_the_try(sent);
+        let pause = self.refusal_pauses.get_mut(profile).filter(over)?;
+        if self.claims.making.holds(profile) {
+            pause.accepted_one(now);
+            return None;
+        }
+        let since = self.refusal_pauses.remove(profile)?.since;
+        Some(Notice::RefusalEnded {
+            profile: profile.clone(),
+            after: now.since(since),
+        })
+    }
+
     fn refused(
         &mut self,
+        object: Object,
         profile: &ProfileName,
         sent: Tick,
         kind: RefusalKind,
@@ -75,13 +126,17 @@ impl Allocation {
         wall: Now,
     ) -> Vec<Notice> {
         let now = wall.tick;
+        let accepted = self.accepted.contains(&(object, profile.clone()));
         let (another, counts) = match self.refusal_pauses.get_mut(profile) {
             Some(pause) => {
                 let is_new = pause.is_answer_to_the_try(sent);
-                (pause.again(kind, Arc::clone(why), sent, now), is_new)
+                (
+                    pause.again(kind, Arc::clone(why), accepted, sent, now),
+                    is_new,
+                )
             }
             None => {
-                let pause = RefusalPause::begin(kind, Arc::clone(why), now);
+                let pause = RefusalPause::begin(kind, Arc::clone(why), accepted, now);
                 self.refusal_pauses.insert(profile.clone(), pause);
                 (true, true)
             }
@@ -91,7 +146,7 @@ impl Allocation {
             return vec![Notice::Fatal { kind, why }];
         }
         let mut said = Vec::new();
-        if kind == RefusalKind::Blocked && counts {
+        if kind == RefusalKind::Blocked && counts && !accepted {
             // The next round finds out whether that was one too many.
             let reason = LossReason::of_a_refusal(why);
             self.failures.refused(profile, &reason, wall);

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::actors::pod_allocator::pause::{Cause, Pause};
-use crate::model::{ProfileName, Snapshot};
+use crate::actors::pod_allocator::refusal::RefusalKind;
+use crate::model::{ProfileName, Snapshot, Tick};
 
 use super::Allocation;
 
@@ -17,17 +18,41 @@ impl Allocation {
                 let lacks = counts.live() < target.executors;
                 let unanswered = counts.sent + counts.unknown;
                 let waits = counts.live() - unanswered < target.executors;
-                let pause = self.pause_of(profile, lacks);
+                let group = self.groups_refused.get(profile);
+                let group = group.filter(|_| lacks && self.gangs.is_whole(profile, latest));
+                let pause = (group.cloned()).or_else(|| self.pause_of(profile, lacks));
                 let pause = pause.or_else(|| self.failure().filter(|_| waits));
                 Some((profile.clone(), pause?))
             })
             .collect()
     }
 
-    /// A refusal matters only while executors are missing or a test request is in flight.
+    /// PodGroups are refused, or no longer. Pods that name one that does not exist would wait for ever (spec A-115).
+    pub fn groups_refused(
+        &mut self,
+        refused: BTreeMap<ProfileName, (RefusalKind, Arc<str>)>,
+        now: Tick,
+    ) {
+        let before = std::mem::take(&mut self.groups_refused);
+        let pause = |(profile, (kind, why))| {
+            let since = before.get(&profile).map_or(now, |pause| pause.since);
+            let cause = Cause::Refused(kind);
+            let pause = Pause {
+                cause,
+                why,
+                since,
+                until: None,
+            };
+            (profile, pause)
+        };
+        self.groups_refused = refused.into_iter().map(pause).collect();
+    }
+
+    /// A refusal matters only while executors or their claims are missing or a test request is in flight.
     fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
         let pause = self.refusal_pauses.get(profile);
-        if let Some(pause) = pause.filter(|pause| lacks || pause.is_trying()) {
+        let lacks_some = lacks || self.claims.making.holds(profile);
+        if let Some(pause) = pause.filter(|pause| lacks_some || pause.is_trying()) {
             return Some(Pause {
                 cause: Cause::Refused(pause.kind),
                 why: Arc::clone(&pause.why),

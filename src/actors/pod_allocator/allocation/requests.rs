@@ -7,7 +7,7 @@ use crate::actors::pod_allocator::decision::{Action, Decision, Notice};
 use crate::actors::pod_allocator::demand::{Demand, View};
 use crate::actors::pod_allocator::slots::split_evenly;
 use crate::model::snapshot::Counts;
-use crate::model::{Snapshot, Tick};
+use crate::model::{ProfileName, Snapshot, Tick};
 
 impl Allocation {
     pub(super) fn request_missing(
@@ -22,6 +22,7 @@ impl Allocation {
             crash_loops: &self.crash_loops,
             refusal_pauses: &self.refusal_pauses,
             gangs: &self.gangs,
+            groups_refused: &self.groups_refused,
             repeatable: &self.repeatable,
             server_back: self.server_back,
             now,
@@ -65,6 +66,25 @@ impl Allocation {
         }
     }
 
+    /// Tries one refused claim of each profile whose pause allows it (spec A-61).
+    pub(super) fn try_refused_claims(&mut self, now: Tick, decision: &mut Decision) {
+        if self.claims.is_listing() {
+            return;
+        }
+        for profile in self.claims.making.held_profiles() {
+            let Some(pause) = self.refusal_pauses.get_mut(&profile) else {
+                continue;
+            };
+            decision.wake_at(Some(pause.until), now);
+            if pause.allows_a_try(now)
+                && let Some(ensure) = self.claims.making.try_one(&profile)
+            {
+                pause.try_one(now);
+                decision.actions.push(Action::EnsureClaim(ensure));
+            }
+        }
+    }
+
     /// Applies the limits on pending executors and on executors over the application's life (spec
     /// Repeats are counted already.
     fn keep_within_caps(
@@ -73,7 +93,9 @@ impl Allocation {
         demands: &mut [Demand],
         decision: &mut Decision,
     ) {
-        self.settings.caps.limit_pending(latest, demands);
+        let making = &self.claims.making;
+        let waiting = |profile: &ProfileName| making.waiting(profile);
+        self.settings.caps.limit_pending(latest, demands, waiting);
         let Some(most) = self.settings.caps.over_life else {
             return;
         };

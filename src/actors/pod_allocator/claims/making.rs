@@ -2,17 +2,21 @@
 //!
 //! The missing claims are read from the pods, because an unscheduled pod may be waiting for its
 //! claim. So pods of unanswered requests and pods that an earlier driver requested get theirs as
-//! well.
+//! well. A refused claim is held back with all others of its profile: its pod goes on waiting for it, and the profile's
+//! pause decides when one of them is tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kubernetes::{Failure, FailureKind};
 use crate::model::claims::{ClaimTemplate, claim_name};
 use crate::model::executor::{Class, LeaveReason};
 use crate::model::pod::{PendingStage, Scheduling};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
+
+use crate::actors::pod_allocator::refusal::RefusalKind;
 
 /// The most concurrent calls about claims.
 const MAX_IN_FLIGHT: u32 = 32;
@@ -40,10 +44,14 @@ pub struct Ensure {
 pub enum Ensured {
     /// The claim exists.
     There,
-    /// The cluster's message.
-    Refused(Arc<str>),
-    /// The outcome is unknown; the call is repeated.
-    Trouble,
+    /// Something else has its name, as this says.
+    Taken(Arc<str>),
+    /// The API server refuses it, with this message.
+    Refused(RefusalKind, Arc<str>),
+    /// The call failed, and is repeated.
+    Failed(Failure),
+    /// A claim of that name is on its way out; the call is repeated.
+    NotYet,
 }
 
 /// The claims of unscheduled pods.
@@ -55,15 +63,29 @@ pub struct Making {
     pieces: BTreeMap<(ExecutorId, Arc<str>), Piece>,
     order: BTreeSet<(Tick, ExecutorId, Arc<str>)>,
     in_flight: u32,
-    refused: BTreeMap<ExecutorId, Arc<str>>,
+    /// The claims that are not made before their profile's pause allows a try.
+    held: BTreeSet<(ProfileName, ExecutorId, Arc<str>)>,
+    /// Executors whose claim's name is taken; the text is empty once it was handed out.
+    taken: BTreeMap<ExecutorId, Arc<str>>,
+    /// How calls have failed since all worked: each way is said once.
+    failing: BTreeSet<FailureKind>,
 }
 
 #[derive(Debug)]
 struct Piece {
     ensure: Ensure,
     failures: u32,
-    /// `None` while a call is in flight.
+    /// `None` while a call is in flight, and while it is held back.
     at: Option<Tick>,
+}
+
+/// What is worth a line in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Calls fail in a way that was not said yet.
+    Fails(Arc<str>),
+    /// All that failed has succeeded, or is not needed any more.
+    Works,
 }
 
 impl Making {
@@ -74,7 +96,9 @@ impl Making {
             pieces: BTreeMap::new(),
             order: BTreeSet::new(),
             in_flight: 0,
-            refused: BTreeMap::new(),
+            held: BTreeSet::new(),
+            taken: BTreeMap::new(),
+            failing: BTreeSet::new(),
         }
     }
 
@@ -92,7 +116,7 @@ impl Making {
         for claim in claims {
             let ours = templates.iter().any(|t| t.volume == claim.volume);
             let key = (id, Arc::clone(&claim.volume));
-            if !ours || self.pieces.contains_key(&key) || self.refused.contains_key(&id) {
+            if !ours || self.pieces.contains_key(&key) || self.taken.contains_key(&id) {
                 continue;
             }
             let new = *claim.name == *claim_name(&self.prefix, id, &claim.volume);
@@ -113,13 +137,16 @@ impl Making {
                 at: None,
             };
             self.pieces.insert(key.clone(), piece);
-            self.plan(&key, at);
+            match new && self.holds(&entry.profile) {
+                true => self.hold(&key, &entry.profile),
+                false => self.plan(&key, at),
+            }
         }
     }
 
     /// The executor no longer waits.
     pub(super) fn removed(&mut self, id: ExecutorId) {
-        self.refused.remove(&id);
+        self.taken.remove(&id);
         let empty: Arc<str> = Arc::from("");
         let of_it = self
             .pieces
@@ -132,11 +159,68 @@ impl Making {
     }
 
     fn remove(&mut self, key: &(ExecutorId, Arc<str>)) {
-        if let Some(piece) = self.pieces.remove(key)
-            && let Some(at) = piece.at
-        {
+        let Some(piece) = self.pieces.remove(key) else {
+            return;
+        };
+        let (id, volume) = key.clone();
+        match piece.at {
+            Some(at) => self.order.remove(&(at, id, volume)),
+            None => self.held.remove(&(piece.ensure.profile, id, volume)),
+        };
+    }
+
+    fn hold(&mut self, (id, volume): &(ExecutorId, Arc<str>), profile: &ProfileName) {
+        (self.held).insert((profile.clone(), *id, Arc::clone(volume)));
+    }
+
+    /// Holds back what is planned of a profile's missing claims.
+    fn hold_planned(&mut self, profile: &ProfileName) {
+        let planned = self.pieces.iter_mut().filter_map(|(key, piece)| {
+            let its = piece.ensure.profile == *profile && piece.ensure.new;
+            Some((key.clone(), piece.at.take_if(|_| its)?))
+        });
+        for (key, at) in planned.collect::<Vec<_>>() {
             self.order.remove(&(at, key.0, Arc::clone(&key.1)));
+            self.hold(&key, profile);
         }
+    }
+
+    /// Whether a claim of this profile was refused and is not made yet.
+    pub fn holds(&self, profile: &ProfileName) -> bool {
+        self.held_of(profile).next().is_some()
+    }
+
+    /// How many executors of this profile wait for claims that are held back.
+    pub fn waiting(&self, profile: &ProfileName) -> u32 {
+        let ids: BTreeSet<ExecutorId> = self.held_of(profile).map(|(_, id, _)| *id).collect();
+        u32::try_from(ids.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The profiles of which claims are held back.
+    pub fn held_profiles(&self) -> BTreeSet<ProfileName> {
+        (self.held.iter())
+            .map(|(profile, ..)| profile.clone())
+            .collect()
+    }
+
+    fn held_of(
+        &self,
+        profile: &ProfileName,
+    ) -> impl Iterator<Item = &(ProfileName, ExecutorId, Arc<str>)> {
+        let first = (profile.clone(), ExecutorId::FIRST, Arc::from(""));
+        (self.held.range(first..)).take_while(move |(of, ..)| of == profile)
+    }
+
+    /// The call about one claim of this profile that was held back.
+    pub fn try_one(&mut self, profile: &ProfileName) -> Option<Ensure> {
+        if self.in_flight >= MAX_IN_FLIGHT {
+            return None;
+        }
+        let one = self.held_of(profile).next()?.clone();
+        self.held.remove(&one);
+        let piece = self.pieces.get(&(one.1, one.2))?;
+        self.in_flight += 1;
+        Some(piece.ensure.clone())
     }
 
     fn plan(&mut self, key: &(ExecutorId, Arc<str>), at: Tick) {
@@ -188,8 +272,27 @@ impl Making {
         self.in_flight
     }
 
-    pub fn answered(&mut self, ensure: &Ensure, ensured: Ensured, now: Tick) {
+    pub fn answered(&mut self, ensure: &Ensure, ensured: Ensured, now: Tick) -> Option<Change> {
         self.in_flight = self.in_flight.saturating_sub(1);
+        let fails = match &ensured {
+            Ensured::Failed(failure) => {
+                let is_new = self.failing.insert(failure.kind);
+                is_new.then(|| Change::Fails(failure.explained()))
+            }
+            _ => None,
+        };
+        self.settle(ensure, ensured, now);
+        fails.or_else(|| {
+            let works = self.pieces.values().all(|piece| piece.failures == 0);
+            let over = !self.failing.is_empty() && works;
+            over.then(|| {
+                self.failing.clear();
+                Change::Works
+            })
+        })
+    }
+
+    fn settle(&mut self, ensure: &Ensure, ensured: Ensured, now: Tick) {
         let key = (ensure.id, Arc::clone(&ensure.volume));
         let Some(piece) = self
             .pieces
@@ -198,28 +301,33 @@ impl Making {
         else {
             return;
         };
-        let at = match ensured {
+        match ensured {
             Ensured::There => {
                 (piece.failures, piece.ensure.new) = (0, false);
-                now + self.look_every
+                self.plan(&key, now + self.look_every);
             }
-            Ensured::Trouble => {
+            Ensured::Failed(_) | Ensured::NotYet => {
                 piece.failures = piece.failures.saturating_add(1);
-                now + AGAIN.delay(piece.failures)
+                let wait = AGAIN.delay(piece.failures);
+                self.plan(&key, now + wait);
             }
-            Ensured::Refused(why) => {
+            Ensured::Refused(..) => {
+                // What was there and is gone is as missing as what never was.
+                (piece.failures, piece.ensure.new) = (0, true);
+                self.hold(&key, &ensure.profile);
+                self.hold_planned(&ensure.profile);
+            }
+            Ensured::Taken(why) => {
                 self.removed(ensure.id);
-                self.refused.insert(ensure.id, why);
-                return;
+                self.taken.insert(ensure.id, why);
             }
-        };
-        self.plan(&key, at);
+        }
     }
 
-    /// Executors with a refused claim, and why. Each is returned once.
-    pub fn refused(&mut self, latest: &Snapshot) -> Vec<(ExecutorId, LeaveReason)> {
+    /// Executors with a claim whose name is taken, and by what. Each is returned once.
+    pub fn taken(&mut self, latest: &Snapshot) -> Vec<(ExecutorId, LeaveReason)> {
         // An id is kept while its executor waits, so that no more claims are created for it.
-        let news = self.refused.iter_mut().filter(|(_, why)| !why.is_empty());
+        let news = self.taken.iter_mut().filter(|(_, why)| !why.is_empty());
         news.filter_map(|(id, why)| {
             let why = std::mem::replace(why, Arc::from(""));
             let stays = latest

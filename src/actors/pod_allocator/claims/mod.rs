@@ -204,8 +204,14 @@ impl Claims {
         Some(before)
     }
 
-    /// Removes new executors that must wait for a claim or for a list of claims (spec A-60).
+    /// Removes new executors that must wait for a claim or for a list of claims (spec A-60), and those of profiles whose
+    /// claims are refused, but for as many as free claims suffice for (spec A-61).
     pub fn limit(&mut self, latest: &Snapshot, demands: &mut [Demand], decision: &mut Decision) {
+        for demand in demands.iter_mut() {
+            if self.making.holds(&demand.profile) && !self.reuses_all(&demand.profile) {
+                demand.new = 0;
+            }
+        }
         let concerned = |demand: &Demand| demand.new > 0 && self.reuses(&demand.profile);
         if !demands.iter().any(concerned) {
             return;
@@ -220,14 +226,20 @@ impl Claims {
             return;
         }
         self.pool = self.gather(latest);
-        if self.settings.reuse != Reuse::OrWait {
-            return;
-        }
         let mut trial = self.pool.counts();
         for demand in demands {
             let templates = reusable(&self.settings, &demand.profile);
-            demand.new = trial.need_not_wait(templates, demand.new);
+            if self.making.holds(&demand.profile) {
+                demand.new = trial.suffice_for(templates, demand.new);
+            } else if self.settings.reuse == Reuse::OrWait {
+                demand.new = trial.need_not_wait(templates, demand.new);
+            }
         }
+    }
+
+    /// Whether a list of claims is awaited, which may show some that are free.
+    pub fn is_listing(&self) -> bool {
+        self.asked
     }
 
     /// Gives free claims to a new executor. Must follow `limit` in the same round.
@@ -279,6 +291,12 @@ impl Claims {
 
     fn reuses(&self, profile: &ProfileName) -> bool {
         reusable(&self.settings, profile).next().is_some()
+    }
+
+    fn reuses_all(&self, profile: &ProfileName) -> bool {
+        let templates = self.settings.profiles.get(profile);
+        let all = templates.map(|templates| templates.len());
+        all == Some(reusable(&self.settings, profile).count())
     }
 
     fn is_fresh(&self, epoch: Epoch) -> bool {

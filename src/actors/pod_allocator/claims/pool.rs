@@ -72,6 +72,18 @@ impl Counts {
         }
         executors - waiting
     }
+
+    /// How many of these executors find all their claims among the free ones.
+    pub(super) fn suffice_for<'a>(
+        &mut self,
+        templates: impl Iterator<Item = &'a ClaimTemplate> + Clone,
+        executors: u32,
+    ) -> u32 {
+        let mut all_free =
+            || (templates.clone()).all(|template| take_one(&mut self.free, &template.shape));
+        let served = (0..executors).take_while(|_| all_free()).count();
+        u32::try_from(served).unwrap_or(u32::MAX)
+    }
 }
 
 fn take_one(counts: &mut BTreeMap<ClaimShape, u32>, wanted: &ClaimShape) -> bool {

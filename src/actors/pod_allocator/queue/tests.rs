@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::model::Pod;
 use crate::model::news::{News, Outcome};
 use crate::model::testing::pending;
@@ -105,7 +106,11 @@ impl World {
     }
 
     fn answer(&mut self, blocks: Option<Vec<Block>>, trouble: Option<&str>) {
-        let trouble = trouble.map(Arc::from);
+        let quota = Cause::Refused(RefusalKind::Quota);
+        let trouble = trouble.map(|why| match why.contains("quota") {
+            true => (quota, Arc::from(why)),
+            false => (Cause::Queued, Arc::from(why)),
+        });
         let now = self.scenario.now().tick;
         self.said
             .extend(self.queue.read(Read { blocks, trouble }, now));

@@ -1,7 +1,6 @@
 //! What an answer about the record, or a watched change of it, means.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Answer, Effect, Goal, Keeping, Over, RETRY, Write};
@@ -241,7 +240,7 @@ impl Keeping {
             effects.push(Effect::MayNotWrite);
         }
         if !contended && !std::mem::replace(&mut self.troubled, true) {
-            effects.push(Effect::Troubled(Arc::clone(&failure.message)));
+            effects.push(Effect::Troubled(failure.explained()));
         }
         effects
     }

@@ -9,13 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Addr;
+use actix::{Addr, Recipient};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, pending};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
+use crate::actors::pod_allocator::decision::Answer;
+use crate::actors::pod_allocator::meaning;
+use crate::actors::pod_allocator::messages::GroupsRefused;
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::actors::profile_messages::{AddedProfile, ForgetProfile};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
@@ -72,6 +76,8 @@ struct Keeper {
     least: Numbers,
     store: Addr<SnapshotStore>,
     event_recorder: Option<EventRecorder>,
+    /// Is informed of PodGroups that are refused, and that they are no longer.
+    refused: Option<Recipient<GroupsRefused>>,
     failures: u32,
     /// What the last check has found or written.
     correct: Option<Correct>,
@@ -166,6 +172,8 @@ enum Looked {
     NotServed,
     /// An object that was deleted is not gone yet.
     Going,
+    /// The API server refuses to create these, and all others are correct.
+    Refused(BTreeMap<ProfileName, (RefusalKind, Arc<str>)>),
 }
 
 impl ProfileObjects {
@@ -177,6 +185,7 @@ impl ProfileObjects {
         mut least: Numbers,
         store: Addr<SnapshotStore>,
         event_recorder: Option<EventRecorder>,
+        refused: Option<Recipient<GroupsRefused>>,
     ) -> Self {
         least.retain(|_, least| *least > 0);
         let keeper = Keeper {
@@ -186,6 +195,7 @@ impl ProfileObjects {
             least,
             store,
             event_recorder,
+            refused,
             failures: 0,
             correct: None,
         };
@@ -306,6 +316,7 @@ impl Keeper {
     fn looked(&mut self, looked: Result<Looked, Failure>) -> Duration {
         match looked {
             Ok(Looked::Correct(correct)) => {
+                self.tell_refused(BTreeMap::new());
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!("recovered: every {} is correct", self.object.kind());
                 }
@@ -313,6 +324,14 @@ impl Keeper {
                 match self.object {
                     ProfileObject::PodGroup(_) => LOOK_EVERY,
                     ProfileObject::DisruptionBudget => FOLLOW_EVERY,
+                }
+            }
+            Ok(Looked::Refused(refused)) => {
+                let first = refused.values().next().cloned();
+                self.tell_refused(refused);
+                match first {
+                    Some((kind, why)) => self.failed(&why, hint(kind == RefusalKind::Rights)),
+                    None => WAIT,
                 }
             }
             Ok(Looked::TooEarly) => WAIT,
@@ -327,12 +346,15 @@ impl Keeper {
                 self.failed(&error, hint)
             }
             Err(failure) => {
-                let hint = match failure.kind {
-                    FailureKind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
-                    _ => "it is tried again",
-                };
-                self.failed(&failure.explained(), hint)
+                let is_right = failure.kind == FailureKind::Rights;
+                self.failed(&failure.explained(), hint(is_right))
             }
+        }
+    }
+
+    fn tell_refused(&self, refused: BTreeMap<ProfileName, (RefusalKind, Arc<str>)>) {
+        if let Some(allocator) = &self.refused {
+            allocator.do_send(GroupsRefused(refused));
         }
     }
 
@@ -365,6 +387,13 @@ impl Keeper {
     }
 }
 
+fn hint(is_right_missing: bool) -> &'static str {
+    match is_right_missing {
+        true => "grant it: see docs/kubernetes.md, \"Rights\"",
+        false => "it is tried again",
+    }
+}
+
 /// Creates or corrects each object. Nothing is read where the last check found everything as it is
 /// wanted now, a short time ago.
 async fn look(
@@ -392,14 +421,24 @@ async fn look(
     let Some(object) = calls.served(object).await? else {
         return Ok(Looked::NotServed);
     };
-    let mut going = false;
+    let (mut going, mut refused) = (false, BTreeMap::new());
     for (profile, number) in &numbers {
         let name = group_name(&place.prefix, profile);
         let seen = calls.get_profile_object(object, &name).await?;
         match todo(object, &place, profile, *number, &record, seen.as_ref()) {
             Todo::Nothing => {}
             Todo::Await => going = true,
-            Todo::Create(json) => calls.create_profile_object(object, &json).await?,
+            Todo::Create(json) => {
+                let created = calls.create_profile_object(object, &json).await;
+                let answer = created.map_err(|failure| (meaning(&failure).1, failure));
+                match answer {
+                    Ok(()) => {}
+                    Err((Answer::Refused(kind, why), _)) => {
+                        refused.insert(profile.clone(), (kind, why));
+                    }
+                    Err((_, failure)) => return Err(failure),
+                }
+            }
             Todo::Patch(patch) => calls.patch_profile_object(object, &name, &patch).await?,
             Todo::Replace => {
                 let uid = seen.map(|seen| seen.uid).unwrap_or_default();
@@ -407,6 +446,9 @@ async fn look(
                 going = true;
             }
         }
+    }
+    if !refused.is_empty() {
+        return Ok(Looked::Refused(refused));
     }
     if going {
         return Ok(Looked::Going);

@@ -15,8 +15,30 @@ use crate::testing::{Scenario, added_profile, calls_to, store};
 /// The name of a created PodGroup, and its minimum number of members.
 type Created = (Value, Value);
 
+/// Takes what PodAllocator would be told.
+struct Told(tokio::sync::mpsc::UnboundedSender<Vec<(String, RefusalKind)>>);
+
+impl actix::Actor for Told {
+    type Context = actix::Context<Self>;
+}
+
+impl actix::Handler<GroupsRefused> for Told {
+    type Result = ();
+
+    fn handle(&mut self, GroupsRefused(refused): GroupsRefused, _: &mut Self::Context) {
+        let refused = refused.into_iter();
+        let refused = refused.map(|(profile, (kind, _))| (profile.to_string(), kind));
+        let _ = self.0.send(refused.collect());
+    }
+}
+
 /// Calls to a cluster with Volcano and without PodGroups, and the PodGroups created there.
 fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
+    refusing("")
+}
+
+/// The same where a quota refuses the PodGroup of this name.
+fn refusing(refused: &'static str) -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
     let (sender, created) = tokio::sync::mpsc::unbounded_channel();
     let service = service_fn(move |request: Request<kube::client::Body>| {
         let sender = sender.clone();
@@ -28,8 +50,16 @@ fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
                     let body = body.collect().await.unwrap().to_bytes();
                     let group: Value = serde_json::from_slice(&body).unwrap();
                     let (name, spec) = (&group["metadata"]["name"], &group["spec"]);
-                    let _ = sender.send((name.clone(), spec["minMember"].clone()));
-                    (201, group)
+                    if *name == refused {
+                        let status = json!({
+                            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+                            "message": "podgroups is forbidden: exceeded quota: few, requested: a, used: a, limited: a",
+                        });
+                        (403, status)
+                    } else {
+                        let _ = sender.send((name.clone(), spec["minMember"].clone()));
+                        (201, group)
+                    }
                 }
                 _ if path == "/apis" => (
                     200,
@@ -79,7 +109,7 @@ async fn when_the_server_is_back_the_objects_are_looked_at_at_once_and_the_backo
     let (calls, mut called) = silent_cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
     let object = ProfileObject::DisruptionBudget;
-    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None);
+    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None, None);
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     while called.try_recv().is_ok() {}
     let soon = TRIES.delay(2) + Duration::from_millis(10);
@@ -105,7 +135,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let (calls, mut created) = cluster();
     let least = BTreeMap::from([("default".into(), 4)]);
     let object = ProfileObject::PodGroup(PodGroups::Volcano);
-    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None);
+    let keeper = ProfileObjects::start(object, calls, place("t"), least, store, None, None);
     assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
     tokio::time::sleep(Duration::from_secs(10)).await;
     keeper.add_profile(Arc::new(added_profile("large")));
@@ -117,6 +147,28 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let (again, large) = soon.await.unwrap();
     assert_eq!(again, Some((json!("t-default"), json!(4))));
     assert_eq!(large, Some((json!("t-large"), json!(2))));
+}
+
+// spec: A-115
+#[actix::test]
+async fn a_refused_pod_group_is_told_and_the_others_are_created() {
+    tokio::time::pause();
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let store = store(Scenario::new(&[("default", 4), ("large", 4)]).ledger, clock);
+    store.do_send(Tell(News::RecordSeen {
+        uid: "record".into(),
+        epoch: Epoch::default(),
+    }));
+    let (calls, mut created) = refusing("t-default");
+    let least = BTreeMap::from([("default".into(), 4), ("large".into(), 2)]);
+    let object = ProfileObject::PodGroup(PodGroups::Volcano);
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let allocator = actix::Actor::start(Told(sender)).recipient();
+    let allocator = Some(allocator);
+    let _keeper = ProfileObjects::start(object, calls, place("t"), least, store, None, allocator);
+    assert_eq!(created.recv().await, Some((json!("t-large"), json!(2))));
+    let quota = vec![("default".to_owned(), RefusalKind::Quota)];
+    assert_eq!(told.recv().await, Some(quota));
 }
 
 fn place(prefix: &str) -> Place {

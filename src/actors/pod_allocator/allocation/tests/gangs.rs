@@ -47,6 +47,30 @@ fn registers(driver: &mut Driver, n: u64) {
     });
 }
 
+// spec
+#[test]
+fn while_its_pod_group_is_refused_a_gang_is_not_requested_and_its_profile_is_paused() {
+    let mut driver = driver(&[("default", 6), ("other", 2)], false);
+    let refused = BTreeMap::from([("default".into(), (RefusalKind::Quota, "full".into()))]);
+    let now = driver.scenario.now().tick;
+    driver.allocation.groups_refused(refused.clone(), now);
+    driver.live(30_000, |driver| room_for(driver, 6));
+    assert_eq!(driver.live_of("default"), 0);
+    assert_eq!(driver.scenario.counts("other").running, 2);
+    let quota = Cause::Refused(RefusalKind::Quota);
+    assert_eq!(driver.pauses(), [(quota, 0, None)]);
+    let now = driver.scenario.now().tick;
+    driver.allocation.groups_refused(BTreeMap::new(), now);
+    driver.live(2_000, |driver| room_for(driver, 6));
+    assert_eq!(driver.scenario.counts("default").running, 6);
+    // An executor that replaces another one names no PodGroup.
+    driver.allocation.groups_refused(refused, now);
+    driver.scenario.exits(1, 1);
+    driver.live(2_000, |driver| room_for(driver, 6));
+    assert_eq!(driver.scenario.counts("default").running, 6);
+    assert_eq!(driver.pauses(), []);
+}
+
 // spec: B-63
 #[test]
 fn a_missed_gang_releases_its_executors_and_none_of_other_profiles() {

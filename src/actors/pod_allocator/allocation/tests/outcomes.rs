@@ -1,6 +1,7 @@
 //! Requests that are refused or blocked, and an API server that fails.
 
 use super::*;
+use crate::actors::pod_allocator::messages::NewLimits;
 
 /// How many of these notices begin a condition, and how many end one.
 fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
@@ -160,12 +161,7 @@ fn refusals_of_requests_sent_together_are_reported_once() {
 // spec
 #[test]
 fn a_refused_template_blocks_its_profile_for_five_minutes_and_no_other() {
-    let mut driver = Driver::new(&[("bad", 10), ("good", 10)]);
-    driver.settle(|_, _| Reply::Created);
-    driver.left.clear();
-    driver.said.clear();
-    driver.scenario.want("bad", 20);
-    driver.scenario.want("good", 30);
+    let mut driver = Driver::new(&[("bad", 20), ("good", 30)]);
     let bad = |_: u64, profile: &ProfileName| match profile.as_str() {
         "bad" => Reply::Refused(RefusalKind::Blocked),
         _ => Reply::Created,
@@ -181,10 +177,63 @@ fn a_refused_template_blocks_its_profile_for_five_minutes_and_no_other() {
         driver.left
     );
     assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
-    assert_eq!(driver.live_of("bad"), 10);
+    assert_eq!(driver.live_of("bad"), 0);
     driver.live(301_000, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(driver.live_of("bad"), 20);
     assert_eq!(begun_and_ended(&driver.said), (1, 1));
+}
+
+// spec: A-114
+#[test]
+fn a_template_that_was_accepted_before_is_tried_within_seconds_and_its_refusal_is_no_failure() {
+    let mut rules = settings();
+    rules.failures.max = Some(1);
+    let mut driver = Driver::with(rules, Scenario::new(&[("default", 3)]));
+    driver.fill();
+    driver.scenario.exits(1, 1);
+    driver.bury();
+    let denied = |_: u64, _: &ProfileName| Reply::Refused(RefusalKind::Blocked);
+    driver.live(3_600_000, |driver| driver.answer_all(denied));
+    let minute = driver.left_within(3_540_000, 3_600_000);
+    assert!((5..=7).contains(&minute), "{minute}");
+    // One failure is allowed, and that was the executor's.
+    assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
+    driver.live(11_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.live_of("default"), 3);
+}
+
+// spec: A-114
+#[test]
+fn a_larger_target_or_another_configuration_has_a_refused_profile_tried_at_once() {
+    let mut driver = Driver::new(&[("bad", 2), ("good", 1)]);
+    let bad = |_: u64, profile: &ProfileName| match profile.as_str() {
+        "bad" => Reply::Refused(RefusalKind::Blocked),
+        _ => Reply::Created,
+    };
+    driver.live(20_000, |driver| driver.answer_all(bad));
+    driver.left.clear();
+    driver.scenario.want("bad", 1);
+    driver.live(20_000, |driver| driver.answer_all(bad));
+    assert!(driver.left.is_empty(), "fewer are no reason to try");
+    driver.scenario.want("bad", 3);
+    driver.live(20_000, |driver| driver.answer_all(bad));
+    assert_eq!(driver.left.len(), 1);
+    let (now, rules) = (driver.scenario.now().tick, settings());
+    let limits = NewLimits {
+        batch_size: rules.batch_size,
+        max_rate: None,
+        max_pending: None,
+        max_pending_of: BTreeMap::new(),
+        over_life: None,
+        waiting: rules.waiting,
+        cancel_delay: rules.victims.cancel_delay,
+        crash_backoff: rules.crash_backoff,
+        max_failures: rules.failures.max,
+        look_every: Duration::ZERO,
+    };
+    driver.allocation.reconfigure(limits, now);
+    driver.live(1_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.live_of("bad"), 3);
 }
 
 // spec: A-45
@@ -280,7 +329,7 @@ fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {
     assert_eq!(driver.pauses(), [(quota, 0, None)], "one is tried");
     driver.answer(3, Reply::Refused(RefusalKind::Blocked));
     let blocked = Cause::Refused(RefusalKind::Blocked);
-    assert_eq!(driver.pauses(), [(blocked, 0, Some(301_000))]);
+    assert_eq!(driver.pauses(), [(blocked, 0, Some(2_000))]);
     driver.scenario.want("default", 1);
     assert_eq!(driver.pauses(), [], "nobody wants more");
 }

@@ -59,6 +59,10 @@ fn a_profile_that_lacks_executors_is_paused_at_once_while_the_queue_cannot_be_us
         (Cause::Queued, "Kueue is not installed")
     );
     assert_eq!(world.queue.pause_of(&profile, false), None, "all run");
+    world.round();
+    world.answer(Some(Vec::new()), Some("quota w is used up"));
+    let pause = world.queue.pause_of(&profile, true).unwrap();
+    assert_eq!(pause.cause, Cause::Refused(RefusalKind::Quota));
 }
 
 // spec: A-111
