@@ -343,6 +343,18 @@ mod tests {
 
     use super::*;
 
+    // spec: L-40, O-128
+    #[test]
+    fn what_has_failed_is_named_with_its_reason() {
+        let failed = json!({"target": 0, "failed": "4\u{1b}failures"});
+        let shown = status(&json!({"adopted": true, "profiles": {"gpu": failed}}));
+        assert!(shown.contains("\ngpu: has failed: 4 failures"), "{shown}");
+        let closed = json!({"app": "t-1", "exit_code": 11, "why": "4 failures"});
+        let shown = reopened(&closed);
+        let begin = "application t-1 had ended with code 11: 4 failures\n";
+        assert!(shown.starts_with(begin), "{shown}");
+    }
+
     // spec: O-43
     #[test]
     fn the_status_is_a_table_with_reasons_and_losses_below() {
