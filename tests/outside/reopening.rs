@@ -22,7 +22,7 @@ fn reset(cluster: &Cluster) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-// spec: O-128, L-30
+// spec: O-131, L-30
 #[test]
 fn an_application_that_failed_too_often_goes_on_once_it_was_opened_again() {
     let cluster = Cluster::any();

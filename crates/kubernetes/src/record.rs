@@ -260,7 +260,7 @@ impl Record {
     }
 
     /// A merge patch that opens the record of an application that has ended, in the version that was read: nothing that
-    /// it has failed by counts any more (spec O-128).
+    /// it has failed by counts any more (spec O-131).
     pub fn reopening(read: &ConfigMap) -> Value {
         json!({
             "metadata": {

@@ -1,5 +1,5 @@
 //! `boatswain reset`: lets a profile that has failed begin anew (spec L-41), or an application that has ended because it
-//! had failed too often (spec O-128).
+//! had failed too often (spec O-131).
 
 use std::time::Duration;
 

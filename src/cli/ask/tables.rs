@@ -343,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    // spec: L-40, O-128
+    // spec: L-40, O-131
     #[test]
     fn what_has_failed_is_named_with_its_reason() {
         let failed = json!({"target": 0, "failed": "4\u{1b}failures"});

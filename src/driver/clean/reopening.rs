@@ -1,4 +1,4 @@
-//! Opens the record of an application again that ended because it had failed too often (spec O-128).
+//! Opens the record of an application again that ended because it had failed too often (spec O-131).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -325,7 +325,7 @@ fn failures_of_an_older_program_which_were_not_counted_by_profile_count_no_more(
     assert_eq!(failures.spent.as_deref(), Some("4 failures"));
 }
 
-// spec: O-128
+// spec: O-131
 #[test]
 fn a_record_that_is_opened_again_has_nothing_that_counts_and_keeps_the_rest() {
     let closed = stored(&full());
