@@ -23,15 +23,12 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::util::MapRequestLayer;
 use tower::{BoxError, Service};
 
-use super::credentials::{Bearer, PLUGIN_TIMEOUT, take_bearer};
+use super::credentials::{Bearer, aside, take_bearer};
 use super::transport_error::{UNUSABLE, chain_text};
 use boatswain_agent::file;
 use boatswain_agent::file_state::file_state;
 
 pub use boatswain_agent::file_state::FileState;
-
-/// How long reading the credentials may take: a plugin, and the files.
-const CONNECT_LIMIT: Duration = PLUGIN_TIMEOUT.saturating_add(file::TIME_LIMIT);
 
 /// Where the configuration of the cluster and the credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,40 +104,43 @@ impl Access {
     /// If the kubeconfig, the service account or the credential plugin is missing, unreadable or invalid, or if that takes
     /// too long.
     pub async fn connect(&self, limits: Limits) -> Result<Clients, ConnectError> {
-        // Files are read and a credential plugin runs in the meantime, which must not block the driver's only thread.
-        let (access, runtime) = (self.clone(), tokio::runtime::Handle::current());
-        let connecting = tokio::task::spawn_blocking(move || {
-            runtime.block_on(access.connect_on_this_thread(limits))
-        });
-        match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(_)) => Err(ConnectError(
-                "reading the credentials was aborted".to_owned(),
-            )),
-            Err(_) => {
-                let limit = CONNECT_LIMIT.as_secs();
-                Err(ConnectError(format!(
-                    "the credentials were not read within {limit} s: look at the mounts of the kubeconfig and its files"
-                )))
-            }
-        }
-    }
-
-    async fn connect_on_this_thread(&self, limits: Limits) -> Result<Clients, ConnectError> {
-        self.refuse_pipes()?;
-        let mut config = self.config().await?;
-        // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.cluster_url = without_userinfo(&config.cluster_url)?;
-        let (access, server) = (self.clone(), config.cluster_url.to_string());
-        let renew: Renew =
-            Arc::new(move || access.clone().connect_again(limits, server.clone()).boxed());
+        // What may block has threads of its own, which use neither timers nor sockets: the runtime may end before them.
+        let access = self.clone();
+        let mut config = aside(move || access.read()).await?;
+        let access = self.clone();
         let files = self.files(&config);
         // kube would read it again in the middle of a handshake. It is among the files that are looked at instead.
         config.root_cert_file = None;
         let bearer = take_bearer(&mut config.auth_info).await?;
-        let client = |at_once| client(&config, bearer.clone(), at_once);
+        aside(move || access.clients(&config, files, bearer, limits)).await
+    }
+
+    /// Reads the configuration, and the certificate authority. Blocks the thread.
+    fn read(&self) -> Result<Config, ConnectError> {
+        self.refuse_pipes()?;
+        let unfinished = || ConnectError("the kubeconfig was not read at once".to_owned());
+        // kube waits for nothing but files.
+        let config = self.config().now_or_never();
+        let mut config = config.ok_or_else(unfinished)??;
+        // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.cluster_url = without_userinfo(&config.cluster_url)?;
+        Ok(config)
+    }
+
+    /// Makes the clients. Blocks the thread, because kube reads client certificates.
+    fn clients(
+        &self,
+        config: &Config,
+        files: Vec<PathBuf>,
+        bearer: Option<Bearer>,
+        limits: Limits,
+    ) -> Result<Clients, ConnectError> {
+        let (access, server) = (self.clone(), config.cluster_url.to_string());
+        let renew: Renew =
+            Arc::new(move || access.clone().connect_again(limits, server.clone()).boxed());
+        let client = |at_once| client(config, bearer.clone(), at_once);
         Ok(Clients {
             renew: Some(renew),
             files,
@@ -149,7 +149,7 @@ impl Access {
             reads: client(None)?,
             leases: client(None)?,
             server: config.cluster_url.to_string(),
-            default_namespace: config.default_namespace,
+            default_namespace: config.default_namespace.clone(),
         })
     }
 

@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::client::ConnectError;
 
 /// How long a plugin may take. It may ask its provider over the network, or a person.
-pub(super) const PLUGIN_TIMEOUT: Duration = Duration::from_secs(60);
+const PLUGIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most that a plugin may write to standard output or error, in bytes.
 const PLUGIN_OUTPUT: u64 = 1024 * 1024;
@@ -54,7 +53,7 @@ enum Given {
 }
 
 /// Takes token file and plugin out of the user's settings, so that kube reads neither, and reads them. A certificate of a
-/// plugin is put into the settings. `None` if there is no such token. May block the thread.
+/// plugin is put into the settings. `None` if there is no such token.
 ///
 /// # Errors
 /// The file or the plugin gives none.
@@ -75,7 +74,8 @@ pub(super) async fn take_bearer(user: &mut AuthInfo) -> Result<Option<Bearer>, C
     }
     let plugin = user.exec.take();
     let (source, token) = if let Some(path) = user.token_file.take().map(PathBuf::from) {
-        let token = of_file(&path)?;
+        let reading = path.clone();
+        let token = aside(move || of_file(&reading)).await?;
         (Source::File(path), token)
     } else if let Some(plugin) = plugin {
         match run(&plugin).await? {
@@ -96,6 +96,18 @@ pub(super) async fn take_bearer(user: &mut AuthInfo) -> Result<Option<Bearer>, C
         tokio::spawn(keep_fresh(source, token.expires, sent));
     }
     Ok(Some(bearer))
+}
+
+/// As [`file::aside`].
+pub(super) async fn aside<T: Send + 'static>(
+    reading: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
+) -> Result<T, ConnectError> {
+    let read = file::aside(reading).await;
+    read.unwrap_or_else(|why| {
+        Err(ConnectError(format!(
+            "the credentials cannot be read: {why}"
+        )))
+    })
 }
 
 fn encoded(pem: &str) -> String {
@@ -134,25 +146,18 @@ async fn keep_fresh(
 }
 
 async fn read_again(source: &Source) -> Result<Token, ConnectError> {
-    let ended = || ConnectError("the driver ends".to_owned());
     match source.clone() {
         Source::File(path) => {
             let reading = path.clone();
             let read = file::patiently(&path, move || of_file(&reading)).await;
-            read.ok_or_else(ended)?
+            read.unwrap_or_else(|| Err(ConnectError("the driver ends".to_owned())))
         }
-        Source::Plugin(plugin) => {
-            let runtime = tokio::runtime::Handle::current();
-            // Starting a program may block too.
-            let running = spawn_blocking(move || runtime.block_on(run(&plugin)));
-            match running.await.map_err(|_| ended())?? {
-                Given::Token(token) => Ok(token),
-                Given::Certificate { .. } => Err(ConnectError(
-                    "the credential plugin gives a certificate now, and gave a token before"
-                        .to_owned(),
-                )),
-            }
-        }
+        Source::Plugin(plugin) => match run(&plugin).await? {
+            Given::Token(token) => Ok(token),
+            Given::Certificate { .. } => Err(ConnectError(
+                "the credential plugin gives a certificate now, and gave a token before".to_owned(),
+            )),
+        },
     }
 }
 
@@ -246,7 +251,9 @@ async fn run(plugin: &ExecConfig) -> Result<Given, ConnectError> {
 /// What a plugin prints; or why there is nothing. It is killed if this is dropped.
 async fn output(plugin: &ExecConfig) -> Result<Vec<u8>, String> {
     let mut command = command(plugin)?;
-    let mut child = (command.spawn()).map_err(|error| format!("does not start: {error}"))?;
+    // The program too may be on a mount that hangs.
+    let child = file::aside(move || command.spawn()).await.flatten();
+    let mut child = child.map_err(|error| format!("does not start: {error}"))?;
     let (printed, _) =
         tokio::try_join!(bounded(child.stdout.take()), bounded(child.stderr.take()))?;
     match child.wait().await {
