@@ -1,6 +1,6 @@
 //! `boatswain check`: validates a configuration, and prints its effective values (spec C-4, C-8).
 
-use super::{fail, fail_with, run::ConfigArgs, say};
+use super::{fail, fail_with, in_system, run::ConfigArgs, say};
 use crate::config::Config;
 use crate::driver;
 use crate::exit::Exit;
@@ -30,9 +30,7 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
         Err(error) => fail_with(Exit::Configuration, &error),
     };
     match printed {
-        Exit::Clean if args.cluster => {
-            actix::System::new().block_on(ask_for_rights(&config, args.kind))
-        }
+        Exit::Clean if args.cluster => in_system(ask_for_rights(&config, args.kind)),
         printed => printed,
     }
 }

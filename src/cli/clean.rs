@@ -41,7 +41,12 @@ pub(super) fn clean(args: &CleanArgs) -> Exit {
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => look_and_delete(args, &runtime),
+        Ok(runtime) => {
+            let exit = look_and_delete(args, &runtime);
+            // Waits for nothing that hangs (spec O-132).
+            runtime.shutdown_background();
+            exit
+        }
         Err(error) => fail_with(Exit::Bug, &error),
     }
 }

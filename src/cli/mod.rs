@@ -16,11 +16,13 @@ mod signals;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use boatswain_agent::cli::{Agent, Failed};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use devcluster::cli::DevClusterArgs;
+use tokio::runtime::Builder;
 
 use crate::exit::Exit;
 use crate::model::text::controls_display;
@@ -120,30 +122,58 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Serves an embedded cluster until a signal ends it, or controls one that runs.
 fn run_cluster(args: DevClusterArgs) -> Exit {
-    if args.serves()
-        && let Err(error) = telemetry::init(None, "info,apiserver=info")
-    {
-        return fail_with(Exit::Bug, &error);
+    let begun = (args.serves()).then(|| telemetry::init(None, "info,apiserver=info"));
+    let logs = match begun.transpose() {
+        Ok(begun) => begun.map(|(_, logs)| logs),
+        Err(error) => return fail_with(Exit::Bug, &error),
+    };
+    telemetry::exit_on_panic(logs.clone());
+    let exit = in_system(async {
+        let served = args.run().await;
+        served.map_or_else(
+            |error| fail_with(Exit::Configuration, &error),
+            |()| Exit::Clean,
+        )
+    });
+    if let Some(logs) = logs {
+        logs.finish();
     }
-    telemetry::exit_on_panic();
-    let served = actix::System::new().block_on(args.run());
-    served.map_or_else(
-        |error| fail_with(Exit::Configuration, &error),
-        |()| Exit::Clean,
-    )
+    exit
 }
 
 /// Runs an executor's program until it ends.
 fn run_agent(agent: Agent) -> Exit {
-    if let Err(error) = telemetry::init(None, "info") {
-        return fail_with(Exit::Bug, &error);
+    let logs = match telemetry::init(None, "info") {
+        Ok((_, logs)) => logs,
+        Err(error) => return fail_with(Exit::Bug, &error),
+    };
+    telemetry::exit_on_panic(Some(logs.clone()));
+    let exit = in_system(async {
+        match agent.run().await {
+            Ok(code) => Exit::Child(code),
+            Err(failed @ Failed::NoToken) => fail_with(Exit::Usage, &failed),
+            Err(failed @ Failed::Signals(_)) => fail_with(Exit::Bug, &failed),
+        }
+    });
+    logs.finish();
+    exit
+}
+
+/// Runs this in an actix system until its exit is decided. What blocks a thread even then, such as the look-up of a name
+/// that no server answers, is left behind (spec O-132).
+fn in_system(run: impl Future<Output = Exit>) -> Exit {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => Arc::new(runtime),
+        Err(error) => return fail_with(Exit::Bug, &error),
+    };
+    let system = actix::System::with_tokio_rt(|| Arc::clone(&runtime));
+    let exit = system.block_on(run);
+    // Ends the actors, which may use the runtime until then.
+    drop(system);
+    if let Some(runtime) = Arc::into_inner(runtime) {
+        runtime.shutdown_background();
     }
-    telemetry::exit_on_panic();
-    match actix::System::new().block_on(agent.run()) {
-        Ok(code) => Exit::Child(code),
-        Err(failed @ Failed::NoToken) => fail_with(Exit::Usage, &failed),
-        Err(failed @ Failed::Signals(_)) => fail_with(Exit::Bug, &failed),
-    }
+    exit
 }
 
 /// Prints to stdout. A reader that closes the pipe early, such as `head`, is not an error.
@@ -230,6 +260,20 @@ mod tests {
             with_causes(&error),
             "cannot keep the state: cannot read the file: the disk is gone"
         );
+    }
+
+    // spec: O-132
+    #[test]
+    fn what_blocks_a_thread_does_not_delay_the_exit() {
+        let (ended, waited_for) = std::sync::mpsc::channel::<()>();
+        let exit = in_system(async move {
+            // It is waited for by nobody, as the look-up of a name whose caller has given up.
+            drop(tokio::task::spawn_blocking(move || waited_for.recv()));
+            tokio::task::yield_now().await;
+            Exit::Interrupted
+        });
+        assert_eq!(exit, Exit::Interrupted);
+        drop(ended);
     }
 
     // spec: O-43

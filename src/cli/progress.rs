@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use boatswain_agent::logs::Logs;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, sleep};
 
@@ -25,8 +26,8 @@ const REASONS: usize = 2;
 const LONGEST_REASON: usize = 48;
 
 /// Keeps one line at the bottom of the terminal up to date until all executors that are wanted run.
-/// Each log line erases it, and it is drawn again below, so progress and logs need no coordination.
-pub(super) async fn show(driver: Handle) {
+/// Each log line erases it, and it is drawn again below. It takes the way of the logs, which waits for no terminal.
+pub(super) async fn show(driver: Handle, mut logs: Logs) {
     let began = Instant::now();
     loop {
         sleep(EVERY).await;
@@ -38,18 +39,17 @@ pub(super) async fn show(driver: Handle) {
         let width = tcgetwinsize(io::stderr()).map_or(USUAL_WIDTH, |size| size.ws_col.into());
         if complete {
             let seconds = began.elapsed().as_secs_f32();
-            draw(&format!("{line}, after {seconds:.1} s\n"));
+            draw(&mut logs, &format!("{line}, after {seconds:.1} s\n"));
             return;
         }
         // The last column stays empty because some terminals wrap there.
-        draw(&cut(&line, width.saturating_sub(1)));
+        draw(&mut logs, &cut(&line, width.saturating_sub(1)));
     }
 }
 
-fn draw(text: &str) {
-    // A closed stderr is not an error.
-    let mut out = io::stderr().lock();
-    let _ = write!(out, "{ERASE_LINE}{text}").and_then(|()| out.flush());
+fn draw(logs: &mut Logs, text: &str) {
+    // In one piece, so that no log line comes in between.
+    let _ = logs.write_all(format!("{ERASE_LINE}{text}").as_bytes());
 }
 
 /// The running executors of each profile, in one line, and whether all that are wanted run.

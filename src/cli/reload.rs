@@ -1,12 +1,14 @@
 //! Reads the configuration again while the driver runs (spec C-6).
 
 use std::fs;
+use std::io;
 
+use boatswain_agent::file;
 use tokio::sync::mpsc;
 
 use super::run::ConfigArgs;
 use super::with_causes;
-use crate::config::{self, Changes, Reading};
+use crate::config::{self, Changes, ConfigError, Reading};
 use crate::driver::{self, Handle};
 use crate::telemetry::Level;
 
@@ -30,7 +32,9 @@ impl Reload {
     }
 
     async fn once(&mut self) {
-        let Some(changes) = self.read() else { return };
+        let Some(changes) = self.read().await else {
+            return;
+        };
         if changes.taken.is_empty() && changes.added.is_empty() {
             tell(&changes);
             return;
@@ -53,20 +57,21 @@ impl Reload {
     }
 
     /// What has changed; `None` after logging why it cannot take effect.
-    fn read(&self) -> Option<Changes> {
-        let file = self.args.file();
-        // Reading a pipe could wait forever, and its text was read at the start.
-        if fs::metadata(file).is_ok_and(|file| !file.is_file()) {
-            let file = file.display();
-            tracing::error!(%file, hint = "name a file with --config", "{REFUSED}: it was read from a pipe");
-            return None;
-        }
-        let read = self.args.explain().and_then(|(config, effective)| {
-            let read = Reading { config, effective };
+    async fn read(&self) -> Option<Changes> {
+        let args = self.args.clone();
+        let read = match file::aside(move || read(&args)).await.flatten() {
+            Ok(read) => read,
+            Err(error) => {
+                let file = self.args.file().display();
+                tracing::error!(%file, %error, "{REFUSED}");
+                return None;
+            }
+        };
+        let compared = read.and_then(|(read, shapes)| {
             let changes = config::compare(&self.reading, &read)?;
-            Ok((read, changes))
+            Ok((shapes, changes))
         });
-        let (read, changes) = match read {
+        let (shapes, changes) = match compared {
             Ok(both) => both,
             Err(error) => {
                 for mistake in &error.mistakes {
@@ -80,12 +85,30 @@ impl Reload {
                 return None;
             }
         };
-        if let Err(error) = driver::shapes(&read.config) {
-            tracing::error!(error = with_causes(&error), "{REFUSED}");
+        if let Err(error) = shapes {
+            tracing::error!(error, "{REFUSED}");
             return None;
         }
         Some(changes)
     }
+}
+
+/// What is configured, and why no pods can be made of it, if so.
+type Read = Result<(Reading, Result<(), String>), ConfigError>;
+
+/// Reads all files of the configuration. May block the thread.
+fn read(args: &ConfigArgs) -> io::Result<Read> {
+    // The text of a pipe was read at the start.
+    if fs::metadata(args.file()).is_ok_and(|file| !file.is_file()) {
+        return Err(io::Error::other(
+            "it was read from a pipe: name a file with --config",
+        ));
+    }
+    Ok(args.explain().map(|(config, effective)| {
+        let shapes = driver::shapes(&config).map(drop);
+        let shapes = shapes.map_err(|error| with_causes(&error));
+        (Reading { config, effective }, shapes)
+    }))
 }
 
 /// Says what has taken effect, and what has not.

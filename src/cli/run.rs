@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use boatswain_agent::logs::Logs;
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
 use super::reload::Reload;
 use super::signals::{HANG_UP, Signals, has_terminal};
-use super::{fail_with, progress, say};
+use super::{fail_with, in_system, progress, say};
 use crate::config::{Config, ConfigError, Effective, Reading};
 use crate::driver;
 use crate::exit::Exit;
@@ -91,17 +92,19 @@ pub(super) fn run(args: &RunArgs) -> Exit {
     if let Err(error) = driver::shapes(config) {
         return fail_with(Exit::Configuration, &error);
     }
-    let level = match telemetry::init(config.log.format, &config.log.level) {
-        Ok(level) => level,
+    let (level, logs) = match telemetry::init(config.log.format, &config.log.level) {
+        Ok(set_up) => set_up,
         Err(error) => return fail_with(Exit::Bug, &error),
     };
-    telemetry::exit_on_panic();
-    actix::System::new().block_on(drive(args.config.clone(), reading, level))
+    telemetry::exit_on_panic(Some(logs.clone()));
+    let exit = in_system(drive(args.config.clone(), reading, level, logs.clone()));
+    logs.finish();
+    exit
 }
 
 /// Runs the driver. The first signal stops it, a second SIGTERM or SIGINT ends the process at once (spec
 /// O-109). SIGHUP has the configuration read again (spec C-6).
-async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
+async fn drive(args: ConfigArgs, reading: Reading, level: Level, logs: Logs) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -133,7 +136,7 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level) -> Exit {
     };
     actix::spawn(reloading.run(asked));
     let mut told: Option<Instant> = None;
-    let mut progress = pin!(progress::show(handle.clone()));
+    let mut progress = pin!(progress::show(handle.clone(), logs));
     let mut progressing = on_terminal;
     loop {
         tokio::select! {

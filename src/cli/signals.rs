@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 
+use boatswain_agent::logs::ignore_file_size_limit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(super) const HANG_UP: &str = "SIGHUP";
@@ -16,6 +17,7 @@ pub(super) struct Signals {
 
 impl Signals {
     pub fn listen() -> io::Result<Self> {
+        ignore_file_size_limit()?;
         let hang_up = SignalKind::hangup();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

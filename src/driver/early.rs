@@ -6,9 +6,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::actors::driver_backend::messages::Stop;
+use crate::config::{Config, OnSignal};
 use crate::exit::Exit;
+use crate::kubernetes::Clients;
 
-use super::handle::Command;
+use super::handle::{Command, Handle};
 use super::lease::{self, Lease};
 use super::stop_request::StopRequest;
 
@@ -53,13 +55,7 @@ impl Early {
                 Some(command) = self.commands.recv() => self.accept(command),
                 _ = self.stop.meaning(), if is_open => {}
                 done = &mut step => return done,
-                () = until(end) => {
-                    tracing::error!(
-                        "the time to end is over, and the application was not taken over: executors may be left; \
-                         start the driver again to end them"
-                    );
-                    return Err(Exit::Unreachable);
-                }
+                () = until(end) => return Err(not_taken_over()),
             }
         }
     }
@@ -112,12 +108,7 @@ impl Early {
     /// Returns the exit code of a driver that was requested to hand over.
     pub(super) fn hand_over(&self) -> Result<(), Exit> {
         match self.stop.known() {
-            Some(Stop::HandOver) => {
-                tracing::info!(
-                    "stopped before it has taken over: executors stay for the successor"
-                );
-                Err(Exit::Superseded)
-            }
+            Some(Stop::HandOver) => Err(handed_over()),
             _ => Ok(()),
         }
     }
@@ -135,6 +126,55 @@ impl Early {
             command @ (Command::SetTargets(..) | Command::Observe(_)) => self.kept.push(command),
         }
     }
+}
+
+/// Awaits the clients, which may take as long as a credential plugin, and keeps commands for the start. A request to stop
+/// has the meaning that it has for [`Early::during`].
+///
+/// # Errors
+/// Returns the exit code of a driver without clients, of one that hands over, or whose time to end is over.
+pub(super) async fn connected(
+    config: &Config,
+    clients: impl Future<Output = Result<Clients, Exit>>,
+    handle: Handle,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> Result<Clients, Exit> {
+    let mut clients = pin!(clients);
+    let mut kept = Vec::new();
+    let mut end = None;
+    let connected = loop {
+        tokio::select! {
+            biased;
+            connected = &mut clients => break connected,
+            Some(command) = commands.recv() => {
+                if let Command::Stop(way) = &command {
+                    if way.unwrap_or(config.shutdown.on_signal) == OnSignal::HandOver {
+                        return Err(handed_over());
+                    }
+                    end.get_or_insert_with(|| Instant::now() + config.shutdown.grace);
+                }
+                kept.push(command);
+            }
+            () = until(end) => return Err(not_taken_over()),
+        }
+    };
+    for command in kept {
+        handle.send(command);
+    }
+    connected
+}
+
+fn handed_over() -> Exit {
+    tracing::info!("stopped before it has taken over: executors stay for the successor");
+    Exit::Superseded
+}
+
+fn not_taken_over() -> Exit {
+    tracing::error!(
+        "the time to end is over, and the application was not taken over: executors may be left; \
+         start the driver again to end them"
+    );
+    Exit::Unreachable
 }
 
 async fn until(end: Option<Instant>) {

@@ -98,7 +98,7 @@ impl Handle {
         answered.await.ok()
     }
 
-    fn send(&self, command: Command) {
+    pub(super) fn send(&self, command: Command) {
         // Sending fails only if the driver has already ended.
         let _ = self.commands.send(command);
     }

@@ -69,7 +69,7 @@ pub fn start(
     clients: impl Future<Output = Result<Clients, Exit>>,
 ) -> (Handle, impl Future<Output = Exit>) {
     let (handle, commands) = Handle::new();
-    (handle, run(config, clients, commands))
+    (handle.clone(), run(config, clients, handle, commands))
 }
 
 /// Like [`start`], in this environment.
@@ -81,7 +81,8 @@ pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Futur
 async fn run(
     config: Config,
     clients: impl Future<Output = Result<Clients, Exit>>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    handle: Handle,
+    mut commands: mpsc::UnboundedReceiver<Command>,
 ) -> Exit {
     limits::raise_open_files();
     let drawn = SysRng
@@ -94,7 +95,7 @@ async fn run(
             return Exit::Bug;
         }
     };
-    let clients = match clients.await {
+    let clients = match early::connected(&config, clients, handle, &mut commands).await {
         Ok(clients) => clients,
         Err(exit) => return exit,
     };

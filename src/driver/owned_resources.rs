@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use boatswain_agent::file;
 
 use crate::config::{ClaimOwner, Config, holds_secret, is_secret};
 use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
@@ -82,7 +83,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
         if sizes.contains_key(&name) {
             return Err(ContentError::Twice(name));
         }
-        let bytes = std::fs::read(path).map_err(|source| ContentError::Unreadable {
+        let bytes = file::read(path).map_err(|source| ContentError::Unreadable {
             key: "config_map.files",
             path: path.clone(),
             source,
@@ -123,7 +124,7 @@ pub(super) fn hand_out(trusted: String, content: &mut Content) {
 }
 
 fn ca(path: &Path) -> Result<String, ContentError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ContentError::Unreadable {
+    let text = file::read_text(path).map_err(|source| ContentError::Unreadable {
         key: "tls.ca_file",
         path: path.to_owned(),
         source,

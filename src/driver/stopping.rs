@@ -381,7 +381,9 @@ impl Actors {
             let page = self.calls.list_pods(&query).await?;
             left.extend(page.items.iter().filter_map(undeleted));
             match page.continue_token {
-                Some(token) => query.continue_token = Some(token),
+                Some(token) => {
+                    (query.continue_token, query.limit) = (Some(token), page.limit);
+                }
                 None => return Ok(left),
             }
         }

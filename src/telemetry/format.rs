@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::time::Instant;
 
+use boatswain_agent::logs::LOST;
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -158,6 +159,24 @@ impl Lines {
             }
         }
     }
+}
+
+/// The line which says how many were lost.
+pub(super) fn lost(lines: &Lines, count: u64) -> String {
+    let fields = Fields {
+        message: LOST.to_owned(),
+        rest: vec![("count", count.into())],
+    };
+    let line = Line {
+        level: Level::WARN,
+        module: module_path!(),
+        fields,
+        spans: Vec::new(),
+    };
+    let mut text = String::new();
+    // Formatting into a String cannot fail.
+    let _ = lines.write(&mut Writer::new(&mut text), &lines.body(&line, false), None);
+    text
 }
 
 impl<S, N> FormatEvent<S, N> for Lines

@@ -13,6 +13,7 @@ pub(crate) mod testing;
 
 use std::io::{IsTerminal, Write};
 
+use boatswain_agent::logs::Logs;
 use tracing_subscriber::EnvFilter;
 
 pub use crate::config::LogFormat;
@@ -27,6 +28,8 @@ pub enum TelemetryError {
     /// Another logger has been installed in this process.
     #[error("logging is already set up")]
     Begun,
+    #[error("the operating system denied what is needed for logs")]
+    Denied(#[from] std::io::Error),
 }
 
 /// A duration for `duration_ms` and similar fields.
@@ -57,8 +60,9 @@ impl Level {
     }
 }
 
-/// Sets up logging for the process. `None`: pretty on a terminal, otherwise JSON.
-pub fn init(format: Option<LogFormat>, level: &str) -> Result<Level, TelemetryError> {
+/// Sets up logging for the process. `None`: pretty on a terminal, otherwise JSON. Also returns the queue of lines, which
+/// has to be finished before the process exits.
+pub fn init(format: Option<LogFormat>, level: &str) -> Result<(Level, Logs), TelemetryError> {
     let filter = filter(level).ok_or_else(|| TelemetryError::Level(level.to_owned()))?;
     let terminal = std::io::stderr().is_terminal();
     let erases = on_terminal(format);
@@ -68,23 +72,26 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<Level, TelemetryEr
         LogFormat::Json
     });
     let colours = terminal && format == LogFormat::Pretty && std::env::var_os("NO_COLOR").is_none();
+    let logs =
+        Logs::to_stderr(move |count| format::lost(&format::Lines::new(format, erases), count))?;
+    let writer = logs.clone();
     let subscriber = tracing_subscriber::fmt()
-        // Otherwise the subscriber would panic when standard error is closed.
         .log_internal_errors(false)
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_ansi(colours)
         .fmt_fields(format::SpanFields)
         .event_format(format::Lines::new(format, erases))
         .with_filter_reloading();
     let handle = subscriber.reload_handle();
     subscriber.try_init().map_err(|_| TelemetryError::Begun)?;
-    Ok(Level(Box::new(move |filter| handle.reload(filter).is_ok())))
+    let level = Level(Box::new(move |filter| handle.reload(filter).is_ok()));
+    Ok((level, logs))
 }
 
 /// Makes a panic on any thread log a line and end the process (spec O-12). Otherwise only the actor would end.
-pub fn exit_on_panic() {
-    std::panic::set_hook(Box::new(|panic| {
+pub fn exit_on_panic(logs: Option<Logs>) {
+    std::panic::set_hook(Box::new(move |panic| {
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -109,6 +116,9 @@ pub fn exit_on_panic() {
                 "panicked at {location} in {thread}: {text}"
             );
         }
+        if let Some(logs) = &logs {
+            logs.finish();
+        }
         std::process::exit(Exit::Bug.code().into());
     }));
 }
@@ -130,10 +140,7 @@ mod tests {
             Ok(_) => None,
             Err(_) => return,
         };
-        if format.is_some() {
-            init(format, "info").unwrap();
-        }
-        exit_on_panic();
+        exit_on_panic(format.map(|format| init(Some(format), "info").unwrap().1));
         let actor = std::thread::Builder::new().name("an-actor".to_owned());
         let actor = actor.spawn(|| panic!("the sky fell")).unwrap();
         let _ = actor.join();

@@ -25,6 +25,7 @@ use super::Ended;
 use super::identity::{Identity, of_container};
 use super::status::Status;
 use crate::backoff::Backoff;
+use crate::file;
 use crate::protocol::{Exiting, FromExecutor, NO_KEYS, Registered, ToExecutor};
 use crate::state::is_away;
 use crate::trust::{self, TrustError};
@@ -75,8 +76,8 @@ type Socket = WebSocketStream<Connection>;
 /// Why a session ended or could not be opened.
 #[derive(Debug, thiserror::Error)]
 enum Over {
-    #[error("the token file cannot be read")]
-    Token(#[source] std::io::Error),
+    #[error("the token file {0} cannot be read")]
+    Token(String, #[source] std::io::Error),
     #[error("the driver's host name cannot be resolved")]
     Unresolved(#[source] std::io::Error),
     #[error("the driver cannot be reached")]
@@ -105,7 +106,7 @@ impl Over {
     /// Whether another try is likely to fail in the same way, such as with a CA that did not issue the driver's certificate.
     fn needs_operator(&self) -> bool {
         match self {
-            Self::Token(_) | Self::Untrusted(_) | Self::Denied(_) | Self::Refused(_) => true,
+            Self::Token(..) | Self::Untrusted(_) | Self::Denied(_) | Self::Refused(_) => true,
             Self::Unresolved(_)
             | Self::Deferred(_)
             | Self::Unreachable(_)
@@ -197,7 +198,7 @@ impl Conversation {
     fn over(&mut self, over: &Over) {
         match over {
             Over::Unresolved(_) if !self.resolved => self.last_heard = Instant::now(),
-            Over::Unresolved(_) | Over::Token(_) => {}
+            Over::Unresolved(_) | Over::Token(..) => {}
             // It is there, and cannot tell yet whose token this is.
             Over::Deferred(_) => (self.resolved, self.last_heard) = (true, Instant::now()),
             _ => self.resolved = true,
@@ -211,7 +212,9 @@ impl Conversation {
 
     /// Opens a session and registers.
     async fn open(&mut self, heard: &mpsc::Sender<Received>) -> Result<(Socket, Registered), Over> {
-        let token = self.identity.token.read().map_err(Over::Token)?;
+        let token = &self.identity.token;
+        let read = token.read().await;
+        let token = read.map_err(|error| Over::Token(token.place(), error))?;
         let mut socket = in_time(connect(&self.identity, &token)).await??;
         loop {
             let registration = FromExecutor::Register(self.identity.registration.clone());
@@ -433,8 +436,13 @@ async fn handshake(
     host: &str,
     connection: TcpStream,
 ) -> Result<TlsStream<TcpStream>, Over> {
-    let ca_file = identity.ca_file.as_deref().map(of_container);
-    let config = trust::client_config(ca_file.as_deref()).map_err(Over::Untrusted)?;
+    let ca_file = identity.ca_file.clone();
+    let path = ca_file.clone();
+    let reading = move || trust::client_config(path.as_deref().map(of_container).as_deref());
+    let config = match file::aside(reading).await {
+        Ok(config) => config.map_err(Over::Untrusted)?,
+        Err(error) => return Err(Over::Untrusted(TrustError::Unread(error))),
+    };
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|error| Over::Denied(error.to_string()))?;
     let connector = TlsConnector::from(Arc::new(config));

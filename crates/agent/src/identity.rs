@@ -1,9 +1,11 @@
 //! The executor's identity, and the driver's URL (spec K-4).
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use http::Uri;
 
+use crate::file;
 use crate::protocol::Register;
 
 /// The executor's identity, and how it reaches the driver.
@@ -47,12 +49,22 @@ impl Token {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub(super) fn read(&self) -> std::io::Result<String> {
+    pub(super) async fn read(&self) -> io::Result<String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => Ok(std::fs::read_to_string(of_container(path))?
-                .trim()
-                .to_owned()),
+            Self::File(path) => {
+                let path = path.clone();
+                let text = file::aside(move || file::read_text(&of_container(&path))).await??;
+                Ok(text.trim().to_owned())
+            }
+        }
+    }
+
+    /// Where the token is, for messages.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Text(_) => "BOATSWAIN_TOKEN".to_owned(),
+            Self::File(path) => path.display().to_string(),
         }
     }
 }

@@ -13,10 +13,12 @@ pub mod backoff;
 mod child;
 pub mod cli;
 mod conversation;
+pub mod file;
 pub mod file_state;
 pub mod foreign;
 pub mod identity;
 pub mod install;
+pub mod logs;
 pub mod protocol;
 mod reload;
 mod state;
@@ -89,6 +91,7 @@ pub struct Options {
 ///
 /// Signal handlers cannot be installed. If the child cannot be started, the exit code says so.
 pub async fn run(options: Options) -> std::io::Result<u8> {
+    logs::ignore_file_size_limit()?;
     let mut signals = ForwardedSignals::listen()?;
     let mut ended = signal(SignalKind::child())?;
     let scratch = scratch(options.status_file.is_none());

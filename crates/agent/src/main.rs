@@ -1,12 +1,16 @@
 //! `boatswain-agent`: the agent as a small static binary, for executors' images.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use boatswain_agent::cli::{Agent, Failed};
+use boatswain_agent::logs::{LOST, Logs};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 /// EX_USAGE of sysexits.h: the command line is invalid.
 const USAGE: u8 = 64;
@@ -53,18 +57,48 @@ fn main() -> ExitCode {
             };
         }
     };
+    let logs = match Logs::to_stderr(lost) {
+        Ok(logs) => logs,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "no logs can be written: {error}");
+            return ExitCode::from(BUG);
+        }
+    };
+    set_up(logs.clone());
+    let exit = run(program);
+    logs.finish();
+    exit
+}
+
+fn set_up(logs: Logs) {
     let level = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
+    let writer = logs.clone();
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_env_filter(EnvFilter::new(level))
         .log_internal_errors(false)
         .init();
-    std::panic::set_hook(Box::new(|panic| {
+    std::panic::set_hook(Box::new(move |panic| {
         tracing::error!(%panic, "panicked: the process exits");
+        logs.finish();
         std::process::exit(BUG.into());
     }));
+}
+
+/// The line which says how many were lost.
+fn lost(count: u64) -> String {
+    let mut time = String::new();
+    // Formatting into a String cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    format!(
+        "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"{LOST}\",\"count\":{count},\"target\":\"{}\"}}\n",
+        module_path!()
+    )
+}
+
+fn run(program: Program) -> ExitCode {
     if let Some(Command::Install { directory }) = program.command {
         return install(&directory);
     }
@@ -82,7 +116,10 @@ fn main() -> ExitCode {
             return ExitCode::from(BUG);
         }
     };
-    match runtime.block_on(agent.run()) {
+    let ended = runtime.block_on(agent.run());
+    // What blocks a thread even now, such as the look-up of a name that no server answers, is left behind (spec O-132).
+    runtime.shutdown_background();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(failed @ Failed::NoToken) => {
             tracing::error!("{failed}");

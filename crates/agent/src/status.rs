@@ -3,7 +3,7 @@
 //! Only the child knows how busy it is. Until it reports, all its slots count as busy, because an
 //! idle executor may be removed.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
+use crate::file;
 use crate::protocol::{FromExecutor, Heartbeat, MESSAGE_LIMIT, read};
 
 /// The environment variable of the child that has the status file's path.
@@ -108,19 +109,15 @@ impl Status {
 }
 
 /// The file's content, up to the limit of messages; `None` if the file does not exist.
-fn contents(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    let found = match fs::metadata(file) {
-        Ok(found) => found,
+fn contents(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let opened = match file::open(path) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Reading anything else, such as a pipe, could block.
-    if !found.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
     let mut bytes = Vec::new();
     let most = u64::try_from(MESSAGE_LIMIT).unwrap_or(u64::MAX);
-    File::open(file)?.take(most + 1).read_to_end(&mut bytes)?;
+    opened.take(most + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }
 

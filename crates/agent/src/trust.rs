@@ -9,6 +9,8 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
+use crate::file;
+
 /// Why there is no connection over TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
@@ -18,6 +20,8 @@ pub enum TrustError {
         #[source]
         source: io::Error,
     },
+    #[error("the CAs to trust cannot be read")]
+    Unread(#[source] io::Error),
     #[error("the CA's file {path} contains no certificate in PEM", path = .path.display())]
     NoCa { path: PathBuf },
     #[error("this machine has no CAs that are trusted: name the driver's with --ca-file")]
@@ -49,7 +53,7 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TrustError>
     let mut roots = RootCertStore::empty();
     match ca_file {
         Some(path) => {
-            let pem = std::fs::read(path).map_err(|source| TrustError::Unreadable {
+            let pem = file::read(path).map_err(|source| TrustError::Unreadable {
                 path: path.to_owned(),
                 source,
             })?;

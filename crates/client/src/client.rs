@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use boatswain_agent::file;
 use boatswain_agent::foreign;
 use boatswain_agent::trust::{self, TrustError};
 use bytes::Bytes;
@@ -259,8 +260,9 @@ impl Client {
             Token::Text(token) => return Ok(token.clone()),
             Token::File(path) => path,
         };
-        let text = tokio::fs::read_to_string(path).await;
-        let token = text.and_then(|text| {
+        let reading = path.clone();
+        let text = file::aside(move || file::read_text(&reading)).await;
+        let token = text.flatten().and_then(|text| {
             let words = text
                 .lines()
                 .filter_map(|line| line.split_whitespace().next());

@@ -171,12 +171,14 @@ impl Templates {
 }
 
 fn text_of(file: &Path) -> io::Result<String> {
-    let opened = fs::File::open(file)?;
-    if !opened.metadata()?.is_file() {
+    // Before it is opened, which would wait for whoever writes to a pipe.
+    if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
-    opened.take(LARGEST + 1).read_to_string(&mut text)?;
+    fs::File::open(file)?
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)?;
     match text.len() as u64 > LARGEST {
         true => Err(io::Error::other("it is larger than 1 MiB")),
         false => Ok(text),

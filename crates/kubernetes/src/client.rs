@@ -1,33 +1,34 @@
 //! Makes the Kubernetes API clients: one each for creates, for deletes, for reads, and for the lease.
 //!
-//! *Credentials.* The client itself reads a token file (in a pod, the service account's) again at most a minute after
-//! the last read, and runs a credential plugin again when its token is about to expire. A 401 response triggers
+//! *Credentials.* A token file (in a pod, the service account's) is read again at most a minute after the last read, and
+//! a credential plugin runs again when its token is about to expire ([`super::credentials`]). A 401 response triggers
 //! neither. To reload credentials after a 401 (spec A-22), [`super::Calls::renew_credentials`] connects again with
 //! [`Clients::renew`], and all later calls use the new clients. This reads the kubeconfig, token files and client
 //! certificates again, and runs a credential plugin again.
 //!
 //! A client is bound to the tokio runtime it was made in and stops working when that runtime ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
 use tower::limit::ConcurrencyLimitLayer;
+use tower::util::MapRequestLayer;
 use tower::{BoxError, Service};
 
-use super::transport_error::{auth_text, chain_text};
+use super::credentials::{Bearer, aside, take_bearer};
+use super::transport_error::{UNUSABLE, chain_text};
+use boatswain_agent::file;
 use boatswain_agent::file_state::file_state;
 
 pub use boatswain_agent::file_state::FileState;
-
-/// How long reloading the credentials may take. A credential plugin may ask its provider over the network.
-const RENEW_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the configuration of the cluster and the credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,50 +95,68 @@ pub type Renew = Arc<dyn Fn() -> BoxFuture<'static, Result<Clients, ConnectError
 /// Why the clients could not be made. No request was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct ConnectError(String);
+pub struct ConnectError(pub(super) String);
 
 impl Access {
     /// Reads the credentials and makes the clients. It does not contact the API server.
     ///
     /// # Errors
-    /// If the kubeconfig, the service account or the credential plugin is missing, unreadable or invalid.
+    /// If the kubeconfig, the service account or the credential plugin is missing, unreadable or invalid, or if that takes
+    /// too long.
     pub async fn connect(&self, limits: Limits) -> Result<Clients, ConnectError> {
-        let mut config = self.config().await?;
+        // What may block has threads of its own, which use neither timers nor sockets: the runtime may end before them.
+        let access = self.clone();
+        let mut config = aside(move || access.read()).await?;
+        let access = self.clone();
+        let files = self.files(&config);
+        // kube would read it again in the middle of a handshake. It is among the files that are looked at instead.
+        config.root_cert_file = None;
+        let bearer = take_bearer(&mut config.auth_info).await?;
+        aside(move || access.clients(&config, files, bearer, limits)).await
+    }
+
+    /// Reads the configuration, and the certificate authority. Blocks the thread.
+    fn read(&self) -> Result<Config, ConnectError> {
+        self.refuse_pipes()?;
+        let unfinished = || ConnectError("the kubeconfig was not read at once".to_owned());
+        // kube waits for nothing but files.
+        let config = self.config().now_or_never();
+        let mut config = config.ok_or_else(unfinished)??;
         // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
+        Ok(config)
+    }
+
+    /// Makes the clients. Blocks the thread, because kube reads client certificates.
+    fn clients(
+        &self,
+        config: &Config,
+        files: Vec<PathBuf>,
+        bearer: Option<Bearer>,
+        limits: Limits,
+    ) -> Result<Clients, ConnectError> {
         let (access, server) = (self.clone(), config.cluster_url.to_string());
         let renew: Renew =
             Arc::new(move || access.clone().connect_again(limits, server.clone()).boxed());
+        let client = |at_once| client(config, bearer.clone(), at_once);
         Ok(Clients {
             renew: Some(renew),
-            files: self.files(&config),
-            creates: client(&config, Some(limits.creates))?,
-            deletes: client(&config, Some(limits.deletes))?,
-            reads: client(&config, None)?,
-            leases: client(&config, None)?,
+            files,
+            creates: client(Some(limits.creates))?,
+            deletes: client(Some(limits.deletes))?,
+            reads: client(None)?,
+            leases: client(None)?,
             server: config.cluster_url.to_string(),
-            default_namespace: config.default_namespace,
+            default_namespace: config.default_namespace.clone(),
         })
     }
 
     /// Connects to the same API server with reloaded credentials. Another server has other executors, so a kubeconfig
     /// whose current context was changed must not lead the driver to it.
     async fn connect_again(self, limits: Limits, server: String) -> Result<Clients, ConnectError> {
-        // Files are read and a credential plugin runs in the meantime, which must not block the driver's only thread.
-        let runtime = tokio::runtime::Handle::current();
-        let connecting =
-            tokio::task::spawn_blocking(move || runtime.block_on(self.connect(limits)));
-        let connected = tokio::time::timeout(RENEW_TIMEOUT, connecting).await;
-        let clients = match connected {
-            Ok(Ok(connected)) => connected?,
-            Ok(Err(_)) => return Err(ConnectError("reloading was aborted".to_owned())),
-            Err(_) => {
-                let limit = RENEW_TIMEOUT.as_secs();
-                return Err(ConnectError(format!("not reloaded within {limit} s")));
-            }
-        };
+        let clients = self.connect(limits).await?;
         if clients.server != server {
             return Err(ConnectError(format!(
                 "they are for another API server now, {}, not for {server}: restart the driver if it moved",
@@ -147,19 +166,43 @@ impl Access {
         Ok(clients)
     }
 
-    /// The files that the credentials in `config` were read from, and those that would have been preferred.
-    fn files(&self, config: &Config) -> Vec<PathBuf> {
-        let mut files = match self {
+    fn kubeconfigs(&self) -> Vec<PathBuf> {
+        match self {
             Access::InCluster => Vec::new(),
             Access::Kubeconfig {
                 path: Some(path), ..
             } => vec![path.clone()],
             Access::Infer | Access::Kubeconfig { path: None, .. } => default_kubeconfigs(),
-        };
+        }
+    }
+
+    /// The files that the credentials in `config` were read from, and those that would have been preferred.
+    fn files(&self, config: &Config) -> Vec<PathBuf> {
+        let mut files = self.kubeconfigs();
         let user = &config.auth_info;
         let named = [&user.token_file, &user.client_certificate, &user.client_key];
         files.extend(named.into_iter().flatten().map(PathBuf::from));
+        files.extend(config.root_cert_file.clone());
         files
+    }
+
+    /// Looks at the files that kube reads, which would wait for a pipe (spec O-129).
+    fn refuse_pipes(&self) -> Result<(), ConnectError> {
+        for path in self.kubeconfigs() {
+            refuse_pipe(&path)?;
+            // A mistake in it is told by kube.
+            let Ok(read) = Kubeconfig::read_from(&path) else {
+                continue;
+            };
+            let clusters = read.clusters.into_iter().filter_map(|named| named.cluster);
+            let authorities = clusters.filter_map(|cluster| cluster.certificate_authority);
+            let users = (read.auth_infos.into_iter()).filter_map(|named| named.auth_info);
+            let pairs = users.flat_map(|user| [user.client_certificate, user.client_key]);
+            for file in authorities.chain(pairs.flatten()) {
+                refuse_pipe(Path::new(&file))?;
+            }
+        }
+        Ok(())
     }
 
     async fn config(&self) -> Result<Config, ConnectError> {
@@ -217,6 +260,17 @@ impl Clients {
     }
 }
 
+fn refuse_pipe(path: &Path) -> Result<(), ConnectError> {
+    match file::open(path) {
+        // Any other mistake is told by kube.
+        Err(why) if file::is_irregular(&why) => {
+            let path = path.display();
+            Err(ConnectError(format!("{path} cannot be read: {why}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn default_kubeconfigs() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG") {
         Some(paths) if !paths.is_empty() => std::env::split_paths(&paths).collect(),
@@ -238,13 +292,26 @@ fn without_userinfo(url: &http::Uri) -> Result<http::Uri, ConnectError> {
         .map_err(|error| ConnectError(format!("the cluster's address is odd: {error}")))
 }
 
-fn client(config: &Config, at_once: Option<usize>) -> Result<Client, ConnectError> {
+fn client(
+    config: &Config,
+    bearer: Option<Bearer>,
+    at_once: Option<usize>,
+) -> Result<Client, ConnectError> {
     let builder = ClientBuilder::try_from(config.clone()).map_err(|error| {
         ConnectError(match &error {
-            kube::Error::Auth(auth) => auth_text(auth),
+            kube::Error::Auth(_) => UNUSABLE.to_owned(),
             other => format!("no client can be made: {}", chain_text(other)),
         })
     })?;
+    let builder = builder.with_layer(&MapRequestLayer::new(
+        move |mut request: http::Request<Body>| {
+            if let Some(bearer) = &bearer {
+                let header = bearer.borrow().clone();
+                request.headers_mut().insert(AUTHORIZATION, header);
+            }
+            request
+        },
+    ));
     Ok(match at_once {
         // A limit of 0 would block every request forever.
         Some(limit) => builder

@@ -8,6 +8,7 @@ pub mod backoff;
 pub mod calls;
 pub mod claims;
 pub mod client;
+mod credentials;
 pub mod decode;
 pub mod draining;
 pub mod driver_pod;

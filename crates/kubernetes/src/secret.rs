@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use boatswain_agent::file;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
@@ -40,18 +41,18 @@ pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
         path: path.to_owned(),
         source,
     };
-    match File::open(path) {
+    match file::open(path) {
         // A mounted Secret is read-only.
-        Ok(file) => private(file, path),
+        Ok(opened) => private(opened, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let token = make()?;
-            let mut file = OpenOptions::new()
+            let mut created = OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(path)
                 .map_err(failed)?;
-            writeln!(file, "{token}").map_err(failed)?;
+            writeln!(created, "{token}").map_err(failed)?;
             Ok(token)
         }
         Err(error) => Err(failed(error)),
@@ -64,21 +65,21 @@ pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
 /// The file does not exist, is blank, belongs to another user than this process's or root, or can be used by other
 /// users.
 pub fn read(path: &Path) -> Result<String, SecretError> {
-    let file = File::open(path).map_err(|source| SecretError::File {
+    let opened = file::open(path).map_err(|source| SecretError::File {
         path: path.to_owned(),
         source,
     })?;
-    private(file, path)
+    private(opened, path)
 }
 
-fn private(file: File, path: &Path) -> Result<String, SecretError> {
+fn private(opened: File, path: &Path) -> Result<String, SecretError> {
     let path = || path.to_owned();
     let failed = |source| SecretError::File {
         path: path(),
         source,
     };
     // Of the open file: its path may lead to another one meanwhile.
-    let metadata = file.metadata().map_err(failed)?;
+    let metadata = opened.metadata().map_err(failed)?;
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
     match use_of(owner, mode, rustix::process::geteuid().as_raw()) {
         Use::Private => {}
@@ -91,7 +92,8 @@ fn private(file: File, path: &Path) -> Result<String, SecretError> {
         }
     }
     let mut text = String::new();
-    file.take(LONGEST)
+    opened
+        .take(file::LONGEST)
         .read_to_string(&mut text)
         .map_err(failed)?;
     if text.trim().is_empty() {
@@ -99,9 +101,6 @@ fn private(file: File, path: &Path) -> Result<String, SecretError> {
     }
     Ok(text)
 }
-
-/// The longest secret file, in bytes: as long as a Secret can be.
-const LONGEST: u64 = 1024 * 1024;
 
 /// Who can use a file.
 #[derive(Debug, PartialEq, Eq)]

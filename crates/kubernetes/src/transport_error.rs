@@ -13,7 +13,7 @@ use super::refusal::{Failure, FailureKind};
 pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
     let kind = kind_of(error);
     let said = match find::<AuthError>(error) {
-        Some(auth) => auth_text(auth),
+        Some(_) => UNUSABLE.to_owned(),
         None => trust::refused_by_client(error).unwrap_or_else(|| chain_text(error)),
     };
     Failure::new(kind, &format!("{place}: {said}"))
@@ -72,20 +72,5 @@ pub(super) fn chain_text(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Omits the texts of some errors, because they quote the output of a credential plugin, which may contain a token.
-pub(super) fn auth_text(error: &AuthError) -> String {
-    match error {
-        AuthError::ReadTokenFile(why, path) => {
-            format!("the token file {} cannot be read: {why}", path.display())
-        }
-        AuthError::AuthExecStart(why) => format!("the credential plugin does not start: {why}"),
-        AuthError::AuthExecRun { out, .. } => {
-            format!("the credential plugin ended with {}", out.status)
-        }
-        AuthError::AuthExecParse(_) => {
-            "what the credential plugin printed is no ExecCredential".to_owned()
-        }
-        AuthError::MissingCommand => "the credential plugin has no command".to_owned(),
-        _ => "the credentials cannot be obtained or used".to_owned(),
-    }
-}
+/// Omits the texts of these errors, because they may quote secrets.
+pub(super) const UNUSABLE: &str = "the credentials cannot be obtained or used";

@@ -202,11 +202,11 @@ impl Lister {
         };
         let first = self.calls.list_pods(&query).await?;
         let mut items = first.items;
-        query.continue_token = first.continue_token;
+        (query.continue_token, query.limit) = (first.continue_token, first.limit);
         while query.continue_token.is_some() && !planted::is(Planted::PagesDropped) {
             let page = self.calls.list_pods(&query).await?;
             items.extend(page.items);
-            query.continue_token = page.continue_token;
+            (query.continue_token, query.limit) = (page.continue_token, page.limit);
         }
         Ok((first.version, items))
     }

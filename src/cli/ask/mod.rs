@@ -160,7 +160,12 @@ impl Connection {
             .enable_all()
             .build();
         match runtime {
-            Ok(runtime) => runtime.block_on(self.ask_now(asking)),
+            Ok(runtime) => {
+                let exit = runtime.block_on(self.ask_now(asking));
+                // Waits for nothing that hangs (spec O-132).
+                runtime.shutdown_background();
+                exit
+            }
             Err(error) => {
                 let why = "the operating system denied what is needed for a request";
                 fail(Exit::Bug, format_args!("{why}: {error}"))

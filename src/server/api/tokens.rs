@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::secret::{self, SecretError};
+use boatswain_agent::file;
 use boatswain_agent::file_state::{FileState, file_state};
 
 /// How often the file is looked at.
@@ -176,16 +177,23 @@ impl Follower {
         Current(self.tokens.subscribe())
     }
 
-    /// Never returns. Tokens of a file that can no longer be used stay valid: a mistake in it must not lock out everyone.
+    /// Returns when the process ends. Tokens of a file that can no longer be used stay valid: a mistake in it must not lock out everyone.
     pub async fn run(mut self) {
         loop {
             sleep(LOOK_EVERY).await;
-            let state = file_state(&self.path);
-            if state == self.read {
+            let (path, before) = (self.path.clone(), self.read);
+            let look = move || {
+                let state = file_state(&path);
+                (state != before).then(|| (state, Tokens::read(&path)))
+            };
+            let Some(looked) = file::patiently(&self.path, look).await else {
+                return;
+            };
+            let Some((state, read)) = looked else {
                 continue;
-            }
+            };
             self.read = state;
-            match Tokens::read(&self.path) {
+            match read {
                 Ok(tokens) => {
                     let changed = tokens != *self.tokens.borrow();
                     if changed {

@@ -1,10 +1,11 @@
 //! A certificate in files, which are read again when they change (spec O-114).
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use boatswain_agent::file;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
@@ -15,9 +16,6 @@ use crate::secret;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-
-/// The longest file of certificates, in bytes.
-const LONGEST: u64 = 1024 * 1024;
 
 /// The link in a mounted Secret that leads to the directory with its files. Kubernetes replaces all
 /// files at once by replacing this link.
@@ -60,7 +58,7 @@ impl Files {
             holder: Holder::empty(),
             clock,
         };
-        match files.look() {
+        match files.look(contents(certificate, key)) {
             Step::Use(certificate) => files.hold(certificate),
             Step::Complain(why) => return Err(FilesError { why }),
             Step::Nothing => {}
@@ -73,12 +71,15 @@ impl Files {
         self.holder.tls()
     }
 
-    /// Never returns. A certificate that cannot be used leaves the earlier one: a mistake in it must
+    /// Returns when the process ends. A certificate that cannot be used leaves the earlier one: a mistake in it must
     /// not lock out everyone.
     pub async fn run(mut self) {
         loop {
             sleep(LOOK_EVERY).await;
-            match self.look() {
+            let (certificate, key) = (self.certificate.clone(), self.key.clone());
+            let read = file::patiently(&self.certificate, move || contents(&certificate, &key));
+            let Some(read) = read.await else { return };
+            match self.look(read) {
                 Step::Nothing => {}
                 Step::Use(certificate) => {
                     let expires = certificate.expires;
@@ -99,12 +100,11 @@ impl Files {
         self.holder.hold(certificate);
     }
 
-    fn look(&mut self) -> Step {
+    fn look(&mut self, read: Result<Contents, String>) -> Step {
         let shown = |path: &Path| path.display().to_string();
         let names = (shown(&self.certificate), shown(&self.key));
         let names = (&*names.0, &*names.1);
-        let contents = contents(&self.certificate, &self.key);
-        self.reload.look(contents, names)
+        self.reload.look(read, names)
     }
 
     fn warn(&mut self) {
@@ -133,10 +133,7 @@ fn read_both(certificate: &Path, key: &Path) -> Result<Contents, String> {
     };
     let certificate = current(certificate);
     let failed = |error: io::Error| format!("{} cannot be read: {error}", certificate.display());
-    let mut text = String::new();
-    File::open(&certificate)
-        .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-        .map_err(failed)?;
+    let text = file::read_text(&certificate).map_err(failed)?;
     let key = secret::read(&current(key)).map_err(|error| described(&error))?;
     Ok(Contents {
         certificate: text,

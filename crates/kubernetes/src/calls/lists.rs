@@ -1,5 +1,6 @@
 //! Lists that are read to their end, page by page.
 
+use bytes::Bytes;
 use http::Method;
 use serde_json::value::RawValue;
 
@@ -10,7 +11,7 @@ use crate::refusal::Failure;
 use crate::wire::ListWire;
 
 /// Objects in a page.
-const PAGE: &str = "500";
+const PAGE: u32 = 500;
 
 impl Calls {
     /// Lists the objects that the selector matches, in their most recent state. `read` decodes one; without a result it is
@@ -27,29 +28,59 @@ impl Calls {
     ) -> Result<Vec<T>, Failure> {
         let mut found = Vec::new();
         let mut token: Option<String> = None;
+        let mut size = Some(PAGE);
         loop {
-            let mut query = Query::default()
-                .with("labelSelector", selector)
-                .with("limit", PAGE);
-            if let Some(token) = &token {
-                query = query.with("continue", token);
-            }
-            let call = Call {
-                method: Method::GET,
-                path: path.to_owned(),
-                query,
-                body: None,
-                limit: LIST_LIMIT,
+            let further = |query: Query, _| match &token {
+                Some(token) => query.with("continue", token),
+                None => query,
             };
-            let place = call.place();
-            let body = self.answer(&self.clients().reads, call).await;
-            let body = body.map_err(|rejection| rejection.failure)?;
+            let (place, body) = self.page(path, selector, &mut size, further).await?;
             let text = transport::text(&body);
             let page = read_page(&text, kind, &read).map_err(|why| garbage(&place, &why))?;
             found.extend(page.items);
             token = page.next;
             if token.as_deref().is_none_or(str::is_empty) {
                 return Ok(found);
+            }
+        }
+    }
+
+    /// Reads a page of up to this many objects. While its answer is too long, half as many are asked for, down to one, and
+    /// `size` becomes that (spec P-5). `further` adds to the query; it is told whether that has happened. Also returns what
+    /// was asked.
+    pub(super) async fn page(
+        &self,
+        path: &str,
+        selector: &str,
+        size: &mut Option<u32>,
+        further: impl Fn(Query, bool) -> Query,
+    ) -> Result<(String, Bytes), Failure> {
+        let wanted = *size;
+        loop {
+            let mut query = Query::default().with("labelSelector", selector);
+            if let Some(size) = size {
+                query = query.with("limit", &size.to_string());
+            }
+            let call = Call {
+                method: Method::GET,
+                path: path.to_owned(),
+                query: further(query, *size != wanted),
+                body: None,
+                limit: LIST_LIMIT,
+            };
+            let place = call.place();
+            match self.answer(&self.clients().reads, call).await {
+                Ok(body) => return Ok((place, body)),
+                Err(rejection) if rejection.is_too_long && *size != Some(1) => {
+                    let half = size.unwrap_or(PAGE) / 2;
+                    tracing::debug!(
+                        path,
+                        size = half,
+                        "a page of a list is too long: half of it"
+                    );
+                    *size = Some(half.max(1));
+                }
+                Err(rejection) => return Err(rejection.failure),
             }
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Calls;
 use super::transport::{
-    self, Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
+    self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
 };
 use crate::pod_template::PodBody;
 use crate::refusal::{Failure, FailureKind, StatusBody};
@@ -41,6 +41,8 @@ pub struct ListPage {
     pub continue_token: Option<String>,
     /// The pods. A pod that cannot be decoded does not affect the others.
     pub items: Vec<Sighting>,
+    /// The most items that a page of this list may have: fewer than were asked for if these were too long.
+    pub limit: Option<u32>,
 }
 
 /// The result of a delete.
@@ -61,30 +63,19 @@ impl Calls {
     /// Notably [`FailureKind::Expired`] if the page token is too old, and [`FailureKind::TooLargeVersion`] if the server has not yet
     /// reached the requested version.
     pub async fn list_pods(&self, page: &ListQuery) -> Result<ListPage, Failure> {
-        let mut query = Query::default().with("labelSelector", &self.at.selector);
-        if let Some(limit) = page.limit {
-            query = query.with("limit", &limit.to_string());
-        }
-        if let Some(token) = &page.continue_token {
-            query = query.with("continue", token);
-        } else if let Some(version) = &page.at_least {
-            query = query
+        let further = |query: Query, is_halved: bool| match (&page.continue_token, &page.at_least) {
+            (Some(token), _) => query.with("continue", token),
+            // A server does not divide what its cache has. The newest list is not older either.
+            (None, Some(version)) if !is_halved => query
                 .with("resourceVersion", &version.to_string())
-                .with("resourceVersionMatch", "NotOlderThan");
-        }
-        let call = Call {
-            method: Method::GET,
-            path: self.pods_path(None),
-            query,
-            body: None,
-            limit: LIST_LIMIT,
+                .with("resourceVersionMatch", "NotOlderThan"),
+            (None, _) => query,
         };
-        let place = call.place();
-        let body = self
-            .answer(&self.clients().reads, call)
-            .await
-            .map_err(|rejection| rejection.failure)?;
-        self.read_page(&body).map_err(|why| garbage(&place, &why))
+        let (path, selector) = (self.pods_path(None), &self.at.selector);
+        let mut limit = page.limit;
+        let (place, body) = self.page(&path, selector, &mut limit, further).await?;
+        let read = self.read_page(&body).map_err(|why| garbage(&place, &why))?;
+        Ok(ListPage { limit, ..read })
     }
 
     /// Decodes all pods in one pass. If any pod cannot be decoded, decodes each pod separately, so that one bad pod does
@@ -294,6 +285,7 @@ fn page_of(
         version,
         continue_token: token.filter(|token| !token.is_empty()),
         items,
+        limit: None,
     })
 }
 

@@ -150,7 +150,7 @@ impl Call {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Query(String);
 
 impl Query {
@@ -206,9 +206,10 @@ pub(super) async fn answer(
     let is_log = call.path.ends_with("/log");
     let whole = async {
         let response = send(client, &place, call, clock).await?;
-        let body = read(response.into_body(), limit)
-            .await
-            .map_err(|why| garbage(&place, &why))?;
+        let body = (read(response.into_body(), limit).await).map_err(|unread| Rejection {
+            is_too_long: unread.is_too_long,
+            ..garbage(&place, &unread.why).into()
+        })?;
         match foreign::page(&body).filter(|_| !is_log) {
             Some(page) => {
                 Err(Failure::new(FailureKind::Garbage, &format!("{place}: {page}")).into())
@@ -236,6 +237,8 @@ pub(super) async fn opened(
 pub(super) struct Rejection {
     pub(super) failure: Failure,
     pub(super) body: Bytes,
+    /// Whether the response was longer than the call's limit.
+    pub(super) is_too_long: bool,
 }
 
 impl From<Failure> for Rejection {
@@ -243,6 +246,7 @@ impl From<Failure> for Rejection {
         Self {
             failure,
             body: Bytes::new(),
+            is_too_long: false,
         }
     }
 }
@@ -294,6 +298,7 @@ async fn send(
     Err(Rejection {
         failure: refusal::of_answer(place, code, retry_after, &body),
         body,
+        is_too_long: false,
     })
 }
 
@@ -303,12 +308,25 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-async fn read(body: Body, limit: usize) -> Result<Bytes, String> {
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(format!("more than {limit} bytes")),
-        Err(error) => Err(format!("cut short: {}", chain_text(&*error))),
-    }
+/// Why a body cannot be read.
+struct Unread {
+    why: String,
+    is_too_long: bool,
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, Unread> {
+    let error = match Limited::new(body, limit).collect().await {
+        Ok(body) => return Ok(body.to_bytes()),
+        Err(error) => error,
+    };
+    let is_too_long = error.is::<LengthLimitError>();
+    Err(Unread {
+        why: match is_too_long {
+            true => format!("more than {limit} bytes"),
+            false => format!("cut short: {}", chain_text(&*error)),
+        },
+        is_too_long,
+    })
 }
 
 pub(super) fn garbage(place: &str, why: &str) -> Failure {

@@ -369,3 +369,29 @@ async fn reloaded_credentials_do_not_lead_to_another_api_server() {
     calls.server_version().await.unwrap();
     assert!(requests.recv().await.unwrap().contains("Bearer old"));
 }
+
+// spec: O-129
+#[tokio::test]
+async fn a_pipe_among_the_files_of_a_kubeconfig_is_refused_at_once_and_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let path = pipe.display().to_string();
+    let kubeconfig = Access::Kubeconfig {
+        path: Some(pipe),
+        context: None,
+    };
+    let mut errors = vec![kubeconfig.connect(Limits::default()).await.err()];
+    for user in [
+        format!("{{tokenFile: {path}}}"),
+        format!("{{client-certificate: {path}, client-key: {path}}}"),
+    ] {
+        errors.push(connect("https://127.0.0.1:1", &user).await.err());
+    }
+    for error in errors {
+        let error = error.unwrap().to_string();
+        assert!(error.contains(&path), "{error}");
+        assert!(error.contains("put a file there"), "{error}");
+    }
+}

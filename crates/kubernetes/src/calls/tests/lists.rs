@@ -1,3 +1,6 @@
+use http_body_util::Either;
+use tokio::sync::mpsc;
+
 use super::*;
 
 // spec: S-15, S-11
@@ -56,6 +59,66 @@ async fn an_incomplete_list_is_a_failure_and_not_an_empty_list() {
         .unwrap();
     assert_eq!((page.items.len(), page.continue_token), (0, None));
     let endless = answering(|_| Response::new(Endless));
-    let failure = endless.list_pods(&ListQuery::default()).await.unwrap_err();
+    let failure = endless.list_pods(&of_at_most(1)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Garbage);
+}
+
+fn of_at_most(pods: u32) -> ListQuery {
+    ListQuery {
+        limit: Some(pods),
+        ..ListQuery::default()
+    }
+}
+
+fn size_in(query: &str) -> u32 {
+    let mut parts = query.split('&');
+    let size = parts.find_map(|part| part.strip_prefix("limit="));
+    size.unwrap().parse().unwrap()
+}
+
+/// A server whose pages are too long if they have more than two items; and what it was asked for.
+fn with_large_items(list: &'static str) -> (Calls, mpsc::UnboundedReceiver<String>) {
+    let (asked, asks) = mpsc::unbounded_channel();
+    let calls = answering(move |request| {
+        let query = request.uri().query().unwrap_or_default();
+        let is_readable = size_in(query) <= 2;
+        asked.send(query.to_owned()).unwrap();
+        Response::new(match is_readable {
+            true => Either::Left(Full::from(list)),
+            false => Either::Right(Endless),
+        })
+    });
+    (calls, asks)
+}
+
+// spec: P-5
+#[tokio::test]
+async fn a_page_that_is_too_long_is_asked_for_with_half_as_many_and_so_are_the_next_ones() {
+    let list = r#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"t"},"items":[]}"#;
+    let (calls, mut asks) = with_large_items(list);
+    let query = ListQuery {
+        at_least: Some(ResourceVersion::from(7)),
+        ..of_at_most(8)
+    };
+    let page = calls.list_pods(&query).await.unwrap();
+    assert_eq!(page.limit, Some(2));
+    let of_cache = |query: &str| query.contains("resourceVersionMatch");
+    let mut sizes = Vec::new();
+    while let Ok(query) = asks.try_recv() {
+        sizes.push((size_in(&query), of_cache(&query)));
+    }
+    assert_eq!(sizes, [(8, true), (4, false), (2, false)]);
+}
+
+// spec: P-5
+#[tokio::test]
+async fn other_lists_too_are_read_in_pages_that_can_be_read() {
+    let list = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}"#;
+    let (calls, mut asks) = with_large_items(list);
+    assert_eq!(calls.list_kept_pods().await, Ok(Vec::new()));
+    let mut sizes = Vec::new();
+    while let Ok(query) = asks.try_recv() {
+        sizes.push(size_in(&query));
+    }
+    assert_eq!(sizes, [500, 250, 125, 62, 31, 15, 7, 3, 1]);
 }
