@@ -161,13 +161,12 @@ pub(crate) fn backend_with(
         sessions: registry.clone().recipient(),
         clock,
     });
-    let rolls = !config.roll.interval.is_zero();
     let wanted = targets.iter().map(|(_, n)| *n).sum();
     let mut wiring = driver_backend::Wiring {
         profiles: profiles(targets),
         commands: Commands::new(Arc::clone(&config), now),
         autoscaler: Autoscaler::new(Arc::clone(&config)),
-        roller: rolls.then(|| Roller::new(Arc::clone(&config), now)),
+        roller: (!config.roll.interval.is_zero()).then(|| Roller::new(Arc::clone(&config), now)),
         status: Status::new(
             AppId::from("app"),
             Incarnation(1),
