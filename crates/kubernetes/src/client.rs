@@ -1,7 +1,7 @@
 //! Makes the Kubernetes API clients: one each for creates, for deletes, for reads, and for the lease.
 //!
 //! *Credentials.* A token file (in a pod, the service account's) is read again at most a minute after the last read, and
-//! a credential plugin runs again when its token is about to expire ([`super::credentials`]). A 401 response triggers
+//! a credential plugin runs again when its token is about to expire (`credentials.rs`). A 401 response triggers
 //! neither. To reload credentials after a 401 (spec A-22), [`super::Calls::renew_credentials`] connects again with
 //! [`Clients::renew`], and all later calls use the new clients. This reads the kubeconfig, token files and client
 //! certificates again, and runs a credential plugin again.
