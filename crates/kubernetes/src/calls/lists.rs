@@ -72,13 +72,13 @@ impl Calls {
             match self.answer(&self.clients().reads, call).await {
                 Ok(body) => return Ok((place, body)),
                 Err(rejection) if rejection.is_too_long && *size != Some(1) => {
-                    let half = size.unwrap_or(PAGE) / 2;
-                    tracing::debug!(
-                        path,
-                        size = half,
-                        "a page of a list is too long: half of it"
-                    );
-                    *size = Some(half.max(1));
+                    if *size == wanted {
+                        tracing::warn!(
+                            error = &*rejection.failure.message,
+                            "a page of a list is too long: fewer objects are asked for at a time"
+                        );
+                    }
+                    *size = Some((size.unwrap_or(PAGE) / 2).max(1));
                 }
                 Err(rejection) => return Err(rejection.failure),
             }
