@@ -283,8 +283,8 @@ impl Making {
         };
         self.settle(ensure, ensured, now);
         fails.or_else(|| {
-            let works = self.pieces.values().all(|piece| piece.failures == 0);
-            let over = !self.failing.is_empty() && works;
+            let works = || self.pieces.values().all(|piece| piece.failures == 0);
+            let over = !self.failing.is_empty() && works();
             over.then(|| {
                 self.failing.clear();
                 Change::Works
