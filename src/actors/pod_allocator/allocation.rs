@@ -5,6 +5,7 @@
 //! answers) and about the reasons of ends, never about how many executors there are.
 
 mod answers;
+mod early_ends;
 mod pauses;
 mod requests;
 mod restarts;
@@ -16,16 +17,13 @@ use std::sync::Arc;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
-use crate::model::executor::{Class, LeaveMethod, LeaveReason};
+use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::CreatedCount;
-use crate::model::reasoning::{EarlyEnd, ended_early, reason_of};
-use crate::model::{
-    Batch, Ending, Entry, ExecutorId, LossReason, Now, ProfileName, Snapshot, State, Tick,
-};
+use crate::model::{Batch, ExecutorId, Now, ProfileName, Snapshot, State, Tick};
 
 use super::claims::Claims;
-use super::crash_loop::{BackoffState, Change, CrashLoop};
+use super::crash_loop::{BackoffState, CrashLoop};
 use super::decision::{Action, Decision, Notice};
 use super::gang::{self, Gangs};
 use super::ids::Ids;
@@ -44,7 +42,6 @@ pub use settings::{AllocationRules, Inherited};
 pub struct Allocation {
     settings: AllocationRules,
     rng: StdRng,
-    /// Whether the whole first snapshot after adoption was read.
     pace: Pace,
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
@@ -298,59 +295,6 @@ impl Allocation {
             (targets.map(|(profile, target)| (profile.clone(), target.executors))).collect();
     }
 
-    /// An executor's end was reported.
-    fn ended(&mut self, ending: &Ending, now: Now) {
-        let Ending { entry, reason } = ending;
-        let looping = self.crash_loops.get(&entry.profile);
-        let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
-        let period = looping.and_then(|looping| looping.period_of(entry.id));
-        let by_itself = early == Some(EarlyEnd::ByItself);
-        (self.failures).ended(entry, reason, period.filter(|_| by_itself), now);
-    }
-
-    /// Weighs the early ends of a batch, all of them together: which profiles back off (spec A-97).
-    fn judge(
-        &mut self,
-        batch: &Batch,
-        changed: &BTreeSet<ExecutorId>,
-        now: Tick,
-        decision: &mut Decision,
-    ) {
-        let latest = batch.latest();
-        for Ending { entry, reason } in batch.ends() {
-            self.stops_counting(entry, reason, latest, now);
-        }
-        for entry in changed.iter().filter_map(|id| latest.entry(*id)) {
-            if !entry.class().is_live() {
-                self.stops_counting(entry, &reason_of(entry), latest, now);
-            } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
-                && entry.class() == Class::Running
-            {
-                let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-                looping.running(entry.id, since, self.settings.stable_after);
-            }
-        }
-        let (backoff, stable_after) = (&self.settings.crash_backoff, self.settings.stable_after);
-        for (profile, looping) in &mut self.crash_loops {
-            let change = looping.tick(latest.target(profile), backoff, stable_after, now);
-            if let Some(change) = change {
-                decision.say(backoff_notice(profile, looping, change, now));
-            }
-            decision.wake_at(looping.due(stable_after), now);
-        }
-    }
-
-    /// An executor that no longer counts is replaced at once, so it must be judged before its report: a pod that is
-    /// deleted before it ran may stay Terminating for long or forever.
-    fn stops_counting(&mut self, entry: &Entry, reason: &LossReason, latest: &Snapshot, now: Tick) {
-        let early = ended_early(entry, reason.class, now, self.settings.stable_after);
-        // An engine that lowers the target and ends executors itself makes no crash loop.
-        let is_replaced = latest.counts(&entry.profile).live() < latest.target(&entry.profile);
-        let early = early.filter(|_| is_replaced || reason.exit_code != Some(0));
-        let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-        looping.ended(entry.id, early, reason, &self.settings.crash_backoff, now);
-    }
-
     /// Returns whether a budget has been spent just now.
     fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) -> bool {
         let spent = self.failures.spent(now);
@@ -479,18 +423,6 @@ impl Allocation {
 
 fn sum(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |sum, n| sum.saturating_add(*n))
-}
-
-fn backoff_notice(profile: &ProfileName, looping: &CrashLoop, change: Change, now: Tick) -> Notice {
-    let profile = profile.clone();
-    match change {
-        Change::Began { until } => Notice::BackoffBegan {
-            profile,
-            why: looping.why(),
-            wait: now.until(until),
-        },
-        Change::Ended { after } => Notice::BackoffEnded { profile, after },
-    }
 }
 
 fn gang_notice(profile: ProfileName, change: gang::Change, now: Tick) -> Notice {

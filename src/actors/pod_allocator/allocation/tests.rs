@@ -26,7 +26,7 @@ use crate::actors::pod_allocator::pause::Cause;
 use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::actors::pod_allocator::{claims, waiting};
 use crate::model::Epoch;
-use crate::model::executor::LeaveMethod;
+use crate::model::executor::{Class, LeaveMethod};
 use crate::model::failures::KeptFailures;
 use crate::model::news::{Found, News, Outcome};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id};

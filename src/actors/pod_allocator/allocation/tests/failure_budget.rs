@@ -1,7 +1,7 @@
 use super::*;
-use crate::model::Pod;
 use crate::model::news::TargetChange;
 use crate::model::pod::Restarts;
+use crate::model::{Entry, Pod};
 use crate::testing::running;
 
 fn allows(max: u32) -> AllocationRules {

@@ -10,7 +10,7 @@ use crate::actors::lifecycle_manager::call_queue::{PodCall, Subject};
 use crate::actors::lifecycle_manager::pending_actions::{self, PendingActions};
 use crate::model::news::Found;
 use crate::model::pod::{PodState, Sighting};
-use crate::model::{Entry, Epoch, Pod};
+use crate::model::{Ending, Entry, Epoch, Pod};
 use crate::testing::{exited, running, terminating};
 
 const PROFILES: [&str; 3] = ["a", "b", "c"];

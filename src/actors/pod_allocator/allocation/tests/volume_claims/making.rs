@@ -4,6 +4,7 @@ use super::*;
 use crate::actors::pod_allocator::claims::making::{Change, Ensure, Ensured};
 use crate::kubernetes::{Failure, FailureKind};
 use crate::model::pod::{ContainerState, Scheduling};
+use crate::model::reasoning::reason_of;
 use crate::model::{LossClass, PodState};
 
 impl Driver {
