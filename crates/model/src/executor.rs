@@ -166,7 +166,7 @@ pub enum LeaveReason {
     Killed(Arc<str>),
     /// Decommissioned on request; contains who requested it.
     Decommissioned(Arc<str>),
-    /// Decommissioned because it asked for that; contains its own words, which may be empty.
+    /// Decommissioned because it asked for that; contains that, with its own words.
     AskedToGo(Arc<str>),
 }
 
@@ -186,9 +186,7 @@ impl fmt::Display for LeaveReason {
             }
             Self::ApplicationEnded => f.write_str("the application ended"),
             Self::Killed(by) => write!(f, "killed by {by}"),
-            Self::Decommissioned(by) => write!(f, "decommissioned by {by}"),
-            Self::AskedToGo(why) if why.is_empty() => f.write_str("decommissioned by itself"),
-            Self::AskedToGo(why) => write!(f, "decommissioned by itself: {why}"),
+            Self::Decommissioned(by) | Self::AskedToGo(by) => write!(f, "decommissioned by {by}"),
             Self::HeartbeatTimeout(silent) => {
                 write!(f, "nothing was heard of it for {} s", silent.as_secs())
             }

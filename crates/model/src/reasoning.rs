@@ -123,13 +123,14 @@ pub fn ended_early(
     }
     let ran = ran_for(entry, now);
     let is_young = ran.is_none_or(|ran| ran < stable_after);
-    let asked = || matches!(entry.leaving.as_ref()?.why, LeaveReason::AskedToGo(_)).then_some(());
+    let leaving = entry.leaving.as_ref();
+    let asked = leaving.is_some_and(|leaving| matches!(leaving.why, LeaveReason::AskedToGo(_)));
     match class.early() {
         Early::Always => Some(EarlyEnd::ByItself),
         Early::IfYoung => is_young.then_some(EarlyEnd::ByItself),
         Early::IfItNeverRan if ran.is_none() => Some(EarlyEnd::ByItself),
         Early::Interrupted | Early::IfItNeverRan => is_young.then_some(EarlyEnd::Interrupted),
-        Early::Never => (asked().filter(|()| is_young)).map(|()| EarlyEnd::Interrupted),
+        Early::Never => (asked && is_young).then_some(EarlyEnd::Interrupted),
     }
 }
 

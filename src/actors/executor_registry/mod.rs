@@ -174,10 +174,14 @@ impl ExecutorRegistry {
             why,
             "executor asks to be decommissioned"
         );
+        let by = match why {
+            "" => "itself".to_owned(),
+            why => format!("itself: {why}"),
+        };
         self.store.do_send(Tell(News::Retire {
             ids: vec![id],
             aim: TargetChange::Stay,
-            why: LeaveReason::AskedToGo(why.into()),
+            why: LeaveReason::AskedToGo(by.into()),
             how: LeaveMethod::Drain {
                 within: self.registry.decommission_timeout(),
             },

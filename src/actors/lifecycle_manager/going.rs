@@ -116,11 +116,9 @@ pub fn next(
 /// The reason that is written on the pod.
 fn drained_for(leaving: &Leaving) -> DrainedFor {
     match &leaving.why {
-        LeaveReason::Decommissioned(by) | LeaveReason::Killed(by) => {
+        LeaveReason::Decommissioned(by) | LeaveReason::AskedToGo(by) | LeaveReason::Killed(by) => {
             DrainedFor::Asked(Arc::clone(by))
         }
-        LeaveReason::AskedToGo(why) if why.is_empty() => DrainedFor::Asked("itself".into()),
-        LeaveReason::AskedToGo(why) => DrainedFor::Asked(format!("itself: {why}").into()),
         LeaveReason::ApplicationEnded => DrainedFor::ApplicationEnded,
         LeaveReason::ScaledDown
         | LeaveReason::GangMissed(_)

@@ -258,7 +258,7 @@ fn early_ends_by_disruptions_are_interruptions_and_those_by_the_driver_are_none(
     }
     let mut asks = crashed.clone();
     asks.leaving = Some(Leaving {
-        why: LeaveReason::AskedToGo("spot notice".into()),
+        why: LeaveReason::AskedToGo("itself: spot notice".into()),
         how: LeaveMethod::Delete,
         since: tick(11),
     });
