@@ -12,6 +12,20 @@ pub struct OwnerChain {
     pub top: Reference,
 }
 
+impl OwnerChain {
+    /// Whether the top controller is gone, or is being deleted. One of a kind that boatswain does not know is there.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn top_is_gone(&self, calls: &Calls) -> Result<bool, Failure> {
+        let Some(kind) = ControllerKind::of(&self.top) else {
+            return Ok(false);
+        };
+        let read = calls.controller(kind, &self.top.name).await?;
+        Ok(read.is_none_or(|read| read.uid != self.top.uid || read.is_deleted))
+    }
+}
+
 /// Reads the owner chain of the pod with this name; `None` if the pod does not exist.
 ///
 /// A ReplicaSet's controller is the top, because each version of a Deployment has its own

@@ -44,16 +44,6 @@ pub enum Owner {
     Exists(Workload),
 }
 
-impl Owner {
-    pub fn is_gone(&self) -> bool {
-        match self {
-            Self::Gone => true,
-            Self::Exists(owner) => owner.is_deleted,
-            Self::None | Self::Unknown | Self::NeverRead => false,
-        }
-    }
-}
-
 /// A controller that keeps pods running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::actors::driver_backend::messages::Stop;
-use crate::config::Config;
+use crate::config::{Config, OnSignal};
 use crate::exit::Exit;
 use crate::kubernetes::owned_resources::Content;
 use crate::planted::{self, Planted};
@@ -144,6 +144,14 @@ async fn activate(
     early: &mut Early,
     serving: &mut Serving,
 ) -> Result<(Actors, Reports, Option<Listener>), Exit> {
+    let looked = async {
+        let looked = succession::controller_is_gone(&found, config, environment).await;
+        looked.map_err(exit_of)
+    };
+    if early.during(looked).await? {
+        tracing::info!("the controller of this driver's pod is gone: the application is over");
+        early.stop.make(Some(OnSignal::End));
+    }
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
     if nothing_made && let Some(meaning) = early.learned().await? {
         tracing::info!("stopped at the first start, before anything was made");

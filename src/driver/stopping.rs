@@ -1,5 +1,7 @@
 //! Stops a driver: the application's end, or the hand-over to a successor (spec O-10, O-11).
 
+mod left;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +11,23 @@ use futures::{TryStreamExt as _, stream};
 use tokio::sync::watch::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::exit::{Exit, OVER_BUDGET};
+use crate::kubernetes::Failure;
 use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
-use crate::kubernetes::{Failure, ListQuery};
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
-use crate::model::pod::{PodIdentity, Sighting};
 use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::actors::Actors;
+use left::Left;
 
 /// The intervals between lists of what is left. Each list costs as much as there are pods.
 const LIST_EVERY: Backoff = Backoff {
@@ -53,9 +54,6 @@ const LET_GO: &str = "their driver, which is suspended or scaled to 0";
 
 /// How long the garbage collector is waited for, which needs a second or two after the record is gone.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(5);
-
-/// The most remaining pods that are named in the log.
-const NAMED: usize = 5;
 
 impl Actors {
     /// `keep_record`: an end keeps the record, marked as ended, for a driver that replaces this one: in a pod, a
@@ -119,12 +117,13 @@ impl Actors {
             Ok(Ok(true))
         );
         match left {
-            Some(left) if left.is_empty() && written => {
+            Some(left) if left.undeleted.is_empty() && written => {
+                left.log_what_terminates();
                 tracing::info!(
                     "executors were let go: a later driver begins with the same targets"
                 );
             }
-            left => self.log_what_is_left(left, written),
+            left => self.log_what_is_left(left.as_ref().map(|left| &left.undeleted), written),
         }
         Exit::Superseded
     }
@@ -152,7 +151,7 @@ impl Actors {
             );
             return Exit::Clean;
         }
-        self.log_what_is_left(Some(left), true);
+        self.log_what_is_left(Some(&left), true);
         Exit::Unreachable
     }
 
@@ -206,29 +205,35 @@ impl Actors {
         );
         let record_closed = matches!(closed.await, Ok(Ok(())));
         match left {
-            Some(left) if left.is_empty() && record_closed => {
-                tracing::info!(exit_code, "the application has ended, nothing is left");
+            Some(left) if left.undeleted.is_empty() && record_closed => {
+                match left.is_empty() {
+                    true => tracing::info!(exit_code, "the application has ended, nothing is left"),
+                    false => {
+                        left.log_what_terminates();
+                        tracing::info!(exit_code, "the application has ended");
+                    }
+                }
                 match exit_code {
                     0 => Exit::Clean,
                     code => Exit::Finished(code),
                 }
             }
             left => {
-                self.log_what_is_left(left, record_closed);
+                self.log_what_is_left(left.as_ref().map(|left| &left.undeleted), record_closed);
                 Exit::Unreachable
             }
         }
     }
 
-    /// Deletes every executor until a list shows none, or until the deadline. Returns the pods that
-    /// are left, `None` if unknown, or an error if an actor has stopped.
+    /// Deletes every executor until a list shows none, or until the deadline. Returns what is left, `None` if unknown, or
+    /// an error if an actor has stopped.
     async fn delete_executors(
         &self,
         why: &LeaveReason,
         how: LeaveMethod,
         deadline: Instant,
         last_step: Duration,
-    ) -> Result<Option<BTreeSet<String>>, RecvError> {
+    ) -> Result<Option<Left>, RecvError> {
         let known = self.retire_until(|ledger| ledger.adopted, why, how, deadline);
         let known = known.await?;
         if known.adopted {
@@ -370,25 +375,6 @@ impl Actors {
         }
     }
 
-    /// The names of the executors' pods that still exist and are not being deleted.
-    async fn list_left(&self) -> Result<BTreeSet<String>, Failure> {
-        let mut left = BTreeSet::new();
-        let mut query = ListQuery {
-            limit: Some(self.page_size),
-            ..ListQuery::default()
-        };
-        loop {
-            let page = self.calls.list_pods(&query).await?;
-            left.extend(page.items.iter().filter_map(undeleted));
-            match page.continue_token {
-                Some(token) => {
-                    (query.continue_token, query.limit) = (Some(token), page.limit);
-                }
-                None => return Ok(left),
-            }
-        }
-    }
-
     async fn close_record(
         &self,
         code: u8,
@@ -399,50 +385,5 @@ impl Actors {
             true => self.record.send(FinishRecord { code, why }).await,
             false => self.record.send(DeleteRecord).await,
         }
-    }
-
-    fn log_what_is_left(&self, left: Option<BTreeSet<String>>, record_closed: bool) {
-        let namespace = self.calls.namespace();
-        let selector = self.calls.selector();
-        let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
-        let (count, names) = match &left {
-            Some(left) => {
-                let names: Vec<&str> = left.iter().map(String::as_str).take(NAMED).collect();
-                (Some(left.len()), names.join(", "))
-            }
-            None => (None, "unknown".to_owned()),
-        };
-        let refused = self.health.borrow().refused.clone();
-        let refused = refused.first().map(|write| {
-            let RefusedWrite {
-                verb,
-                resource,
-                why,
-                ..
-            } = write;
-            format!("{verb} {resource}: {why}")
-        });
-        tracing::error!(
-            count,
-            pods = names,
-            record_closed,
-            refused,
-            clean,
-            "the time to end is over and not everything is gone"
-        );
-    }
-}
-
-/// The name of an executor's pod that is not being deleted.
-fn undeleted(pod: &Sighting) -> Option<String> {
-    match pod {
-        Sighting::Read(pod) => {
-            let ours = matches!(
-                pod.identity,
-                PodIdentity::Executor { .. } | PodIdentity::UnassignedPod { .. }
-            );
-            (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
-        }
-        Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),
     }
 }

@@ -37,6 +37,7 @@ use super::provisioners;
 use super::rights;
 use record::{Taken, take_over};
 
+pub(super) use own_pod::controller_is_gone;
 pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
 
 /// The backoff of calls at the start.

@@ -10,13 +10,14 @@ use devcluster::{NodeKind, Options, SimulatedNode};
 use crate::seconds;
 use crate::server::{Server, config};
 
-// spec: O-31, A-30, L-20
+// spec: O-11, O-31, A-30, L-20
 #[actix::test]
 async fn executors_that_terminate_when_they_are_found_count_for_nothing() {
     tokio::time::pause();
     let server = Server::of(devcluster::start(Options {
         node: NodeKind::Simulated(SimulatedNode {
-            stop_delay: Duration::from_secs(5),
+            // Longer than an end waits.
+            stop_delay: Duration::from_secs(25),
             ..SimulatedNode::default()
         }),
         ..Options::default()
@@ -34,7 +35,7 @@ async fn executors_that_terminate_when_they_are_found_count_for_nothing() {
     let running = actix::spawn(running);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(server.pods().await.len(), 8, "replaced at once");
-    seconds(20).await;
+    seconds(40).await;
     assert_eq!(server.pods().await.len(), 4);
     let snapshot = handle.look().await.unwrap();
     assert!(

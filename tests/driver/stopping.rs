@@ -67,7 +67,6 @@ async fn a_successor_that_ends_the_application_deletes_every_executor_whenever_i
         let server = with_executors().await;
         let (exit, _) = stopped_after(&server, 2 + n, "end", instant(n)).await;
         assert_eq!(exit, Exit::Clean, "stopped after {:?}", instant(n));
-        seconds(60).await;
         let pods = server.pods().await;
         assert!(pods.is_empty(), "stopped after {:?}: {pods:?}", instant(n));
         assert!(!server.has_record().await);

@@ -24,16 +24,16 @@ async fn ask(server: &Server, request: http::request::Builder, body: Value) {
 
 async fn pods(server: &Server) {
     for name in ["driver-0", "driver-1"] {
-        let container = json!({"name": "driver", "image": "none"});
-        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
-        ask(
-            server,
-            Request::post("/api/v1/namespaces/default/pods"),
-            pod,
-        )
-        .await;
+        pod(server, json!({"name": name})).await;
     }
     seconds(5).await;
+}
+
+async fn pod(server: &Server, metadata: Value) {
+    let container = json!({"name": "driver", "image": "none"});
+    let pod = json!({"metadata": metadata, "spec": {"containers": [container]}});
+    let request = Request::post("/api/v1/namespaces/default/pods");
+    ask(server, request, pod).await;
 }
 
 /// Runs a driver in this pod again and again, and reports each exit, with the pod's number.
@@ -129,4 +129,25 @@ async fn a_driver_that_was_killed_is_followed_at_once_in_its_pod() {
     second.stop();
     assert_eq!(running.await.unwrap(), Exit::Superseded);
     server.take_seen();
+}
+
+// spec: O-97
+#[actix::test]
+async fn a_driver_that_outlives_its_controller_begins_no_application() {
+    tokio::time::pause();
+    let server = Server::start();
+    let controller = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "driver-5f", "uid": "gone", "controller": true,
+    });
+    let metadata = json!({
+        "name": "driver-0", "ownerReferences": [controller], "finalizers": ["example.org/held"],
+    });
+    pod(&server, metadata).await;
+    for start in 1..3 {
+        let config = config(3, "auto", &["driver.pod_name=driver-0"]);
+        let (_handle, running) = start_in(config, server.environment(start));
+        assert_eq!(actix::spawn(running).await.unwrap(), Exit::Clean);
+        assert_eq!(server.pods().await.len(), 1, "the driver's own");
+        assert!(!server.has_record().await);
+    }
 }

@@ -382,13 +382,10 @@ fn orphan_call(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick
     (!orphan.terminating && !planted::is(Planted::OrphansSpared)).then_some((pod_call, None))
 }
 
-/// Whether no executor or orphan pod is left to delete or report (spec O-11, L-1).
+/// Whether every executor's end is reported, and every pod gone (spec O-11, L-1).
 pub fn nothing_left(snapshot: &Snapshot) -> bool {
-    let settled = |entry: &Arc<Entry>| {
-        let going = entry.pod().is_some_and(|pod| pod.deletion.is_some());
-        (going || entry.is_gone()) && !entry.has_unreported_end()
-    };
-    snapshot.entries.values().all(settled) && snapshot.orphans.values().all(|g| g.terminating)
+    let settled = |entry: &Arc<Entry>| entry.is_gone() && !entry.has_unreported_end();
+    snapshot.entries.values().all(settled) && snapshot.orphans.is_empty()
 }
 
 #[cfg(test)]

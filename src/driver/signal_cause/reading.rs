@@ -91,22 +91,22 @@ impl Reader {
     /// Waits until the application record is gone, and with it the controller that owned it (spec O-97). What would
     /// be created anew for it would be collected again.
     pub async fn deleted(&self) -> Stop {
-        let Some(mut is_gone) = self.record_is_gone.clone() else {
+        let (Some(mut is_gone), Some(chain)) = (self.record_is_gone.clone(), &self.chain) else {
             return pending().await;
         };
         loop {
             if is_gone.wait_for(|is_gone| *is_gone).await.is_err() {
                 return pending().await;
             }
-            match self.known_top().await {
-                Ok(owner) if owner.is_gone() => {
+            match chain.top_is_gone(&self.calls).await {
+                Ok(true) => {
                     let why = "the application record was deleted, and so was the controller that owned it";
                     tracing::info!(why, "the application is over");
                     return Stop::DONE;
                 }
                 // Asking again would tell no more.
                 Err(failure) if failure.kind == FailureKind::Rights => return pending().await,
-                Ok(_) | Err(_) => sleep(RETRY).await,
+                Ok(false) | Err(_) => sleep(RETRY).await,
             }
         }
     }

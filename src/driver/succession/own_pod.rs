@@ -1,7 +1,10 @@
 //! Reads the driver's own pod and its controllers at a start.
 
-use super::{Retries, StartError};
+use tokio::time::Instant;
+
+use super::{Found, Retries, StartError};
 use crate::config::{Config, OnSignal};
+use crate::driver::Environment;
 use crate::driver::owner_chain::{self, OwnerChain};
 use crate::exit::Exit;
 use crate::kubernetes::calls::{ControllerKind, Reference};
@@ -40,6 +43,31 @@ pub(super) async fn owner_chain(
         check_right_to_read(calls, &owner_chain.top).await;
     }
     Ok(Some(owner_chain))
+}
+
+/// Whether the top controller of the driver's pod is gone, or is being deleted: then the application is over (spec O-97).
+/// A pod outlives its controller for some seconds, in which the node restarts its containers and a standby gets the lease.
+///
+/// # Errors
+/// If the cluster stays unreachable.
+pub(in crate::driver) async fn controller_is_gone(
+    found: &Found,
+    config: &Config,
+    environment: &Environment,
+) -> Result<bool, StartError> {
+    let chain = match &found.owner_chain {
+        Some(chain) if config.shutdown.on_signal == OnSignal::Auto => chain,
+        _ => return Ok(false),
+    };
+    let retries = Retries::since(Instant::now(), config, environment);
+    let read = || async {
+        match chain.top_is_gone(&found.calls).await {
+            // The start has warned of it.
+            Err(failure) if failure.kind == FailureKind::Rights => Ok(false),
+            read => read,
+        }
+    };
+    retries.call("the driver's controller", read).await
 }
 
 /// Warns if the driver will not be able to learn why it is stopped (spec O-66).

@@ -290,12 +290,16 @@ fn a_different_pending_call_follows_the_one_in_flight_without_backoff() {
 
 // spec: O-11
 #[test]
-fn nothing_is_left_when_every_pod_is_gone_or_being_deleted() {
+fn nothing_is_left_when_every_end_is_reported_and_every_pod_gone() {
     let mut manager = Manager::new();
     assert!(nothing_left(manager.scenario.current()));
     manager.start(1);
     assert!(!nothing_left(manager.scenario.current()));
     manager.scenario.terminates(1);
+    assert!(!nothing_left(manager.scenario.current()));
+    manager.scenario.goes(1);
+    assert!(!nothing_left(manager.scenario.current()));
+    manager.rounds();
     assert!(nothing_left(manager.scenario.current()));
     manager.request(2);
     assert!(!nothing_left(manager.scenario.current()));
