@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::kubernetes::owned_resources::OwnedResource;
 use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::record::record_name;
 use crate::kubernetes::{Calls, Failure, FailureKind};
 use crate::model::{PodUid, Tick};
 use crate::planted::{self, Planted};
@@ -95,7 +96,7 @@ impl OwnedResources {
         let (wanted, configured) = (self.wanted.clone(), self.claims);
         let looks_for_claims = self.looks_for_claims(record);
         let owner = owner_reference(prefix, record);
-        let record = record.clone();
+        let (name, record) = (record_name(prefix), record.clone());
         async move {
             for owned_resource in &wanted {
                 if let Err(failure) = calls.ensure(owned_resource, &owner).await {
@@ -114,9 +115,20 @@ impl OwnedResources {
                 }
                 Err(failure) => return Settled::NoClaims(failure),
             };
-            let strays = (listed.iter())
+            let strays: Vec<_> = (listed.iter())
                 .filter(|claim| claim.ours && !claim.of_a_pod && !claim.spent)
-                .filter(|claim| claim.record.as_ref() != Some(&record));
+                .filter(|claim| claim.record.as_ref() != Some(&record))
+                .collect();
+            if strays.is_empty() {
+                return Settled::All;
+            }
+            // They may be a later application's, of which a driver that was superseded does not know yet (spec K-14).
+            match calls.get_config_map(&name).await {
+                Ok(Some(map)) if map.uid == record => {}
+                // This driver is over, or makes its record anew and begins again.
+                Ok(_) => return Settled::All,
+                Err(failure) => return Settled::NoClaims(failure),
+            }
             for claim in strays {
                 match calls.give_claim(claim, &owner).await {
                     // The claim was replaced meanwhile.
@@ -161,10 +173,18 @@ impl OwnedResources {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::json;
+
     use super::*;
-    use crate::kubernetes::LabelScheme;
+    use crate::kubernetes::claims::{ClaimFor, claim_json};
     use crate::kubernetes::owned_resources::{Content, config_map};
     use crate::kubernetes::record::RecordPlace;
+    use crate::kubernetes::{Clients, LabelScheme};
+    use crate::model::ExecutorId;
+    use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+    use crate::testing::calls_to;
 
     fn at(seconds: u64) -> Tick {
         Tick::after_start(Duration::from_secs(seconds))
@@ -183,6 +203,52 @@ mod tests {
 
     fn failed() -> Failure {
         Failure::new(FailureKind::Server, "it broke")
+    }
+
+    // spec: K-14, K-10
+    #[tokio::test(start_paused = true)]
+    async fn only_the_record_that_exists_gets_the_claims_of_another() {
+        let cluster = devcluster::start(devcluster::Options {
+            collect_garbage: false,
+            ..devcluster::Options::default()
+        });
+        let calls = calls_to(Clients::in_process(cluster.router(), "default"));
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a-app"}});
+        let record = calls.create_config_map(&map).await.unwrap().uid;
+        let template = ClaimTemplate {
+            volume: "data".into(),
+            shape: ClaimShape {
+                access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
+                bytes: 1 << 30,
+                ..ClaimShape::default()
+            },
+            owner: ClaimOwner::Application,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        };
+        let of = ClaimFor {
+            app_id: &"app".into(),
+            app_name: "a",
+            namespace: "default",
+            prefix: "a",
+            labels: LabelScheme::Boatswain,
+            record: &"later".into(),
+            id: ExecutorId::FIRST,
+            profile: &"default".into(),
+            pod: ("a-exec-1", None),
+        };
+        let claim = claim_json("a-exec-1-data", &template, &of);
+        calls.create_claim(&claim).await.unwrap();
+        let owned_resources = OwnedResources::new(Vec::new(), true);
+        for (driver_of, owner) in [
+            ("superseded".into(), "later".into()),
+            (record.clone(), record),
+        ] {
+            let settled = owned_resources.settle(calls.clone(), "a", &driver_of).await;
+            assert!(matches!(settled, Settled::All), "{settled:?}");
+            let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
+            assert_eq!(claim.record, Some(owner));
+        }
     }
 
     // spec: K-8
