@@ -51,7 +51,11 @@ impl World {
             if on_signal == Some(OnSignal::End) && exit == Exit::Clean {
                 self.checks.application_ended();
                 self.ended_clean = true;
-                self.ended_last = Some((number, driver_exit.since));
+                // The record of an application that another driver has ended meanwhile, and a later one begun anew, is
+                // not this one's to delete (O-108).
+                let is_its_record = self.ended_at.is_none_or(|at| at < driver_exit.since);
+                self.ended_last = is_its_record.then_some((number, driver_exit.since));
+                self.ended_at = Some(Instant::now());
             }
             self.superseded_at_end |= on_signal == Some(OnSignal::End)
                 && exit == Exit::Superseded

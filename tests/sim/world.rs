@@ -89,6 +89,8 @@ pub struct World {
     pub superseded_at_end: bool,
     /// The driver that has just done so, and when it started.
     pub ended_last: Option<(usize, Instant)>,
+    /// When a driver has ended the application last.
+    pub ended_at: Option<Instant>,
     /// The application's id in the record when the fleet had converged.
     pub app_id: String,
     /// When the drivers' memory was last measured.
@@ -164,6 +166,7 @@ impl World {
             ended_clean: false,
             superseded_at_end: false,
             ended_last: None,
+            ended_at: None,
             app_id: String::new(),
             memory_checked_at: Instant::now(),
             began: Instant::now(),
