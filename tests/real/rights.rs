@@ -111,9 +111,11 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     another_takes_over(&place, &driver);
     place.run(1);
     ask(&place, &["stop"]);
-    until("no executor is left", || {
-        place.executors().is_empty().then_some(())
+    until("the driver has ended the application", || {
+        let record = place.api.config_map("t-app")?;
+        record["data"]["finished"].is_string().then_some(())
     });
+    assert_eq!(place.executors(), [] as [Value; 0]);
     place.told(&["delete", kind, "boatswain"]);
     place.nothing_is_left();
     let used = used(&place);
