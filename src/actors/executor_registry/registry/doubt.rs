@@ -10,7 +10,7 @@ use crate::planted::{self, Planted};
 /// The fewest silent executors that are a mass loss where others are heard.
 const MASS: usize = 3;
 /// A fleet of at most this many cannot tell a broken path from a hung executor.
-const FEW: usize = 2;
+pub(super) const FEW: usize = 2;
 /// The longest doubt about so few, as a multiple of the heartbeat timeout.
 const LONGEST: u32 = 10;
 
@@ -102,7 +102,7 @@ impl fmt::Display for WhyDoubt {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     /// None if no executor would be given up within an interval; else those that would, and all others that have missed
-    /// a heartbeat, except those of a settled doubt.
+    /// a heartbeat, except those of a settled doubt. All if nobody is heard.
     pub(super) silent: usize,
     /// All executors that are expected to send messages.
     pub(super) of: usize,

@@ -10,7 +10,7 @@ use crate::model::executor::{Class, LeaveReason};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
 use super::Via;
-use super::doubt::{DoubtChange, Look};
+use super::doubt::{DoubtChange, FEW, Look};
 
 /// A running executor that has not registered.
 #[derive(Debug, Clone, Copy)]
@@ -280,6 +280,13 @@ impl Registry {
                 // It has missed a heartbeat, though its own limit may come later.
                 silent += usize::from(missed(last_sign) && is_new(last_sign) && !soon.contains(id));
             }
+        }
+        // Two interruptions of the path, with an instant between them in which some were heard, are no reason to give
+        // up the others.
+        let beat = self.config.backend.sessions.heartbeat_interval + 2 * LOOK;
+        let is_heard = self.last_sign.is_none_or(|sign| now.since(sign) <= beat);
+        if !soon_over.is_empty() && !is_heard && of > FEW {
+            silent = of;
         }
         Look {
             silent,

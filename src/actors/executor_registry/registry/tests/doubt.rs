@@ -52,6 +52,25 @@ fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
     );
 }
 
+// spec: B-58, B-59, I-12
+#[test]
+fn two_interruptions_of_the_path_with_an_instant_between_them_give_up_nobody() {
+    let mut world = World::new(config(), 6);
+    for n in 1..=6 {
+        world.registers(n);
+    }
+    world.pass(240, &[]);
+    assert!(world.registry.doubt().is_some());
+    // The doubt has had its time, so it ends although only one is heard.
+    world.pass(10, &[1]);
+    assert_eq!(turns(&mut world).pop(), Some(Effect::Recovered));
+    world.pass(400, &[]);
+    assert_eq!(world.given_up(), []);
+    let back: Vec<u64> = (2..=6).collect();
+    world.pass(135, &back);
+    assert_eq!(world.given_up().len(), 1, "it alone is silent");
+}
+
 // spec: B-58
 #[test]
 fn many_connections_lost_at_once_are_a_mass_loss_too() {
