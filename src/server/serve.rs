@@ -45,6 +45,9 @@ const PROOF: Duration = Duration::from_secs(5);
 /// How long a client may read nothing of what is written to it.
 const UNREAD: Duration = Duration::from_secs(10);
 
+/// What is kept for one connection: of a request's head, and of an answer that is not sent yet. In bytes.
+const BUFFER: usize = 64 * 1024;
+
 /// How long the kernel waits for a client to acknowledge data or to make room for it. It ends the
 /// connections of machines that are gone, to which little is written.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
@@ -221,7 +224,8 @@ where
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(SILENCE);
+        .header_read_timeout(SILENCE)
+        .max_buf_size(BUFFER);
     let service = TowerToHyperService::new(serving::<Incoming>(router, admission));
     let talking = builder
         .serve_connection(TokioIo::new(connection), service)

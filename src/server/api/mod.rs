@@ -5,6 +5,7 @@
 //! query the actors and return their answers.
 
 mod adoption;
+mod answers;
 mod body;
 pub mod callers;
 mod commands;
@@ -43,6 +44,7 @@ use crate::server::problem::Problem;
 use crate::server::serve;
 use crate::server::tls::Tls;
 pub use adoption::Adoption;
+use answers::Room;
 use callers::Callers;
 pub use early::standby;
 use evidence::EvidenceReader;
@@ -93,6 +95,7 @@ struct Api {
     tokens: Current,
     places: Arc<Semaphore>,
     followers: Arc<Semaphore>,
+    unread: Room,
 }
 
 impl FromRef<Api> for Actors {
@@ -151,6 +154,7 @@ pub fn router(actors: Actors, tokens: impl Into<Current>, limits: Limits) -> Rou
         tokens: tokens.into(),
         places: Arc::new(Semaphore::new(limits.api)),
         followers: Arc::new(Semaphore::new(limits.followers)),
+        unread: Room::of(answers::MOST),
     })
 }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, ask, openapi, page};
+use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, answers, ask, openapi, page};
 use crate::actors::driver_backend::messages::{Command, GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::model::ExecutorId;
@@ -34,7 +34,8 @@ pub fn of(api: Api) -> Router {
         *side = std::mem::take(side).route(route.path, route.handler);
     }
     let adopted = adopted.layer(from_fn_with_state(api.clone(), adoption::awaited));
-    let closed = closed.merge(adopted);
+    let unread = from_fn_with_state(api.unread.clone(), answers::bounded);
+    let closed = closed.merge(adopted).layer(unread);
     let closed = closed.layer(from_fn_with_state(api.clone(), admit));
     open.merge(page::router())
         .merge(closed)
