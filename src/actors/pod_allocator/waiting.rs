@@ -16,6 +16,10 @@ const IMAGE: Duration = Duration::from_secs(300);
 /// node after six minutes.
 const PREPARATION: Duration = Duration::from_secs(600);
 
+/// How long an init container may run, or a native sidecar may not be ready, if there is no `pending_timeout` (spec A-100).
+/// It may load what an executor needs, which takes long.
+const INIT: Duration = Duration::from_secs(3600);
+
 const UNPREPARED: &str = "its node has not mounted its volumes or not set up its network";
 
 /// Waiting reasons that do not end by themselves (spec A-100). An init container or native sidecar that fails again and
@@ -74,6 +78,7 @@ enum What {
     Hopeless,
     Image,
     Preparation,
+    Init,
     Anything,
 }
 
@@ -127,6 +132,7 @@ impl Waiting {
             }
             What::Image => Some(pending.unwrap_or(so_since + IMAGE)),
             What::Preparation => Some(pending.unwrap_or(so_since + PREPARATION)),
+            What::Init => Some(pending.unwrap_or(so_since + INIT)),
             What::Anything => pending,
         };
         if let Some(until) = until.filter(|_| !planted::is(Planted::WaitedForEver)) {
@@ -204,6 +210,8 @@ fn what(pod: &Pod) -> What {
         What::Image
     } else if awaits_node(pod) {
         What::Preparation
+    } else if pod.init.is_some() {
+        What::Init
     } else {
         What::Anything
     }

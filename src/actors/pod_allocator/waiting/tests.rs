@@ -160,6 +160,37 @@ fn a_pod_that_its_node_does_not_prepare_has_ten_minutes_and_a_reason_of_its_own(
     assert_eq!(prepared.who(), []);
 }
 
+// spec: A-100
+#[test]
+fn an_init_container_that_does_not_finish_has_an_hour_and_is_named() {
+    for (timeout, at) in [(None, 3_610), (Some(7_200), 7_200), (Some(60), 60)] {
+        let mut world = World::new(timeout);
+        world.start(1);
+        world.seconds(10);
+        let init = InitContainer {
+            name: "fetch".into(),
+            sidecar: false,
+            restarts: 0,
+        };
+        let pod = Pod {
+            scheduling: Scheduling::Bound,
+            executor: ContainerState::Waiting {
+                reason: Some("PodInitializing".into()),
+                message: Some("init container fetch has not finished".into()),
+            },
+            init: Some(Arc::new(init)),
+            ..world.scenario.pod(1)
+        };
+        world.scenario.observe(pod);
+        world.look(1);
+        world.seconds(8_000);
+        assert_eq!(world.who(), [(1, at)], "{timeout:?}");
+        let said = &world.overdue[0].2;
+        assert!(said.starts_with("PendingTimeout("), "{said}");
+        assert!(said.contains("init container fetch"), "{said}");
+    }
+}
+
 // spec: A-50
 #[test]
 fn executors_are_retired_after_the_pending_timeout_and_by_default_never() {
