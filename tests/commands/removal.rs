@@ -149,6 +149,36 @@ async fn the_successor_of_a_killed_driver_goes_on_with_a_removal() {
     until_running(&third, "large", 1).await;
 }
 
+// spec: B-69, B-52
+#[actix::test]
+async fn a_profile_whose_engine_is_silent_for_its_ttl_is_removed_also_by_a_successor() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = kept_key(&directory);
+    let (mut world, first) = driver(&[&key]).await;
+    let described = json!({"executors": 2, "ttl": "30s"});
+    let (status, answer) = add(&first, "large", described.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    until_running(&first, "large", 2).await;
+    for n in 0..8 {
+        sleep(Duration::from_secs(20)).await;
+        let (status, answer) = match n % 2 {
+            0 => add(&first, "large", described.clone()).await,
+            _ => {
+                let target = json!({"executors": 2});
+                first.call(Method::PUT, "/v1/targets/large", target).await
+            }
+        };
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+    sleep(Duration::from_secs(20)).await;
+    first.kill();
+    let second = world.start(&[&key]).await;
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(profiles(&second).await, ["default", "large"]);
+    until_gone(&second, "large").await;
+    assert_eq!(second.living().await, [1, 2, 3]);
+}
+
 // spec: B-56
 #[actix::test]
 async fn a_profile_that_the_configuration_has_at_the_next_start_is_not_removed_any_more() {

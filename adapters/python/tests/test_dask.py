@@ -149,3 +149,17 @@ def test_workers_that_fail_too_often_end_their_own_cluster_only(local):
                 failing.scale(2)
         with healthy.get_client() as client:
             assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+
+
+def test_a_cluster_that_was_taken_for_gone_gets_its_workers_again(local):
+    options = {"token_file": local.token_file, "n_workers": 1, "scheduler_options": {"host": "127.0.0.1"}}
+    command = {"command": [sys.executable, "-m", "dask", "worker"]}
+    with (
+        BoatswainCluster(local.server, profile=command, **options) as cluster,
+        boatswain.Client(local.server, token_file=local.token_file) as driver,
+    ):
+        cluster.wait_for_workers(1)
+        before = cluster.observed
+        # As boatswain does when it has heard nothing of the cluster for the profile's ttl.
+        driver.delete_profile(cluster._profile)
+        until("another one joined", lambda: cluster.observed and cluster.observed != before, 60)

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -293,6 +294,41 @@ def wrong_java_beside_it(jar, directory):
 
 
 BY_NAME[wrong_java_beside_it.__name__] = wrong_java_beside_it
+
+
+@scenario
+def killed_beside(jar, directory):
+    """Of two applications on one boatswain one is killed: boatswain removes its profile, and the other's executors stay."""
+    with boatswain(directory) as driver:
+        master = f"spark+boatswain://{driver.address}"
+        with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
+            until("two are registered", lambda: registered(sc) == 2)
+            before = executor_pids(sc)
+            beside = [sys.executable, __file__, "killed_beside_it", str(jar), str(directory)]
+            subprocess.run(beside, env={**os.environ, "BESIDE": master}, check=True, timeout=180)
+            until("only the healthy one's executors are left", lambda: len(driver.executors()) == 2)
+            until("its profile is removed", lambda: len(driver.call("GET", "/v1/status")["profiles"]) == 2)
+            equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
+            equal(executor_pids(sc), before)
+
+
+def killed_beside_it(jar, directory):
+    """The application that is killed."""
+    token = str(directory / "token")
+    directory = directory / "beside"
+    directory.mkdir()
+    conf = {
+        "spark.executor.instances": "1",
+        "spark.boatswain.tokenFile": token,
+        "spark.boatswain.callEvery": "1s",
+    }
+    with spark(jar, directory, os.environ["BESIDE"], conf=conf) as sc:
+        until("one is registered", lambda: registered(sc) == 1)
+        os.kill(sc._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
+        os._exit(0)
+
+
+BY_NAME[killed_beside_it.__name__] = killed_beside_it
 
 
 @scenario

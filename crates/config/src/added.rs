@@ -3,13 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
+use super::sections::{DAY, secs};
 use super::template::{PodTemplate, Templates};
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use boatswain_model::ProfileName;
+
+/// The one key that a profile of the configuration has not.
+const TTL: &str = "ttl";
+
+/// How long an added profile stays without a request that renews it; `None`: for ever (spec B-69).
+pub fn profile_ttl(described: &Json) -> Option<Duration> {
+    let ttl = humantime::parse_duration(described.get(TTL)?.as_str()?).ok()?;
+    (secs(1)..=DAY).contains(&ttl).then_some(ttl)
+}
 
 /// The environment in which executors of an added profile would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +50,19 @@ impl Where {
     /// All mistakes in the description. Their keys are relative to the description, and empty where
     /// the description is wrong as a whole.
     pub fn profile(&self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
+        let mut described = described.clone();
+        if described.get(TTL).is_some_and(|ttl| !ttl.is_null()) && profile_ttl(&described).is_none()
+        {
+            return Err(vec![Mistake {
+                origin: Origin::Default,
+                key: TTL.to_owned(),
+                found: format!("{} is no time that a profile can be given", described[TTL]),
+                fix: "give a duration such as \"1m\", from 1s to a day".to_owned(),
+            }]);
+        }
+        if let Some(keys) = described.as_object_mut() {
+            keys.remove(TTL);
+        }
         let mut root = json!({
             "cluster": {"mode": self.mode.as_str()},
             "profiles": {DEFAULT_PROFILE: {"executors": 0}, name: described},
@@ -118,6 +142,22 @@ mod tests {
                     memory = \"1Gi\"\ncpu = 0.5\ncommand = [\"work\"]\nenv = { LANG = \"C\" }\n\
                     termination_grace = \"10s\"\nslots = 4";
         assert_eq!(profile, config(text).profiles["gpu"]);
+    }
+
+    // spec: B-69
+    #[test]
+    fn a_profile_may_have_a_time_to_live_which_one_of_the_file_has_not() {
+        let with = |ttl: Json| json!({"executors": 1, "image": "a", "ttl": ttl});
+        assert_eq!(profile_ttl(&with(json!("90s"))), Some(secs(90)));
+        assert_eq!(profile_ttl(&with(Json::Null)), None);
+        assert!(kubernetes().profile("gpu", &with(json!("90s"))).is_ok());
+        assert!(kubernetes().profile("gpu", &with(Json::Null)).is_ok());
+        for wrong in [json!("0s"), json!("25h"), json!("soon"), json!(60)] {
+            let mistakes = kubernetes().profile("gpu", &with(wrong)).unwrap_err();
+            assert_eq!(mistakes[0].key, "ttl");
+        }
+        let file = "[profiles.default]\nimage = \"a\"\nttl = \"90s\"";
+        assert!(Config::from_toml(file, "a.toml", [], &[]).is_err());
     }
 
     // spec: B-26, K-1

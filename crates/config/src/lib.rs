@@ -42,7 +42,7 @@ mod typed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use added::Where;
+pub use added::{Where, profile_ttl};
 pub use boatswain_model::quantity::{Quantity, QuantityError};
 pub use changes::{Change, Changes, Reading, WHILE_RUNNING, compare};
 pub use claims::{

@@ -34,6 +34,9 @@ impl DriverBackend {
         command: Command,
     ) -> ResponseActFuture<Self, Result<CommandOutcome, Refused>> {
         let now = self.clock.now().tick;
+        if let Command::SetTargets(targets) = &command {
+            self.profiles.renew(targets.keys(), now);
+        }
         let decided = (self.commands).decide(command, &self.latest, &self.profiles, now);
         let (picked, plan) = match decided {
             Ok(decided) => decided,
@@ -83,6 +86,35 @@ impl DriverBackend {
         }
     }
 
+    /// No executors of this profile are wanted any more. May be repeated.
+    fn remove(
+        &mut self,
+        name: &ProfileName,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), RefusedRemoval> {
+        self.profiles.remove(name)?;
+        self.carry_out_first(News::Remove(name.clone()).into(), ctx);
+        Ok(())
+    }
+
+    /// Removes the profiles whose engines are silent (spec B-69).
+    pub(super) fn look_after_silent(&mut self, ctx: &mut Context<Self>) {
+        if !*self.adopted.borrow() {
+            return;
+        }
+        for (name, ttl) in self.profiles.silent(self.clock.now().tick) {
+            tracing::warn!(
+                profile = name.as_str(),
+                ttl = %humantime::format_duration(ttl),
+                "no request has renewed a profile for its ttl: its engine is taken for gone"
+            );
+            // Of one that is known and not configured.
+            if self.remove(&name, ctx).is_ok() {
+                self.to.removed.do_send(ProfileRemoved(name));
+            }
+        }
+    }
+
     fn carry_out_first(&mut self, plan: Plan, ctx: &mut Context<Self>) {
         self.carry_out(plan).map(|_, _, _| ()).wait(ctx);
     }
@@ -129,6 +161,7 @@ impl Handler<PostDemand> for DriverBackend {
 
     fn handle(&mut self, post: PostDemand, _: &mut Self::Context) -> Self::Result {
         let (prefer, now) = (&self.to.prefer, self.clock.now().tick);
+        self.profiles.renew(post.demands.keys(), now);
         let (mut wanted, nodes) =
             (self.autoscaler).demand(post, &self.profiles, prefer.is_some(), now)?;
         for (_, executors) in (wanted.iter_mut()).filter(|(name, _)| self.has_failed(name)) {
@@ -147,6 +180,7 @@ impl Handler<AddProfile> for DriverBackend {
     /// No other message is handled meanwhile: of two profiles of one name the second is refused.
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let AddProfile { name, described } = add;
+        self.profiles.renew([&name], self.clock.now().tick);
         if let Some(why) = self.latest.failed.get(&name).cloned() {
             let failed = RefusedProfile::Failed { name, why };
             return AtomicResponse::new(Box::pin(actix::fut::ready(Err(failed))));
@@ -173,10 +207,9 @@ impl Handler<RemoveProfile> for DriverBackend {
         RemoveProfile(name): RemoveProfile,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        if let Err(refused) = self.profiles.remove(&name) {
+        if let Err(refused) = self.remove(&name, ctx) {
             return Box::pin(async move { Err(refused) });
         }
-        self.carry_out_first(News::Remove(name.clone()).into(), ctx);
         let recorded = self.to.removed.send(ProfileRemoved(name));
         let targets = self.targets_once(recorded);
         Box::pin(async move { targets.await.ok_or(RefusedRemoval::NotRecorded) })

@@ -183,6 +183,7 @@ impl DriverBackend {
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.look_whether_ready();
         self.status.count(&self.latest, self.clock.now());
+        self.look_after_silent(ctx);
         self.look_after_removals(ctx);
         ctx.run_later(LOOK, Self::look);
     }

@@ -28,8 +28,10 @@ from distributed.utils import Log
 from boatswain.client import AsyncClient, BoatswainError
 from boatswain.local import LocalBoatswain, binary
 
-# Seconds between two calls that show a driver with `app.ttl` that this process lives; see local.TTL.
+# Seconds between two calls that show a driver that this process lives: with `app.ttl` (see local.TTL), and to keep the profile.
 CALL_EVERY = 8.0
+# A driver removes the profile of a process that has not called for so long. An event loop may be busy for some calls.
+TTL = "1m"
 # Seconds for one request to the driver, with its repetitions.
 ANSWER = 15.0
 # Seconds after which a driver is asked again for workers that a stream's first message lacks, and the longest between two
@@ -138,7 +140,8 @@ class BoatswainCluster(Cluster):
             address = self.scheduler.address
         self.scheduler_comm = rpc(address)
         await super()._start()
-        await self._driver.put_profile(self._profile, self._described(address))
+        self._description = self._described(address)
+        await self._driver.put_profile(self._profile, self._description)
         self._tasks = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._call())]
         await self._set_target(self._wanted)
 
@@ -150,7 +153,7 @@ class BoatswainCluster(Cluster):
             command, agent = [sys.executable, "-m", "dask", "worker"], agent or [binary(), "agent"]
         command = [*agent, *LEFT_ALONE] * bool(agent) + list(keys.pop("command", command))
         name = f"{self._profile}-$(BOATSWAIN_EXECUTOR_ID)"
-        return {**keys, "executors": 0, "command": [*command, address, "--name", name, *self._options]}
+        return {"ttl": TTL, **keys, "executors": 0, "command": [*command, address, "--name", name, *self._options]}
 
     def _name_of(self, id: int) -> str:
         return f"{self._profile}-{id}"
@@ -299,7 +302,7 @@ class BoatswainCluster(Cluster):
                 await self._driver.kill([id], force=True, replace=True, by=WHO)
 
     async def _call(self) -> None:
-        """Shows a driver with `app.ttl` that this process lives, and repeats what had no answer."""
+        """Shows the driver that this process lives, and repeats what had no answer, or was undone while it was silent."""
         while True:
             await asyncio.sleep(CALL_EVERY)
             self._tasks = [task for task in self._tasks if not task.done()]
@@ -307,8 +310,12 @@ class BoatswainCluster(Cluster):
                 if left := sorted(self._retired & self._living):
                     await self._end(left)
                 if self._failed:
+                    # It is refused, and keeps the profile for an operator who resets it.
+                    with contextlib.suppress(BoatswainError):
+                        await self._driver.put_profile(self._profile, self._description)
                     continue
                 async with self._changing:
+                    await self._driver.put_profile(self._profile, self._description)
                     await self._driver.put_target(self._profile, self._wanted)
             except BoatswainError as error:
                 self._log(f"boatswain: {error}")

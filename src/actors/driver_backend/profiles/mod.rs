@@ -5,20 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::messages::{RefusedProfile, RefusedRemoval};
 use crate::actors::profile_messages::{AddedProfile, Bounds, KeptProfile};
-use crate::config::Mistake;
+use crate::config::{Mistake, profile_ttl};
 use crate::kubernetes::pod_template::gangs::Gangs;
-use crate::model::{ProfileName, Snapshot};
+use crate::model::{ProfileName, Snapshot, Tick};
 
 /// The most profiles that can be added: each is in the application record, whose size is limited.
 const MOST_ADDED: usize = 32;
 
 /// The longest description, in bytes of JSON.
 const LONGEST: usize = 16 * 1024;
+
+/// A look that comes this much later than the one before shows that the process stood still: so did its clients' requests.
+const STOOD_STILL: Duration = Duration::from_secs(10);
 
 /// Parses a description.
 pub type Read = Box<dyn Fn(&ProfileName, &Value) -> Result<AddedProfile, Vec<Mistake>>>;
@@ -50,6 +54,8 @@ struct Profile {
     /// With the keys of the configuration, if it was added.
     described: Option<Value>,
     is_being_removed: bool,
+    /// When a request has renewed it last, or this driver knew it first.
+    renewed: Option<Tick>,
 }
 
 pub struct Profiles {
@@ -57,6 +63,8 @@ pub struct Profiles {
     prove: Prove,
     by_name: BTreeMap<ProfileName, Profile>,
     gangs: Option<Gangs>,
+    /// When it was last looked for silent ones.
+    looked: Tick,
 }
 
 impl Profiles {
@@ -79,7 +87,40 @@ impl Profiles {
             prove,
             by_name,
             gangs: known.gangs,
+            looked: Tick::default(),
         }
+    }
+
+    /// A request for these profiles has come (spec B-69).
+    pub fn renew<'a>(&mut self, names: impl IntoIterator<Item = &'a ProfileName>, now: Tick) {
+        for name in names {
+            if let Some(profile) = self.by_name.get_mut(name) {
+                profile.renewed = Some(now);
+            }
+        }
+    }
+
+    /// The profiles that no request has renewed for their ttl, with that (spec B-69).
+    pub fn silent(&mut self, now: Tick) -> Vec<(ProfileName, Duration)> {
+        let pause = now.since(std::mem::replace(&mut self.looked, now));
+        let mut silent = Vec::new();
+        for (name, profile) in &mut self.by_name {
+            let described = profile.described.as_ref();
+            let Some(ttl) = described
+                .filter(|_| !profile.is_configured)
+                .and_then(profile_ttl)
+            else {
+                continue;
+            };
+            let renewed = profile.renewed.get_or_insert(now);
+            if pause >= STOOD_STILL {
+                *renewed = (*renewed + pause).min(now);
+            }
+            if now.since(*renewed) >= ttl && !profile.is_being_removed {
+                silent.push((name.clone(), ttl));
+            }
+        }
+        silent
     }
 
     /// The limits of a profile of which executors may be wanted.

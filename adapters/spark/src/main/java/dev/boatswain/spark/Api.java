@@ -160,9 +160,11 @@ final class Api {
 
     private ApiException refused(String method, String path, int status, HttpURLConnection connection) {
         String text = "";
+        String code = "";
         try (InputStream error = connection.getErrorStream()) {
             text = error == null ? "" : new String(error.readNBytes(LONGEST_ERROR), StandardCharsets.UTF_8);
             JsonNode said = JSON.readTree(text);
+            code = said.path("code").asText("");
             String field = said.path("field").asText("");
             String hint = said.path("hint").asText("");
             text = (field.isEmpty() ? "" : field + ": ") + said.path("message").asText(text)
@@ -171,7 +173,7 @@ final class Api {
             // What is no JSON is reported as it is.
         }
         String advice = status == 401 ? "; the token is the one in " + tokenFile : "";
-        return new ApiException(status, "boatswain at " + base + " refused " + method + " " + path + " with " + status + ": "
+        return new ApiException(status, code, "boatswain at " + base + " refused " + method + " " + path + " with " + status + ": "
                 + text + advice, null);
     }
 

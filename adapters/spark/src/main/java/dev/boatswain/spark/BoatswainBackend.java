@@ -41,7 +41,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements EventReader.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(BoatswainBackend.class);
-    private static final Duration LAST_REQUESTS = Duration.ofSeconds(5);
     private static final double REGISTERED_RATIO = 0.8;
 
     private final TaskSchedulerImpl scheduler;
@@ -112,7 +111,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         if (sender != null) {
             // Before the executors stop: boatswain would replace them.
             sender.totals(Map.of());
-            sender.awaitSent(LAST_REQUESTS);
+            awaitLast("that no executors are wanted any more: it may replace those that stop now");
         }
         super.stop();
         if (events != null) {
@@ -121,11 +120,18 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         if (sender != null) {
             sender.kill(List.copyOf(living));
             sender.removeProfiles();
-            sender.awaitSent(LAST_REQUESTS);
+            awaitLast("to remove the profiles of this application");
             sender.close();
         }
         timer.shutdownNow();
         local.ifPresent(started -> started.stop(Optional.ofNullable(api)));
+    }
+
+    private void awaitLast(String what) {
+        if (!sender.awaitSent(settings.lastRequests())) {
+            LOG.warn("boatswain could not be told within {} s {}. It removes them when nobody has renewed them for their ttl",
+                    settings.lastRequests().toSeconds(), what);
+        }
     }
 
     @Override
@@ -290,6 +296,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             }
             case "paused" -> LOG.warn("boatswain requests no executors of {} for now: {}",
                     event.path("profile").asText(), event.path("why").asText());
+            case "removed" -> sender.repeat();
             case "failed" -> failed(event.path("profile").asText(), event.path("why").asText());
             case "held" -> LOG.warn("boatswain holds the application: jobs wait until it is resumed");
             case "ending" -> fail("boatswain has ended the application, with exit code "

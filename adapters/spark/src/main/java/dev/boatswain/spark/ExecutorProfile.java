@@ -12,6 +12,9 @@ import java.util.Optional;
 /** A profile of boatswain's for executors of one size: the command and the resources. Pure. */
 final class ExecutorProfile {
     private static final List<String> OURS = List.of("executors", "command", "args");
+    /** Some calls may be late or lost. */
+    private static final int CALLS_IN_TTL = 3;
+    private static final long SHORTEST_TTL_MS = 1_000;
 
     private ExecutorProfile() {}
 
@@ -45,6 +48,7 @@ final class ExecutorProfile {
         String home = settings.sparkHome().orElse(hasImage ? "/opt/spark" : app.driverSparkHome());
 
         profile.put("executors", 0);
+        ifMissing(profile, "ttl", Math.max(CALLS_IN_TTL * settings.callEvery().toMillis(), SHORTEST_TTL_MS) + "ms");
         ArrayNode command = profile.putArray("command");
         start(app, settings, hasImage).forEach(command::add);
         arguments(app, settings, home, size, resourceProfile).forEach(command::add);

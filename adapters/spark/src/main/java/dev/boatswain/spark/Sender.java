@@ -50,7 +50,6 @@ final class Sender implements AutoCloseable {
     private final List<CompletableFuture<Void>> waiting = new ArrayList<>();
     private long pause = SHORTEST_MS;
     private boolean scheduled;
-    private boolean called;
 
     Sender(Api api, Duration decommissionWithin, Duration callEvery) {
         this.api = api;
@@ -62,7 +61,7 @@ final class Sender implements AutoCloseable {
         });
         thread.setRejectedExecutionHandler(new ThreadPoolExecutor.DiscardPolicy());
         long every = callEvery.toMillis();
-        thread.scheduleWithFixedDelay(this::callIfSilent, every, every, TimeUnit.MILLISECONDS);
+        thread.scheduleWithFixedDelay(this::renew, every, every, TimeUnit.MILLISECONDS);
     }
 
     /** Adds a profile, unless one of this name was added before. */
@@ -154,7 +153,6 @@ final class Sender implements AutoCloseable {
         scheduled = false;
         try {
             if (sendNext()) {
-                called = true;
                 pause = SHORTEST_MS;
                 schedule(0);
             } else {
@@ -226,16 +224,9 @@ final class Sender implements AutoCloseable {
         return body;
     }
 
-    /** With app.ttl, boatswain ends an application that makes no calls. */
-    private void callIfSilent() {
-        if (!called) {
-            try {
-                api.get("/v1/targets");
-            } catch (ApiException | RuntimeException e) {
-                // The reader of events reports that boatswain is away.
-                LOG.debug("the regular call failed: {}", e.getMessage());
-            }
-        }
-        called = false;
+    /** Boatswain removes profiles that nobody renews, and with app.ttl ends an application that makes no calls. */
+    private void renew() {
+        unsentProfiles.addAll(profiles.keySet());
+        schedule(0);
     }
 }

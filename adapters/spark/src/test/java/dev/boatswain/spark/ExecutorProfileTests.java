@@ -39,6 +39,7 @@ final class ExecutorProfileTests {
                 "--executor-id", "$(BOATSWAIN_EXECUTOR_ID)", "--cores", "4", "--app-id", "app-1",
                 "--hostname", "$(BOATSWAIN_POD_IP)", "--resourceProfileId", "3"));
         Check.equal(profile.path("executors").asInt(-1), 0);
+        Check.equal(profile.path("ttl").asText(), "60000ms");
     }
 
     static void usesTheImagesSparkAndJavaIfThereIsAnImage() {

@@ -147,10 +147,24 @@ final class SenderTests {
         }
     }
 
-    static void callsRegularly() throws IOException, InterruptedException {
+    static void aProfileThatIsStillBeingRemovedIsAddedAgainOnceItIsGone() throws IOException {
+        AtomicInteger left = new AtomicInteger(2);
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> left.getAndDecrement() > 0
+                ? new FakeBoatswain.Answer(409, "{\"code\": \"being-removed\"}") : FakeBoatswain.FINE);
+                Sender sender = sender(boatswain)) {
+            sender.profile("a-0", body());
+            sender.totals(Map.of("a-0", 4));
+            Check.equal(sender.awaitSent(LONG), true);
+            Check.equal(boatswain.lines(), List.of("PUT /v1/profiles/a-0", "PUT /v1/profiles/a-0", "PUT /v1/profiles/a-0",
+                    "PUT /v1/targets"));
+        }
+    }
+
+    static void renewsItsProfilesRegularly() throws IOException, InterruptedException {
         try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE);
                 Sender sender = new Sender(boatswain.api(), LONG, Duration.ofMillis(20))) {
-            Check.eventually(() -> boatswain.lines().contains("GET /v1/targets"));
+            sender.profile("a-0", body());
+            Check.eventually(() -> boatswain.lines().stream().filter("PUT /v1/profiles/a-0"::equals).count() > 3);
         }
     }
 
