@@ -14,6 +14,7 @@ mod dry_run;
 mod early;
 mod handle;
 mod lease;
+mod left;
 mod listener;
 pub mod locate;
 mod owned_resources;

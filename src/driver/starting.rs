@@ -152,6 +152,11 @@ async fn activate(
         tracing::info!("the controller of this driver's pod is gone: the application is over");
         early.stop.make(Some(OnSignal::End));
     }
+    let deleted = async {
+        let deleted = succession::delete_leftovers(&found, config, environment).await;
+        deleted.map_err(exit_of)
+    };
+    early.during(deleted).await?;
     let nothing_made = found.record.is_none() || planted::is(Planted::EarlyEndForgotten);
     if nothing_made && let Some(meaning) = early.learned().await? {
         tracing::info!("stopped at the first start, before anything was made");

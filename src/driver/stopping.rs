@@ -1,8 +1,6 @@
 //! Stops a driver: the application's end, or the hand-over to a successor (spec O-10, O-11).
 
-mod left;
-
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use futures::{TryStreamExt as _, stream};
 use tokio::sync::watch::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
@@ -22,12 +21,12 @@ use crate::kubernetes::calls::StopCalling;
 use crate::kubernetes::leftovers::WORKLOADS;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::news::{News, TargetChange};
-use crate::model::{ExecutorId, Snapshot};
+use crate::model::{ExecutorId, PodUid, Snapshot};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::actors::Actors;
-use left::Left;
+use super::left::{Left, first};
 
 /// The intervals between lists of what is left. Each list costs as much as there are pods.
 const LIST_EVERY: Backoff = Backoff {
@@ -141,8 +140,8 @@ impl Actors {
         };
         let living = last.entries.values().filter(|entry| !entry.is_gone());
         let pods = living.filter_map(|entry| entry.pod());
-        let left: BTreeSet<String> = (pods.filter(|pod| pod.deletion.is_none()))
-            .map(|pod| pod.name.to_string())
+        let left: BTreeMap<_, _> = (pods.filter(|pod| pod.deletion.is_none()))
+            .map(|pod| (pod.name.to_string(), Some(pod.uid.clone())))
             .collect();
         if left.is_empty() {
             tracing::info!(
@@ -253,10 +252,10 @@ impl Actors {
         loop {
             self.retire_until(is_over, why, how, deadline).await?;
             if Instant::now() >= deadline {
-                let left = timeout(last_step, self.list_left()).await;
+                let left = timeout(last_step, self.left()).await;
                 return Ok(left.ok().and_then(Result::ok));
             }
-            match timeout_at(deadline, self.list_left()).await {
+            match timeout_at(deadline, self.left()).await {
                 Ok(Ok(left)) if left.is_empty() => return Ok(Some(left)),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
@@ -385,5 +384,39 @@ impl Actors {
             true => self.record.send(FinishRecord { code, why }).await,
             false => self.record.send(DeleteRecord).await,
         }
+    }
+
+    async fn left(&self) -> Result<Left, Failure> {
+        Left::of(&self.calls, self.page_size).await
+    }
+
+    /// `undeleted`: the pods that nobody has deleted; `None` if they are not known.
+    fn log_what_is_left(
+        &self,
+        undeleted: Option<&BTreeMap<String, Option<PodUid>>>,
+        record_closed: bool,
+    ) {
+        let namespace = self.calls.namespace();
+        let selector = self.calls.selector();
+        let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
+        let refused = self.health.borrow().refused.clone();
+        let refused = refused.first().map(|write| {
+            let RefusedWrite {
+                verb,
+                resource,
+                why,
+                ..
+            } = write;
+            format!("{verb} {resource}: {why}")
+        });
+        let names = |undeleted: &BTreeMap<String, _>| first(undeleted.keys());
+        tracing::error!(
+            count = undeleted.map(BTreeMap::len),
+            pods = undeleted.map_or_else(|| "unknown".to_owned(), names),
+            record_closed,
+            refused,
+            clean,
+            "the time to end is over and not everything is gone"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Takes over the application record, which is the only way to start (spec O-31).
 
 pub mod authority;
+mod leftovers;
 mod own_pod;
 mod record;
 mod standby;
@@ -37,6 +38,7 @@ use super::provisioners;
 use super::rights;
 use record::{Taken, take_over};
 
+pub(super) use leftovers::delete as delete_leftovers;
 pub(super) use own_pod::controller_is_gone;
 pub(super) use standby::{become_active, end_of_predecessor, predecessor, wait_for_lease};
 

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tower::ServiceExt as _;
 
 use crate::seconds;
-use crate::server::{Server, config};
+use crate::server::{Network, Server, config};
 
 async fn ask(server: &Server, request: http::request::Builder, body: Value) {
     let request = request.header("content-type", "application/json");
@@ -150,4 +150,30 @@ async fn a_driver_that_outlives_its_controller_begins_no_application() {
         assert_eq!(server.pods().await.len(), 1, "the driver's own");
         assert!(!server.has_record().await);
     }
+}
+
+// spec: O-134, O-11, O-108
+#[actix::test]
+async fn what_an_end_could_not_delete_the_next_driver_deletes_before_it_exits_with_the_same_code() {
+    tokio::time::pause();
+    let server = Server::start();
+    pods(&server).await;
+    let sets = ["app.id=etl", "driver.pod_name=driver-0"];
+    let (handle, running) = start_in(config(3, "end", &sets), server.environment(1));
+    let running = actix::spawn(running);
+    seconds(10).await;
+    server.set_network(Network::KeepsPods).await;
+    handle.stop();
+    assert_eq!(running.await.unwrap(), Exit::Unreachable);
+    let next = |holder| {
+        let (_handle, running) = start_in(config(3, "end", &sets), server.environment(holder));
+        actix::spawn(running)
+    };
+    assert_eq!(next(2).await.unwrap(), Exit::Rights);
+    assert_eq!(server.pods().await.len(), 2 + 3);
+    server.set_network(Network::Works).await;
+    assert_eq!(next(3).await.unwrap().code(), 0);
+    seconds(40).await;
+    assert_eq!(server.pods().await.len(), 2, "the drivers' own");
+    assert_eq!(next(4).await.unwrap().code(), 0);
 }

@@ -62,6 +62,7 @@ def main():
         print("undisturbed", json.dumps(undisturbed), flush=True)
         while not pathlib.Path("/tmp/stop").exists():
             print("equal" if count() == undisturbed else "DIFFERENT", flush=True)
+            print("here", json.dumps([name.rsplit("-", 1)[1] for name in cluster.observed]), flush=True)
         told = (line.split(" ended: ", 1) for line in cluster.get_logs()["Cluster"].splitlines() if " ended: " in line)
         why = {name.split()[-1]: reason for name, reason in told}
         print("lost", json.dumps({name.rsplit("-", 1)[1]: why.get(name, "nobody said why") for name in losses.lost}), flush=True)

@@ -130,11 +130,19 @@ def all_run(space):
     return found if len(found) == WANTED else None
 
 
+def all_are_registered(space):
+    """Also with the engine, which knows nothing of an executor that is killed before."""
+    found = all_run(space)
+    lines = [line for line in space.kubectl("logs", "engine").splitlines() if line.startswith("here ")]
+    here = set(json.loads(lines[-1].removeprefix("here "))) if lines else set()
+    return found if found and {name.rsplit("-", 1)[1] for name in found} == here else None
+
+
 def kill_executors(space, count, rng):
     """Executors' containers, one after the other, in the middle of the work. Returns their ids."""
     killed = []
     for _ in range(count):
-        before = until("all executors run", lambda: all_run(space))
+        before = until("all executors are registered", lambda: all_are_registered(space))
         time.sleep(1 + 2 * rng.random())
         victim = rng.choice(sorted(before))
         kill(space.pod(victim))

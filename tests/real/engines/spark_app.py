@@ -25,6 +25,12 @@ def count(context):
     return sorted(words.reduceByKey(lambda one, other: one + other, 4).collect())
 
 
+def here(context):
+    """The executors that Spark has registered."""
+    ids = context._jsc.sc().getExecutorIds()
+    return [ids.apply(number) for number in range(ids.size())]
+
+
 def lost():
     """Spark's own record of it."""
     (log,) = EVENTS.iterdir()
@@ -44,5 +50,6 @@ undisturbed = count(session.sparkContext)
 print("undisturbed", json.dumps(undisturbed), flush=True)
 while not pathlib.Path("/tmp/stop").exists():
     print("equal" if count(session.sparkContext) == undisturbed else "DIFFERENT", flush=True)
+    print("here", json.dumps(here(session.sparkContext)), flush=True)
 session.stop()
 print("lost", json.dumps(lost()), flush=True)
