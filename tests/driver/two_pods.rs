@@ -165,6 +165,10 @@ async fn what_an_end_could_not_delete_the_next_driver_deletes_before_it_exits_wi
     server.set_network(Network::KeepsPods).await;
     handle.stop();
     assert_eq!(running.await.unwrap(), Exit::Unreachable);
+    let another = ["app.id=other", "driver.pod_name=driver-0"];
+    let (_handle, running) = start_in(config(3, "end", &another), server.environment(5));
+    let exit = actix::spawn(running).await.unwrap();
+    assert_eq!(exit, Exit::Configuration, "it deletes nothing of others");
     let next = |holder| {
         let (_handle, running) = start_in(config(3, "end", &sets), server.environment(holder));
         actix::spawn(running)

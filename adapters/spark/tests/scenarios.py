@@ -259,6 +259,20 @@ def ends(jar, directory):
         say("the job has failed")
 
 
+def run_beside(function, jar, directory, master):
+    """Runs another application, in a process of its own: a process has one SparkContext."""
+    command = [sys.executable, __file__, function.__name__, str(jar), str(directory)]
+    subprocess.run(command, env={**os.environ, "BESIDE": master}, check=True, timeout=180)
+
+
+def beside(directory):
+    """The folder and the settings of that application, which has one executor."""
+    token = str(directory / "token")
+    directory = directory / "beside"
+    directory.mkdir()
+    return directory, {"spark.executor.instances": "1", "spark.boatswain.tokenFile": token}
+
+
 @scenario
 def wrong_java(jar, directory):
     """Of two applications on one boatswain one has a wrong Java path: it ends, and says why; the other's result is right."""
@@ -266,21 +280,15 @@ def wrong_java(jar, directory):
         master = f"spark+boatswain://{driver.address}"
         with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
             until("two are registered", lambda: registered(sc) == 2)
-            # A process has one SparkContext.
-            beside = [sys.executable, __file__, "wrong_java_beside_it", str(jar), str(directory)]
-            subprocess.run(beside, env={**os.environ, "BESIDE": master}, check=True, timeout=180)
+            run_beside(wrong_java_beside_it, jar, directory, master)
             equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
             assert registered(sc) == 2, "the healthy executors stay"
 
 
 def wrong_java_beside_it(jar, directory):
     """The application with the wrong Java path."""
-    token = str(directory / "token")
-    directory = directory / "beside"
-    directory.mkdir()
-    conf = {
-        "spark.executor.instances": "1",
-        "spark.boatswain.tokenFile": token,
+    directory, conf = beside(directory)
+    conf |= {
         "spark.boatswain.executor.java": "/opt/nojava/bin/java",
     }
     try:
@@ -304,8 +312,7 @@ def killed_beside(jar, directory):
         with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
             until("two are registered", lambda: registered(sc) == 2)
             before = executor_pids(sc)
-            beside = [sys.executable, __file__, "killed_beside_it", str(jar), str(directory)]
-            subprocess.run(beside, env={**os.environ, "BESIDE": master}, check=True, timeout=180)
+            run_beside(killed_beside_it, jar, directory, master)
             until("only the healthy one's executors are left", lambda: len(driver.executors()) == 2)
             until("its profile is removed", lambda: len(driver.call("GET", "/v1/status")["profiles"]) == 2)
             equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
@@ -314,12 +321,8 @@ def killed_beside(jar, directory):
 
 def killed_beside_it(jar, directory):
     """The application that is killed."""
-    token = str(directory / "token")
-    directory = directory / "beside"
-    directory.mkdir()
-    conf = {
-        "spark.executor.instances": "1",
-        "spark.boatswain.tokenFile": token,
+    directory, conf = beside(directory)
+    conf |= {
         "spark.boatswain.callEvery": "1s",
     }
     with spark(jar, directory, os.environ["BESIDE"], conf=conf) as sc:

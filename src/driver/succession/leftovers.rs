@@ -6,11 +6,11 @@
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
+use super::record::understand;
 use super::{Found, Retries, StartError, provisioners};
 use crate::config::Config;
 use crate::driver::Environment;
 use crate::driver::left::Left;
-use crate::kubernetes::record::Record;
 
 /// # Errors
 /// If the cluster stays unreachable or refuses a call.
@@ -19,10 +19,14 @@ pub(in crate::driver) async fn delete(
     config: &Config,
     environment: &Environment,
 ) -> Result<(), StartError> {
-    let record = found.record.as_ref().and_then(|map| Record::read(map).ok());
-    let Some(record) = record.filter(|record| record.finished.is_some()) else {
+    let Some(map) = &found.record else {
         return Ok(());
     };
+    // Another application's is refused, as it is when the record is taken over.
+    let record = understand(map, config)?;
+    if record.finished.is_none() {
+        return Ok(());
+    }
     // A set that is left would make its pods again. It goes with the record.
     if provisioners::set_kind(config.allocation.strategy).is_some() {
         return Ok(());

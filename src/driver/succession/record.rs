@@ -129,7 +129,7 @@ pub(super) fn refuse_another_name(map: &ConfigMap, config: &Config) -> Result<()
         .map_err(|error| StartError::new(Exit::Configuration, error.to_string()))
 }
 
-fn understand(map: &ConfigMap, config: &Config) -> Result<Record, StartError> {
+pub(super) fn understand(map: &ConfigMap, config: &Config) -> Result<Record, StartError> {
     refuse_another_name(map, config)?;
     let record = match &config.app.id {
         Some(app_id) => Record::read_own(map, app_id),

@@ -16,7 +16,7 @@ use crate::server::problem::Problem;
 /// The most bytes of unread answers.
 pub(super) const MOST: usize = 64 << 20;
 
-/// Shorter answers take no room: as many as there are connections are less than all others together.
+/// Answers up to this length take no room: 1,024 connections (spec O-55) hold no more of them than of all others together.
 const SHORT: usize = 64 << 10;
 
 /// How much is handed to the connection at a time.

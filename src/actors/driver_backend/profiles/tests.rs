@@ -1,7 +1,6 @@
 use super::*;
 use crate::model::news::{News, Outcome};
-use crate::testing::Scenario;
-use crate::testing::at;
+use crate::testing::{Scenario, at};
 
 // spec: B-52
 #[test]
