@@ -336,6 +336,10 @@ impl World {
         let Some(pod) = pods.find(|pod| text(pod, "/metadata/uid") == uid) else {
             return Ok(());
         };
+        // A driver may refuse it before the checker has seen, at the same instant, that the pod ended.
+        if matches!(text(pod, "/status/phase"), "Failed" | "Succeeded") {
+            return Ok(());
+        }
         // The last changes of a driver's ledger before it was killed are unknown.
         let driver = exit.driver.filter(|driver| !self.checks.has_ended(*driver));
         let last = driver.and_then(|driver| self.checks.last_ledger(driver));
