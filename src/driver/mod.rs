@@ -12,6 +12,7 @@ pub mod clean;
 mod cluster;
 mod dry_run;
 mod early;
+mod events_file;
 mod handle;
 mod lease;
 mod left;

@@ -14,7 +14,7 @@ use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
-use crate::actors::snapshot_store::messages::Tell;
+use crate::actors::snapshot_store::messages::{AskRound, Subscriber, Tell};
 use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::Failure;
 use crate::kubernetes::calls::StopCalling;
@@ -45,7 +45,7 @@ const RECORD_SHARE: u32 = 4;
 
 const CLAIMS_AT_ONCE: usize = 16;
 
-/// The time for recording the Kubernetes Events that wait at the end.
+/// The time for recording the Kubernetes Events that wait at the end, and for writing the last events to their file.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// Why executors are let go, after "killed by".
@@ -71,6 +71,10 @@ impl Actors {
         if let Some(event_recorder) = &self.event_recorder {
             // What could not be recorded in time is in the log.
             let _ = timeout(LAST_EVENTS, event_recorder.record_rest()).await;
+        }
+        if let Some(events_file) = &self.events_file {
+            self.store.do_send(AskRound(Subscriber::History));
+            let _ = timeout(LAST_EVENTS, events_file.finish()).await;
         }
         if let Some(watch) = &self.watch {
             watch.do_send(StopCalling);

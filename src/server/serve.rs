@@ -149,14 +149,16 @@ impl Talk {
             tracing::debug!(%error, "the options of a connection could not be set");
         }
         let (router, admission) = (self.router, self.admission);
+        let admitted = self.admitted.clone();
         let talking = async {
             if admission.hear(&connection).await.is_err() {
                 return;
             }
             let Some(tls) = self.tls else {
-                return http1(Bounded::new(connection, UNREAD), router, admission).await;
+                let connection = Bounded::new(connection, UNREAD, admitted);
+                return http1(connection, router, admission).await;
             };
-            match handshake(connection, tls).await {
+            match handshake(connection, tls, admitted).await {
                 Ok(Some(connection)) if chose_http2(&connection) => {
                     http2::talk(connection, serving(router, admission)).await;
                 }
@@ -187,6 +189,7 @@ const HTTPS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 async fn handshake(
     mut connection: TcpStream,
     tls: Tls,
+    admitted: Admitted,
 ) -> io::Result<Option<TlsStream<Bounded<TcpStream>>>> {
     let mut first = [0];
     if connection.peek(&mut first).await? == 1 && first != [HANDSHAKE] {
@@ -196,7 +199,8 @@ async fn handshake(
         connection.shutdown().await?;
         return Ok(None);
     }
-    tls.accept(Bounded::new(connection, UNREAD)).await.map(Some)
+    let connection = Bounded::new(connection, UNREAD, admitted);
+    tls.accept(connection).await.map(Some)
 }
 
 fn chose_http2<S>(connection: &TlsStream<S>) -> bool {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::profiles::{add, kept_key, until_running};
 use crate::world::{Driver, World, driver};
 
-const WHY: &str = "2 failures within 1h, and failures.max allows 1; the last: executor 5: Exited: ended with exit 1";
+const WHY: &str = "2 failures within 1h, and failures.max allows 1; 2 of the last 2 ran less than ";
 
 /// Profile `bad` is added, and both of its executors fail.
 async fn with_failed(sets: &[&str]) -> (World, Driver) {

@@ -31,6 +31,7 @@ mod browser;
 mod clean;
 mod credentials;
 mod cut_paths;
+mod events_file;
 mod examples;
 mod executors;
 mod faults_by_hand;

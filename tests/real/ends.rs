@@ -35,7 +35,7 @@ const fn case(
     }
 }
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     case(
         "oom",
         r#"command = ["/bin/sh", "-c", "tail /dev/zero"]"#,
@@ -49,6 +49,13 @@ const CASES: [Case; 10] = [
         "",
         ("Exited", Some(53), true),
         "ended with exit 53",
+    ),
+    case(
+        "output",
+        r#"command = ["/bin/sh", "-c", "echo it begins; echo no space left in /scratch >&2; exit 4"]"#,
+        "",
+        ("Exited", Some(4), true),
+        "ended with exit 4: no space left in /scratch",
     ),
     case(
         "message",

@@ -358,11 +358,7 @@ impl Service<Request<kube::client::Body>> for Network {
             ) {
                 (Some(Outage::Refusing), _) => RequestOutcome::ConnectionRefused,
                 (Some(Outage::Silent), _) => RequestOutcome::Dropped,
-                (None, RequestOutcome::Normal { request_delay, .. })
-                    if shared.tokens.refuses(self.token) =>
-                {
-                    RequestOutcome::refusal_of_token(request_delay)
-                }
+                (None, outcome) if shared.tokens.refuses(self.token) => outcome.without_token(),
                 (None, outcome) => outcome,
             };
             if shared.outage.is_some() {

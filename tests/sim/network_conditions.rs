@@ -229,12 +229,26 @@ impl NetworkConditions {
 }
 
 impl RequestOutcome {
-    pub fn refusal_of_token(request_delay: Duration) -> Self {
-        RequestOutcome::Answered {
-            request_delay,
-            fault: RequestFault::Unauthorized,
-            code: 401,
-            retry_after: None,
+    /// What becomes of the request if its token is refused: nothing that the server would have carried out.
+    pub fn without_token(self) -> Self {
+        match self {
+            RequestOutcome::Normal { request_delay, .. }
+            | RequestOutcome::AnsweredAfter { request_delay, .. }
+            | RequestOutcome::ResetAfter { request_delay }
+            | RequestOutcome::Unanswered { request_delay }
+            | RequestOutcome::Corrupted { request_delay, .. }
+            | RequestOutcome::Stale { request_delay, .. }
+            | RequestOutcome::Falsified { request_delay, .. }
+            | RequestOutcome::EndsAtOnce { request_delay } => RequestOutcome::Answered {
+                request_delay,
+                fault: RequestFault::Unauthorized,
+                code: 401,
+                retry_after: None,
+            },
+            RequestOutcome::Answered { .. }
+            | RequestOutcome::ResetBefore { .. }
+            | RequestOutcome::ConnectionRefused
+            | RequestOutcome::Dropped => self,
         }
     }
 

@@ -20,8 +20,20 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// The file cannot be opened, or is a directory, a pipe or a device.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    open_as(path, OFlags::RDONLY)
+}
+
+/// As [`open`], to append to it and to read it. A file that is not there is made, for its owner alone.
+///
+/// # Errors
+/// As [`open`], and if it cannot be made.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    open_as(path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE)
+}
+
+fn open_as(path: &Path, how: OFlags) -> io::Result<File> {
+    let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other(Irregular)),

@@ -1,9 +1,12 @@
-//! `[log]`: the format and level of logs.
+//! `[log]` and `[history]`: what is written of what happens.
+
+use std::path::PathBuf;
 
 use tracing_subscriber::EnvFilter;
 
 use super::declare::{choice, section};
-use super::kinds::{Text, one_of};
+use super::kinds::{Amount, PATH, Text, one_of};
+use boatswain_model::quantity::Quantity;
 
 choice! {
     pub enum LogFormat {
@@ -22,6 +25,16 @@ section! {
         /// The least level that is logged, or directives such as
         /// `info,boatswain::actors::pod_allocator=debug`.
         pub level: String = value(LEVEL) or "info".to_owned();
+    }
+}
+
+section! {
+    /// `[history]`: the file that has the application's events (spec B-70).
+    pub struct History {
+        /// `None`: there is none.
+        pub file: Option<PathBuf> = option(PATH);
+        /// How many bytes it and the one before it may have together.
+        pub max_size: Quantity = value(Amount::MEMORY) or Quantity::mebibytes(64);
     }
 }
 

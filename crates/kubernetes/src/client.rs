@@ -8,6 +8,8 @@
 //!
 //! A client is bound to the tokio runtime it was made in and stops working when that runtime ends.
 
+mod proxy;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,6 +128,7 @@ impl Access {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
+        config.proxy_url = proxy::proxy(&config, |name| std::env::var(name).ok());
         Ok(config)
     }
 
@@ -300,6 +303,12 @@ fn client(
     let builder = ClientBuilder::try_from(config.clone()).map_err(|error| {
         ConnectError(match &error {
             kube::Error::Auth(_) => UNUSABLE.to_owned(),
+            // Its own text has the URL, which may have a password.
+            kube::Error::ProxyProtocolDisabled { .. }
+            | kube::Error::ProxyProtocolUnsupported { .. } => {
+                "the cluster's proxy (the kubeconfig's proxy-url, or HTTPS_PROXY) must be an http:// or https:// URL"
+                    .to_owned()
+            }
             other => format!("no client can be made: {}", chain_text(other)),
         })
     })?;

@@ -29,6 +29,13 @@ pub enum QuantityError {
 }
 
 impl Quantity {
+    pub fn mebibytes(number: u32) -> Self {
+        Self {
+            text: format!("{number}Mi"),
+            nanos: (u128::from(number) << 20) * NANOS,
+        }
+    }
+
     /// The amount in whole units, rounded up: bytes for memory.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.nanos.div_ceil(NANOS)).unwrap_or(u64::MAX)

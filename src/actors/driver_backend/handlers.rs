@@ -16,6 +16,8 @@ use super::messages::{
     RefusedDemand, RefusedProfile, RefusedRemoval, RefusedReset, RemoveProfile, ResetProfile, Stop,
 };
 use super::plan::Plan;
+use crate::actors::event_history::event::What;
+use crate::actors::event_history::messages::Happened;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::pod_allocator::pause::Paused;
@@ -103,13 +105,18 @@ impl DriverBackend {
             return;
         }
         for (name, ttl) in self.profiles.silent(self.clock.now().tick) {
+            let ttl = humantime::format_duration(ttl);
             tracing::warn!(
                 profile = name.as_str(),
-                ttl = %humantime::format_duration(ttl),
+                %ttl,
                 "no request has renewed a profile for its ttl: its engine is taken for gone"
             );
             // Of one that is known and not configured.
             if self.remove(&name, ctx).is_ok() {
+                self.to.events.do_send(Happened(What::Silent {
+                    profile: name.to_string(),
+                    why: format!("no request has renewed it for its ttl, {ttl}"),
+                }));
                 self.to.removed.do_send(ProfileRemoved(name));
             }
         }

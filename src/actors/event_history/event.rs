@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -77,6 +78,11 @@ pub enum What {
         profile: String,
         target: u32,
     },
+    /// No request has renewed a profile for its ttl: it is removed.
+    Silent {
+        profile: String,
+        why: String,
+    },
     /// A profile is being removed: its executors are to terminate.
     Removing {
         profile: String,
@@ -130,6 +136,9 @@ pub enum What {
     /// The application ends.
     Ending {
         exit_code: u8,
+        /// What has failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<Arc<str>>,
     },
     #[serde(untagged)]
     Executor {

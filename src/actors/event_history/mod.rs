@@ -8,6 +8,7 @@
 pub mod event;
 pub mod history;
 pub mod messages;
+pub mod reader;
 pub mod views;
 
 use std::collections::BTreeMap;

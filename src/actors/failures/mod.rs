@@ -1,5 +1,6 @@
 //! Counts the failures of each profile and of each node (spec L-30 to L-32, L-40).
 
+pub mod latest;
 pub mod nodes;
 pub mod restarts;
 pub mod rules;
@@ -11,10 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::failures::{Avoid, KeptBudget, KeptFailures};
+use crate::model::reasoning::ran_for;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
+use latest::LatestEnds;
 use nodes::Nodes;
 use rules::{Rule, Verdict, judge};
 use window::Window;
@@ -68,8 +71,8 @@ struct Budget {
     largest: u32,
     /// The last backoff period in which an early end was counted.
     period: Option<Period>,
-    /// The failure counted last, described.
-    last: Option<Arc<str>>,
+    /// The latest failures, whether or not each counts.
+    latest: LatestEnds,
     /// Why the profile has failed. From then on nothing of it counts, until the ledger says that it was reset.
     failed: Option<Arc<str>>,
 }
@@ -94,7 +97,7 @@ impl Budget {
             failures: Window::new(window),
             largest: 0,
             period: None,
-            last: None,
+            latest: LatestEnds::default(),
             failed: None,
         }
     }
@@ -130,10 +133,10 @@ impl Budget {
             true => String::new(),
             false => format!(" within {}", humantime::format_duration(settings.window)),
         };
-        let last = self.last.as_deref();
-        let last = last.map_or_else(String::new, |last| format!("; the last: {last}"));
+        let common = self.latest.in_common();
+        let common = common.map_or_else(String::new, |common| format!("; {common}"));
         Some(format!(
-            "{count} failures{within}, and failures.max allows {limit}{last}"
+            "{count} failures{within}, and failures.max allows {limit}{common}"
         ))
     }
 }
@@ -175,11 +178,11 @@ impl Failures {
             if let Some(node) = &end.node {
                 self.nodes.failed(node, now);
             }
+            let new = || Budget::new(self.settings.window);
+            let budget = self.profiles.entry(end.profile.clone()).or_insert_with(new);
+            budget.latest.push(named(end.executor), None, &reason);
             if profiles.insert(&end.profile) {
-                let new = || Budget::new(self.settings.window);
-                self.profiles.entry(end.profile.clone()).or_insert_with(new);
-                let what = described(end.executor, &reason);
-                self.count(&end.profile, &what, 1, now);
+                self.count(&end.profile, 1, now);
             }
             self.changed = true;
         }
@@ -251,10 +254,10 @@ impl Failures {
         if self.counted.contains(entry.id) {
             return;
         }
-        let (profile, what) = (&entry.profile, described(entry.id, reason));
+        let (profile, who) = (&entry.profile, named(entry.id));
         match judge(&self.settings.rules, reason) {
             Verdict::Ignore if !planted::is(Planted::DisruptionsCounted) => return,
-            Verdict::Stop => return self.stop(profile, &what),
+            Verdict::Stop => return self.stop(profile, &who, reason),
             Verdict::Ignore | Verdict::Count => {}
         }
         self.counted.insert(entry.id);
@@ -264,28 +267,25 @@ impl Failures {
         self.changed = true;
         let known = self.profiles.get_mut(profile);
         let again = known.is_some_and(|budget| {
+            (budget.latest).push(who, ran_for(entry, now.tick), reason);
             let again = period.is_some() && budget.period == period;
             budget.period = period.or(budget.period);
             again
         });
         if !again {
-            self.count(profile, &what, 1, now);
+            self.count(profile, 1, now);
         }
     }
 
     /// An executor's container was restarted `times` more, after ends like this one (spec A-80).
     pub fn restarted(&mut self, entry: &Entry, reason: &LossReason, times: u32, now: Now) {
-        let what = format!(
-            "executor {}, started again in its pod: {}: {}",
-            entry.id, reason.class, reason.message
-        );
-        self.happened(&entry.profile, reason, &what, times.min(MOST_RESTARTS), now);
+        let who = format!("{}, started again in its pod", named(entry.id));
+        self.happened(&entry.profile, who, reason, times.min(MOST_RESTARTS), now);
     }
 
     /// A profile's template was refused. That counts once for each wait (spec A-23).
     pub fn refused(&mut self, profile: &ProfileName, reason: &LossReason, now: Now) {
-        let what = format!("{}: {}", reason.class, reason.message);
-        self.happened(profile, reason, &what, 1, now);
+        self.happened(profile, "a request".to_owned(), reason, 1, now);
     }
 
     /// What has been spent, each once. After a restart an application that must end is reported again, even if failures
@@ -331,31 +331,36 @@ impl Failures {
     fn happened(
         &mut self,
         profile: &ProfileName,
+        who: String,
         reason: &LossReason,
-        what: &str,
         times: u32,
         now: Now,
     ) {
         match judge(&self.settings.rules, reason) {
             Verdict::Ignore => {}
-            Verdict::Stop => self.stop(profile, what),
-            Verdict::Count => self.count(profile, what, times, now),
+            Verdict::Stop => self.stop(profile, &who, reason),
+            Verdict::Count => {
+                if let Some(budget) = self.profiles.get_mut(profile) {
+                    budget.latest.push(who, None, reason);
+                }
+                self.count(profile, times, now);
+            }
         }
     }
 
     /// A profile that the ledger does not know has no budget.
-    fn count(&mut self, profile: &ProfileName, what: &str, times: u32, now: Now) {
+    fn count(&mut self, profile: &ProfileName, times: u32, now: Now) {
         let known = self.profiles.get_mut(profile);
         if let Some(budget) = known.filter(|budget| budget.failed.is_none()) {
             (0..times).for_each(|_| budget.failures.add(now));
-            budget.last = Some(Arc::from(what));
             self.changed = true;
         }
     }
 
-    fn stop(&mut self, profile: &ProfileName, what: &str) {
+    fn stop(&mut self, profile: &ProfileName, who: &str, reason: &LossReason) {
         let known = self.profiles.get(profile);
         if known.is_some_and(|budget| budget.failed.is_none()) {
+            let what = format!("{who}: {}: {}", reason.class, reason.message);
             self.spend(profile, format!("a rule of failures.rules says so: {what}"));
         }
     }
@@ -378,8 +383,8 @@ impl Failures {
     }
 }
 
-fn described(id: ExecutorId, reason: &LossReason) -> String {
-    format!("executor {id}: {}: {}", reason.class, reason.message)
+fn named(id: ExecutorId) -> String {
+    format!("executor {id}")
 }
 
 #[cfg(test)]

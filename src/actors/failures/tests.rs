@@ -118,7 +118,7 @@ fn exactly_at_the_limit_the_application_continues_and_one_more_failure_ends_it_o
     let spent = fail(&mut failures, 4, 4);
     assert_eq!(
         why(&spent),
-        "profile default: 4 failures within 1h, and failures.max allows 3; the last: executor 4: Exited: ended with exit 1"
+        "profile default: 4 failures within 1h, and failures.max allows 3; 4 of the last 4: Exited: ended with exit 1; the last: executor 4"
     );
     assert_eq!(fail(&mut failures, 5, 5), [], "said once");
     assert!(failures.are_too_many());
@@ -181,7 +181,7 @@ fn a_profile_that_was_added_fails_alone_and_so_does_one_of_the_configuration_if_
     for (settings, profile) in [(settings(Some(0), 0), "added"), (everyone, "default")] {
         let mut failures = with(settings);
         let spent = fail_of(profile, &mut failures, 1, 0);
-        let what = "1 failures, and failures.max allows 0; the last: executor 1: Exited: ended with exit 1";
+        let what = "1 failures, and failures.max allows 0; executor 1: Exited: ended with exit 1";
         assert_eq!(spent, [Spent::Profile(profile.into(), what.into())]);
         assert!(!failures.are_too_many());
         assert_eq!(fail_of(profile, &mut failures, 2, 0), [], "said once");
@@ -372,6 +372,22 @@ fn early_ends_of_one_backoff_period_count_once() {
     assert!(failures.keep().unwrap().counted.contains(entry(49).id));
 }
 
+// spec: L-30, A-31
+#[test]
+fn the_reason_says_what_most_of_the_latest_failures_have_in_common() {
+    let mut failures = failures(Some(3), 0);
+    let mut lost = reason(LossClass::StartFailed, None);
+    lost.message = "no image".to_owned();
+    end(&mut failures, "default", 1, &lost, 0);
+    for n in 2..=3 {
+        fail(&mut failures, n, 0);
+    }
+    let spent = fail(&mut failures, 4, 0);
+    let common = "4 failures, and failures.max allows 3; 3 of the last 4: Exited: ended with exit 1; \
+                  the last: executor 4";
+    assert_eq!(why(&spent), format!("profile default: {common}"));
+}
+
 // spec: A-23, L-30
 #[test]
 fn a_refused_template_counts_unless_a_rule_ignores_it() {
@@ -381,7 +397,7 @@ fn a_refused_template_counts_unless_a_rule_ignores_it() {
         failures.spent(now(0).tick)
     };
     let spent = refused(&mut failures(Some(0), 0));
-    let last = "the last: TemplateRefused: spec.containers[0].image";
+    let last = "a request: TemplateRefused: spec.containers[0].image";
     assert!(why(&spent).contains(last), "{spent:?}");
     let rules = vec![Rule {
         exit_codes: Default::default(),

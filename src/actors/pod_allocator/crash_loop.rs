@@ -4,13 +4,14 @@
 //! and have run at least as long. A profile backs off when most of its recent starts die. What interrupts executors, as
 //! evictions and deletions do, may take each of them once before that counts.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::failures::Period;
+use crate::actors::failures::latest::LatestEnds;
 use crate::model::reasoning::EarlyEnd;
-use crate::model::{ExecutorId, LossClass, LossReason, Tick};
+use crate::model::{ExecutorId, LossReason, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
@@ -20,8 +21,6 @@ const TOLERATED_SHARE: u32 = 20;
 const LEAST_EVIDENCE: Duration = Duration::from_secs(1);
 /// A probe runs at least this long before the others follow.
 const LEAST_TRIAL: Duration = Duration::from_secs(5);
-/// How many of the latest early ends say how long such an executor runs.
-const SAMPLE: usize = 63;
 
 /// A profile's early ends, and what they are weighed against.
 #[derive(Debug, Default)]
@@ -35,8 +34,8 @@ pub struct CrashLoop {
     early: u32,
     /// Of them, those that were interrupted.
     interrupted: u32,
-    /// The latest of them, newest first.
-    latest: VecDeque<Ended>,
+    /// The latest of them.
+    latest: LatestEnds,
     /// Early ends since the last tick, outside a backoff.
     unweighed: Vec<ExecutorId>,
     /// The trial of a backoff that an earlier incarnation began.
@@ -54,15 +53,6 @@ pub struct CrashLoop {
     ticked: Tick,
     /// The profile's target at that time.
     target: u32,
-}
-
-/// An early end.
-#[derive(Debug)]
-struct Ended {
-    ran: Duration,
-    class: LossClass,
-    exit_code: Option<i32>,
-    message: Arc<str>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -186,13 +176,7 @@ impl CrashLoop {
         if let Some(how) = early {
             self.early = self.early.saturating_add(1);
             self.interrupted += u32::from(how == EarlyEnd::Interrupted);
-            self.latest.truncate(SAMPLE - 1);
-            self.latest.push_front(Ended {
-                ran: ran.unwrap_or_default(),
-                class: reason.class,
-                exit_code: reason.exit_code,
-                message: Arc::from(reason.message.as_str()),
-            });
+            self.latest.push(format!("executor {id}"), ran, reason);
         }
         match self.phase {
             Phase::Open if early == Some(EarlyEnd::ByItself) => self.unweighed.push(id),
@@ -323,14 +307,14 @@ impl CrashLoop {
 
     /// How long half of the early ends had run at most.
     fn usual_run(&self) -> Option<Duration> {
-        let mut runs: Vec<Duration> = self.latest.iter().map(|end| end.ran).collect();
+        let mut runs: Vec<Duration> = self.latest.runs().collect();
         let middle = runs.len().checked_sub(1)? / 2;
         Some(*runs.select_nth_unstable(middle).1)
     }
 
     /// How long a probe has to run: as long as all before it had, or twice as long as half of them.
     fn trial(&self, stable_after: Duration) -> Duration {
-        let longest = self.latest.iter().map(|end| end.ran).max();
+        let longest = self.latest.runs().max();
         let outlived = (self.usual_run().zip(longest)).map(|(run, longest)| longest.min(run * 2));
         let usual = outlived.map(|run| run.max(LEAST_TRIAL));
         let trial = usual.or(self.inherited_trial).unwrap_or(stable_after);
@@ -358,25 +342,9 @@ impl CrashLoop {
 
     /// How the executors ended, by what most of the latest have in common.
     pub fn why(&self) -> Arc<str> {
-        let mut alike: BTreeMap<_, Vec<&Ended>> = BTreeMap::new();
-        for end in &self.latest {
-            alike
-                .entry((end.class, end.exit_code))
-                .or_default()
-                .push(end);
-        }
-        let Some(((class, exit_code), ends)) = alike.into_iter().max_by_key(|(_, ends)| ends.len())
-        else {
-            return Arc::from("executors end early, again and again");
-        };
-        let longest = ends.iter().map(|end| end.ran).max().unwrap_or_default();
-        let within = humantime::format_duration(Duration::from_secs(longest.as_secs() + 1));
-        let (number, all) = (ends.len(), self.latest.len());
-        let code = exit_code.map_or_else(String::new, |code| format!(" {code}"));
-        let last = ends.first().map_or("", |end| &end.message);
-        Arc::from(format!(
-            "{number} of the last {all} early ends came within {within}: {class}{code}: {last}"
-        ))
+        let common = self.latest.in_common();
+        let common = common.map_or_else(String::new, |common| format!(": {common}"));
+        Arc::from(format!("executors end early, again and again{common}"))
     }
 
     /// When this is to be looked at again, though nothing happens.

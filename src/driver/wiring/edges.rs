@@ -1,5 +1,5 @@
-//! The actors that write to the cluster (application record, Kubernetes Events, objects of profiles), and the
-//! routes of executors' sessions.
+//! The actors that write to the cluster (application record, Kubernetes Events, objects of profiles), the file of events,
+//! and the routes of executors' sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::profile_objects::{Place, ProfileObjects};
 use crate::actors::record_keeper::{self, RecordKeeper};
 use crate::config::AccountRight;
+use crate::driver::events_file::{EventsFile, Writer};
 use crate::driver::listener;
 use crate::driver::settings;
 use crate::event_recorder::EventRecorder;
@@ -106,6 +107,17 @@ fn profile_objects(
     let is_group = matches!(object, ProfileObject::PodGroup(_));
     let refused = links.provisioner.groups.clone().filter(|_| is_group);
     ProfileObjects::start(object, calls, place, least, store, event_recorder, refused)
+}
+
+/// `None` without `history.file`.
+pub(super) fn events_file(basis: &Basis<'_>, links: &Links) -> Option<Writer> {
+    let history = &basis.config.history;
+    let file = EventsFile {
+        path: Arc::from(history.file.as_deref()?),
+        most: history.max_size.bytes(),
+    };
+    let incarnation = basis.application.record.incarnation;
+    Some(Writer::start(file, links.history.clone(), incarnation))
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the

@@ -89,6 +89,10 @@ impl Admitted {
         self.0.borrow().of
     }
 
+    pub(super) fn is_client(&self) -> bool {
+        self.who() == Who::Client
+    }
+
     /// Waits until the client has proved who it is.
     pub(super) async fn wait(mut self) {
         let client = self.0.wait_for(|place| place.of == Who::Client);

@@ -83,7 +83,7 @@ class Ending(TypedDict):
 
 # Something that happened. What more it has follows from its name.
 class Event(TypedDict):
-    event: Literal["began", "target-changed", "removing", "removed", "failed", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
     id: str
     profile: NotRequired[str]

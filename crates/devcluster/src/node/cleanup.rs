@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,6 +14,9 @@ use uuid::Uuid;
 
 use super::mount_points::{MountPoint, make_directory};
 use crate::objects::object::{list, text};
+
+/// How the names of temporary directories begin; the process' id follows.
+pub(super) const TEMPORARY: &str = "devcluster-";
 
 /// Claims a state directory for one cluster, as long as the file is open. Returns `None` if another cluster uses it.
 pub(super) fn lock(state_dir: &Path) -> Option<File> {
@@ -25,6 +29,25 @@ pub(super) fn lock(state_dir: &Path) -> Option<File> {
         })
     };
     opened.ok().filter(is_locked)
+}
+
+/// Removes the temporary directories of this user's clusters that were killed.
+pub(super) fn remove_killed_clusters(base: &Path) {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let process = name
+            .and_then(|name| name.strip_prefix(TEMPORARY)?.split_once('-'))
+            .and_then(|(process, _)| process.parse::<u32>().ok());
+        let lives = |process| Path::new(&format!("/proc/{process}")).exists();
+        let is_own = fs::symlink_metadata(&path).is_ok_and(|metadata| {
+            metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw()
+        });
+        // The lock shows a cluster whose processes cannot be seen from here.
+        if process.is_some_and(|process| !lives(process)) && is_own && lock(&path).is_some() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
 }
 
 /// Removes the files that came from Secrets and service accounts from the directories of a pod's containers.
@@ -104,4 +127,39 @@ fn uid_of(name: &str) -> Option<&str> {
     let is_a_pods = !namespace.is_empty() && !name.is_empty() && parts.next().is_none();
     let is_uid = Uuid::parse_str(uid).is_ok_and(|parsed| parsed.to_string() == uid);
     (is_a_pods && is_uid).then_some(uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    // spec: O-73
+    #[test]
+    fn directories_of_killed_clusters_are_removed_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let (ended, own) = (ended.id(), std::process::id());
+        let path = |name: &str| base.path().join(name);
+        let killed = path(&format!("devcluster-{ended}-0"));
+        let locked = path(&format!("devcluster-{ended}-1"));
+        let stay = [
+            locked.clone(),
+            path(&format!("devcluster-{own}-0")),
+            path("devcluster-x-0"),
+            path("other"),
+        ];
+        for directory in stay.iter().chain([&killed]) {
+            fs::create_dir_all(directory.join("pods/p")).unwrap();
+        }
+        let link = path(&format!("devcluster-{ended}-2"));
+        std::os::unix::fs::symlink(path("other"), &link).unwrap();
+        let _lock = lock(&locked).unwrap();
+        remove_killed_clusters(base.path());
+        assert!(!killed.exists());
+        assert!(stay.iter().all(|path| path.join("pods/p").exists()));
+        assert!(link.exists());
+    }
 }

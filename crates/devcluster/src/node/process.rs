@@ -38,17 +38,19 @@ pub(crate) struct StateDir {
     path: PathBuf,
     /// Whether it is removed when the cluster stops.
     temporary: bool,
-    /// Locked while the cluster uses a chosen directory; `None` if another cluster uses it.
+    /// Locked while the cluster uses the directory; `None` if another cluster uses it.
     lock: Option<File>,
 }
 
 impl StateDir {
     /// The chosen directory, or a new temporary one.
     pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
+        let temporary = chosen.is_none();
+        let path = chosen.unwrap_or_else(temporary_directory);
         Self {
-            temporary: chosen.is_none(),
-            lock: chosen.as_deref().and_then(cleanup::lock),
-            path: chosen.unwrap_or_else(temporary_directory),
+            temporary,
+            lock: cleanup::lock(&path),
+            path,
         }
     }
 
@@ -69,9 +71,10 @@ impl Drop for StateDir {
 /// Creates a directory that only its owner can access. If that fails, each container reports why it cannot start.
 fn temporary_directory() -> PathBuf {
     let base = std::env::temp_dir();
+    cleanup::remove_killed_clusters(&base);
     let mut path = base.clone();
     for n in 0..u16::MAX {
-        path = base.join(format!("devcluster-{}-{n}", std::process::id()));
+        path = base.join(format!("{}{}-{n}", cleanup::TEMPORARY, std::process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             _ => break,

@@ -76,6 +76,8 @@ struct Running {
     since: jiff::Timestamp,
     /// Where it may leave a message for its status.
     message: PathBuf,
+    /// Its log, where the end of that stands for a message that it did not leave.
+    log: Option<PathBuf>,
     /// When its files must be written again, because a token expires.
     renew: Option<Instant>,
 }
@@ -360,10 +362,15 @@ impl Runner {
             let (since, now) = (running.since, self.store.clock().now());
             let ending = match applied {
                 Some(fault) => Termination::by(fault, since, now),
-                None => Termination {
-                    message: termination_message::read(&running.message),
-                    ..Termination::exit(exit_code(status), since, now)
-                },
+                None => {
+                    let code = exit_code(status);
+                    let log = running.log.filter(|_| code != 0);
+                    let of_log = || termination_message::of_log(&log?);
+                    Termination {
+                        message: termination_message::read(&running.message).or_else(of_log),
+                        ..Termination::exit(code, since, now)
+                    }
+                }
             };
             ended[i] = Some(ending.clone());
             if phase == Phase::Main {

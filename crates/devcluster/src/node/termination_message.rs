@@ -1,7 +1,7 @@
 //! The message that a container leaves in the file of its `terminationMessagePath` for its status.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,9 @@ use crate::objects::object::text;
 
 /// The longest message, in bytes, as in the kubelet.
 const LONGEST: u64 = 4096;
+
+/// The longest part of a log that stands for a message, in bytes, as in the kubelet.
+const LONGEST_OF_LOG: u64 = 2048;
 
 /// Makes the empty file of a container below its root.
 pub(super) fn make(container: &Value, root: &Path) -> Result<PathBuf, String> {
@@ -40,6 +43,18 @@ pub(super) fn read(path: &Path) -> Option<String> {
     }
     let mut bytes = Vec::new();
     file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// What the container wrote to its log last, which stands for the message of one that failed without any
+/// (`terminationMessagePolicy: FallbackToLogsOnError`).
+pub(super) fn of_log(path: &Path) -> Option<String> {
+    let mut log = File::open(path).ok()?;
+    let from = log.metadata().ok()?.len().saturating_sub(LONGEST_OF_LOG);
+    log.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    log.take(LONGEST_OF_LOG).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     (!text.is_empty()).then_some(text)
 }

@@ -85,9 +85,38 @@ async fn what_a_container_writes_to_its_termination_log_is_in_its_status() {
             pod["spec"]["containers"][0]["terminationMessagePath"] = path.into();
         }
         start(&cluster, &pod).await;
-        until(&cluster, name, |pod| last_message(pod).is_some()).await;
-        let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
-        assert_eq!(last_message(Some(&pod)), Some(message), "{name}");
+        assert_eq!(message_of(&cluster, name).await, message, "{name}");
+    }
+    cluster.shutdown().await;
+}
+
+async fn message_of(cluster: &DevCluster, name: &str) -> Value {
+    until(cluster, name, |pod| last_message(pod).is_some()).await;
+    let (_, pod) = get(cluster, &pods(&format!("/{name}"))).await;
+    last_message(Some(&pod)).unwrap_or_default()
+}
+
+// spec: O-70
+#[tokio::test]
+async fn the_end_of_its_log_is_the_message_of_a_failed_container_if_its_policy_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let long = "head -c 9999 /dev/zero | tr '\\0' a; exit 3";
+    for (name, script, message) in [
+        ("failed", "echo why; exit 3", json!("why\n")),
+        ("long", long, json!("a".repeat(2048))),
+        ("well", "echo why", Value::Null),
+        ("mute", "exit 3", Value::Null),
+        (
+            "told",
+            "echo out; echo -n why > dev/termination-log; exit 3",
+            json!("why"),
+        ),
+    ] {
+        let mut pod = running(name, &["sh", "-c", script]);
+        pod["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+        start(&cluster, &pod).await;
+        assert_eq!(message_of(&cluster, name).await, message, "{name}");
     }
     cluster.shutdown().await;
 }

@@ -328,11 +328,20 @@ fn termination(end: &TerminatedWire<'_>) -> Termination {
     let code = end.exit_code.and_then(|code| i32::try_from(code).ok());
     Termination {
         exit_code: code.filter(|code| !is_made_up(reason.as_deref(), *code)),
+        message: match reason.as_deref() {
+            // The end of its output, where it left no message (spec K-15). Others are the kubelet's own.
+            Some("Error" | "OOMKilled") => text(&end.message).and_then(last_line).map(cut),
+            _ => kept(&end.message),
+        },
         reason,
-        message: kept(&end.message),
         started: time(&end.started_at),
         finished: time(&end.finished_at),
     }
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    let mut lines = text.lines().map(str::trim);
+    lines.rfind(|line| !line.is_empty())
 }
 
 /// Kubelet and runtime make up a code for a container that they have lost (spec E-13).

@@ -264,6 +264,23 @@ fn malformed_statuses_are_read_as_far_as_possible() {
     assert!(long.message.is_some_and(|text| text.len() <= 256));
 }
 
+// spec: K-15
+#[test]
+fn of_what_a_failed_program_wrote_the_last_line_is_its_message_and_of_the_kubelets_words_all() {
+    let message = |reason: &str, message: &str| {
+        let pod = read(&changed(|pod| {
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"terminated": {"exitCode": 1, "reason": reason, "message": message}});
+        }));
+        pod.termination().and_then(|end| end.message.clone())
+    };
+    let output = "Traceback:\n  line 3\r\nKeyError: 'x'\n\n";
+    assert_eq!(message("Error", output).as_deref(), Some("KeyError: 'x'"));
+    assert_eq!(message("Error", "\n \n"), None);
+    let refused = "cannot start:\nno such file";
+    assert_eq!(message("StartError", refused).as_deref(), Some(refused));
+}
+
 // spec
 #[test]
 fn how_far_scheduling_has_come_is_read() {

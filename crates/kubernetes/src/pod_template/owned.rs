@@ -41,6 +41,9 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     spread(common, executor, spec);
     let container = merge::executor(spec);
     container["env"] = env(common, executor, container);
+    if container["terminationMessagePolicy"].is_null() {
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+    }
     if let Some(TokenSource::Projected { audience }) = &common.token {
         let mount = json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": true});
         mounts::push(&mut container["volumeMounts"], mount);

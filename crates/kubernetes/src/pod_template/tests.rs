@@ -371,6 +371,23 @@ fn what_the_api_server_would_refuse_is_refused_here() {
     );
 }
 
+// spec: K-15
+#[test]
+fn the_end_of_a_failed_programs_output_is_wanted_in_its_status_unless_the_template_says_otherwise()
+{
+    let policy = |spec| {
+        let pod = pod(7, &common(), spec);
+        pod["spec"]["containers"][0]["terminationMessagePolicy"].clone()
+    };
+    assert_eq!(policy(profile()), "FallbackToLogsOnError");
+    let container = json!({"name": "executor", "terminationMessagePolicy": "File"});
+    let of_file = ProfileSpec {
+        base: json!({"spec": {"containers": [container]}}),
+        ..profile()
+    };
+    assert_eq!(policy(of_file), "File");
+}
+
 // spec: K-5
 #[test]
 fn a_request_above_its_limit_is_refused_whatever_their_units() {

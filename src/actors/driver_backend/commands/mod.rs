@@ -146,11 +146,11 @@ impl Commands {
         if std::mem::replace(&mut self.ending, true) {
             return Plan::default();
         }
-        let ending = |exit_code| vec![What::Ending { exit_code }];
+        let ending = |exit_code, why| vec![What::Ending { exit_code, why }];
         Plan {
             events: match &stop {
-                Stop::End { exit_code } => ending(*exit_code),
-                Stop::OverBudget { .. } => ending(OVER_BUDGET),
+                Stop::End { exit_code } => ending(*exit_code, None),
+                Stop::OverBudget { why } => ending(OVER_BUDGET, Some(Arc::clone(why))),
                 Stop::HandOver | Stop::LetGo | Stop::Collected => Vec::new(),
             },
             news: Vec::new(),

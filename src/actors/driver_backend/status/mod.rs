@@ -107,6 +107,13 @@ impl Status {
         };
         let (executors, wanted) = (there, self.readiness.wanted());
         becomes.then(|| {
+            if executors < wanted {
+                tracing::warn!(
+                    executors,
+                    wanted,
+                    "app.max_wait is over: the application begins with fewer executors than it waited for"
+                );
+            }
             tracing::info!(executors, wanted, "ready");
             What::Ready { executors, wanted }
         })

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::LossClass;
 
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_secs(1),
@@ -366,6 +367,6 @@ fn a_crash_loop_says_what_most_of_the_latest_early_ends_have_in_common() {
         looping.running(id(n), at(0), STABLE);
         end_early(&mut looping, n, 4, 2);
     }
-    let why = "3 of the last 4 early ends came within 3s: Exited 127: no such file";
+    let why = "executors end early, again and again: 3 of the last 4 ran less than 3s: Exited: no such file; the last: executor 4";
     assert_eq!(&*looping.why(), why);
 }

@@ -45,11 +45,13 @@ impl Runner {
             .id()
             .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
         self.reaper.began(group).await;
+        let takes_log = text(spec, &["terminationMessagePolicy"]) == "FallbackToLogsOnError";
         Ok(Running {
             child,
             group,
             since,
             message,
+            log: takes_log.then_some(paths.log),
             renew: renew.map(|after| Instant::now() + after),
         })
     }

@@ -300,7 +300,8 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
             case "failed" -> failed(event.path("profile").asText(), event.path("why").asText());
             case "held" -> LOG.warn("boatswain holds the application: jobs wait until it is resumed");
             case "ending" -> fail("boatswain has ended the application, with exit code "
-                    + event.path("exit_code").asInt() + "; its log and `boatswain status` say why");
+                    + event.path("exit_code").asInt() + ": "
+                    + event.path("why").asText("its log and `boatswain status` say why"));
             default -> LOG.debug("{}", event);
         }
     }
