@@ -298,6 +298,7 @@ def wrong_java_beside_it(jar, directory):
     except Exception as error:
         why = str(error)
         assert "fail too often, and boatswain requests no more" in why and "exit 127" in why, why
+        assert "/opt/nojava/bin/java" in why, why
     say("the application has failed, and says why")
 
 
