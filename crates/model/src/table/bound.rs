@@ -94,6 +94,8 @@ fn sighted(
         ..with_pod(bound, pod, at.epoch)
     };
     let mut sighted = with_state(entry, State::Bound(after));
+    // A restored server may show it as it was before.
+    sighted.found_terminating &= pod.deletion.is_some();
     if let Some(profile) = profile_learnt(entry, bound, pod) {
         sighted.profile = profile;
     }

@@ -255,3 +255,13 @@ fn a_pod_that_terminates_when_it_is_found_is_remembered_as_such() {
     assert!(!store.entry(8).found_terminating);
     assert_eq!(store.snapshot().counts(&profile()).live(), 1);
 }
+
+// spec: O-31, S-13
+#[test]
+fn a_pod_that_a_restored_server_shows_before_its_deletion_does_not_terminate_any_more() {
+    let mut store = successor();
+    store.quorum_list(50, vec![terminating(inherited(4, "u4", 20))]);
+    let outcome = store.quorum_list(40, vec![inherited(4, "u4", 15)]);
+    assert!(outcome.begins_epoch());
+    assert!(!store.entry(4).found_terminating);
+}
