@@ -1,13 +1,11 @@
 //! Reads the history from one event to the next, as fast as its client takes them (spec B-50, B-66).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::EventHistory;
 use super::event::{Event, EventId};
@@ -16,9 +14,6 @@ use super::messages::{FollowEvents, Growth, ReadEvents};
 
 /// How many events are read at a time. Events that a slow client has not read yet stay in the history.
 const AT_A_TIME: usize = 100;
-
-/// How long an answer is waited for. Where none comes, the driver has ended.
-const ANSWER: Duration = Duration::from_secs(5);
 
 pub struct Reader {
     history: Addr<EventHistory>,
@@ -95,6 +90,7 @@ fn told(event: &Arc<Event>) -> Option<Told> {
     Some(Told { id, event })
 }
 
+/// Waits for as long as the actor lives: after a pause of the process an answer may come late.
 async fn ask<M>(history: &Addr<EventHistory>, message: M) -> Option<M::Result>
 where
     EventHistory: Handler<M>,
@@ -102,5 +98,5 @@ where
     M: Message + Send + 'static,
     M::Result: Send,
 {
-    timeout(ANSWER, history.send(message)).await.ok()?.ok()
+    history.send(message).await.ok()
 }

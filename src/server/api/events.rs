@@ -13,8 +13,9 @@ use http::HeaderMap;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
-use super::Api;
+use super::{ANSWER, Api};
 use crate::actors::event_history::reader::{Reader, Told};
 use crate::server::problem::Problem;
 
@@ -49,9 +50,9 @@ pub async fn follow(
     };
     let place = (api.followers.clone().try_acquire_owned())
         .map_err(|_| Problem::too_many("too many clients follow the events already"))?;
-    let reader = Reader::new(api.actors.history.clone(), last).await;
+    let reader = timeout(ANSWER, Reader::new(api.actors.history.clone(), last)).await;
     let follower = Follower {
-        reader: reader.ok_or_else(Problem::unavailable)?,
+        reader: reader.ok().flatten().ok_or_else(Problem::unavailable)?,
         unsent: VecDeque::new(),
         _place: place,
     };
