@@ -52,7 +52,7 @@ const CASES: [Case; 11] = [
     ),
     case(
         "output",
-        r#"command = ["/bin/sh", "-c", "echo it begins; echo no space left in /scratch >&2; exit 4"]"#,
+        r#"command = ["/bin/sh", "-c", "echo it begins; echo no space left in /scratch; exit 4"]"#,
         "",
         ("Exited", Some(4), true),
         "ended with exit 4: no space left in /scratch",
