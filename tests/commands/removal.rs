@@ -177,6 +177,17 @@ async fn a_profile_whose_engine_is_silent_for_its_ttl_is_removed_also_by_a_succe
     assert_eq!(profiles(&second).await, ["default", "large"]);
     until_gone(&second, "large").await;
     assert_eq!(second.living().await, [1, 2, 3]);
+    let events = second.events_after(Some("2-0")).await;
+    let of_large = events.iter().filter(|event| event["profile"] == "large");
+    let named: Vec<_> = of_large
+        .filter_map(|event| event["event"].as_str())
+        .collect();
+    let silent = named.iter().position(|name| *name == "silent");
+    assert!(
+        silent < named.iter().position(|name| *name == "removing"),
+        "{named:?}"
+    );
+    assert!(silent.is_some(), "{named:?}");
 }
 
 // spec: B-56
