@@ -142,8 +142,10 @@ fn lines(told: &[Told]) -> Arc<[u8]> {
 /// replaces the one before it. It is opened each time, so that whoever removes or renames it does no harm.
 fn append(path: &Path, most: u64, lines: &[u8]) -> io::Result<()> {
     let mut file = file::open_to_append(path)?;
-    let mut length = whole_lines(&file)?;
-    if length > 0 && length + lines.len() as u64 > most / 2 {
+    let whole = whole_lines(&file)?;
+    let mut length = whole.unwrap_or(0);
+    // What has no line is no file of events: it is kept as it is.
+    if whole.is_none() || length > 0 && length + lines.len() as u64 > most / 2 {
         fs::rename(path, before(path))?;
         (file, length) = (file::open_to_append(path)?, 0);
     }
@@ -159,8 +161,9 @@ fn before(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The length of its whole lines. What is after them is cut: a machine that lost its power leaves a part of a line.
-fn whole_lines(file: &File) -> io::Result<u64> {
+/// The length of its whole lines. What is after them is cut: a machine that lost its power leaves a part of a line. `None`
+/// if there is no line where one should end.
+fn whole_lines(file: &File) -> io::Result<Option<u64>> {
     let length = file.metadata()?.len();
     let begin = length.saturating_sub(LONGEST_PART);
     let is_end = |at: u64| {
@@ -171,10 +174,13 @@ fn whole_lines(file: &File) -> io::Result<u64> {
     while whole > begin && !is_end(whole - 1)? {
         whole -= 1;
     }
+    if whole == begin && length > 0 {
+        return Ok(None);
+    }
     if whole < length {
         file.set_len(whole)?;
     }
-    Ok(whole)
+    Ok(Some(whole))
 }
 
 #[cfg(test)]
@@ -223,6 +229,19 @@ mod tests {
             fs::write(&path, left).unwrap();
             append(&path, 1_000, b"next\n").unwrap();
             assert_eq!(text(&path), expected);
+        }
+    }
+
+    // spec: B-70
+    #[test]
+    fn a_file_of_something_else_is_renamed_and_nothing_of_it_is_cut() {
+        for other in ["no line".to_owned(), "x".repeat(3 << 20)] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = of(&directory);
+            fs::write(&path, &other).unwrap();
+            append(&path, 1_000, b"next\n").unwrap();
+            assert_eq!(text(&path), "next\n");
+            assert!(text(&before(&path)) == other);
         }
     }
 
