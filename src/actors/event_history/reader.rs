@@ -45,14 +45,14 @@ impl Reader {
     pub async fn next(&mut self) -> Option<Vec<Told>> {
         loop {
             match self.unread().await? {
-                told if told.is_empty() => self.grown().await?,
+                told if told.is_empty() => self.growth.changed().await.ok()?,
                 told => return Some(told),
             }
         }
     }
 
     /// What this client has not read, as far as it is known now; `None` once the driver has ended.
-    pub async fn unread(&mut self) -> Option<Vec<Told>> {
+    async fn unread(&mut self) -> Option<Vec<Told>> {
         self.growth.borrow_and_update();
         let unread = ReadEvents {
             after: self.last,
@@ -76,11 +76,6 @@ impl Reader {
         };
         self.last = told.last().map(|told| told.id).or(self.last);
         Some(told)
-    }
-
-    /// Waits until there may be more to read; `None` once the driver has ended.
-    pub async fn grown(&mut self) -> Option<()> {
-        self.growth.changed().await.ok()
     }
 }
 
