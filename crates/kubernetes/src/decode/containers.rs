@@ -341,7 +341,12 @@ fn termination(end: &TerminatedWire<'_>) -> Termination {
 
 fn last_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim);
-    lines.rfind(|line| !line.is_empty())
+    lines.rfind(|line| !line.is_empty() && !is_of_agent(line))
+}
+
+/// Whether this is a line of the agent's own log that tells of no error: it says nothing of why its program ended.
+fn is_of_agent(line: &str) -> bool {
+    line.contains(r#""module":"boatswain_agent"#) && !line.contains(r#""level":"error""#)
 }
 
 /// Kubelet and runtime make up a code for a container that they have lost (spec E-13).

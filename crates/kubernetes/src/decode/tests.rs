@@ -277,6 +277,14 @@ fn of_what_a_failed_program_wrote_the_last_line_is_its_message_and_of_the_kubele
     let output = "Traceback:\n  line 3\r\nKeyError: 'x'\n\n";
     assert_eq!(message("Error", output).as_deref(), Some("KeyError: 'x'"));
     assert_eq!(message("Error", "\n \n"), None);
+    let agent = |level: &str| format!(r#"{{"level":"{level}","module":"boatswain_agent::child"}}"#);
+    let of_agent = format!("{output}{}\n", agent("info"));
+    assert_eq!(
+        message("Error", &of_agent).as_deref(),
+        Some("KeyError: 'x'")
+    );
+    let error = agent("error");
+    assert_eq!(message("Error", &error).as_deref(), Some(&*error));
     let refused = "cannot start:\nno such file";
     assert_eq!(message("StartError", refused).as_deref(), Some(refused));
 }
