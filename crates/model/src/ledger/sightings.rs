@@ -29,6 +29,8 @@ impl Ledger {
         let unbound = matches!(entry.state, State::Sent(_) | State::Unknown(_));
         let asked_for_it = entry.incarnation == self.identity.incarnation
             && incarnation.is_none_or(|of| of == self.identity.incarnation)
+            // It is being deleted: it was there before the request (spec E-15).
+            && !self.current.orphans.contains_key(&pod.uid)
             && !self.is_of_other_record(pod);
         (unbound && asked_for_it).then(|| Arc::clone(entry))
     }

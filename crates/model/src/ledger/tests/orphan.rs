@@ -203,6 +203,23 @@ fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
     assert_eq!(applied.snapshot.unwrap().changes.orphans, vec!["u1".into()]);
 }
 
+// spec: E-3, E-15
+#[test]
+fn a_pod_that_had_the_name_before_the_request_binds_no_executor() {
+    let mut store = Store::new();
+    store.seen(pod(1, "forged", 20));
+    store.request(1);
+    store.seen(terminating(pod(1, "forged", 21)));
+    assert_eq!(
+        (store.state(1), store.orphans()),
+        ("Sent", vec!["forged".to_owned()])
+    );
+    store.deleted(terminating(pod(1, "forged", 22)));
+    store.created(1, pod(1, "u1", 23));
+    assert_eq!((store.state(1), store.orphans()), ("Pending", vec![]));
+    assert_eq!(store.entry(1).uid(), Some(&"u1".into()));
+}
+
 // spec: E-3, O-31
 #[test]
 fn before_adoption_no_pod_is_an_orphan() {
