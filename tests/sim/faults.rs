@@ -58,17 +58,13 @@ impl World {
                 self.undo_after(time, Fault::EndOutage(recovery));
             }
             Fault::EndOutage(recovery) => self.end_outage(recovery).await,
-            Fault::Partition { time } => {
-                if let Some(sessions) = &mut self.sessions {
-                    sessions.set_partitioned(true);
-                    self.undo_after(time, Fault::EndPartition);
-                }
+            Fault::Partition { time } => self.partition(Some(time)),
+            Fault::EndPartition => self.partition(None),
+            Fault::RefuseDeletes { time } => {
+                self.network.shared().refuses_deletes = true;
+                self.undo_after(time, Fault::AllowDeletes);
             }
-            Fault::EndPartition => {
-                if let Some(sessions) = &mut self.sessions {
-                    sessions.set_partitioned(false);
-                }
-            }
+            Fault::AllowDeletes => self.network.shared().refuses_deletes = false,
             Fault::Quota { pods, time } => {
                 let code = self.client.create_quota(QUOTA, pods).await;
                 trace_line!("   a quota of {pods} pods and claims: {code}");
@@ -101,6 +97,17 @@ impl World {
             Fault::ScaleSet { .. } | Fault::DeleteSet { .. } => self.inject_set_fault(fault).await,
             fault if concerns_drivers(&fault) => self.inject_driver_fault(fault).await,
             fault => self.inject_pod_fault(fault).await,
+        }
+    }
+
+    /// Executors cannot reach the driver for this long, or can again.
+    fn partition(&mut self, time: Option<Duration>) {
+        let Some(sessions) = &mut self.sessions else {
+            return;
+        };
+        sessions.set_partitioned(time.is_some());
+        if let Some(time) = time {
+            self.undo_after(time, Fault::EndPartition);
         }
     }
 
@@ -151,6 +158,7 @@ impl World {
         }
         for fault in [
             Fault::RewriteToken,
+            Fault::AllowDeletes,
             Fault::RemoveQuota,
             Fault::RemoveWebhook,
             Fault::RepairRecord,
@@ -210,6 +218,8 @@ fn needs_the_server(fault: &Fault) -> bool {
             fault,
             Fault::Network { .. }
                 | Fault::RestoreNetwork
+                | Fault::RefuseDeletes { .. }
+                | Fault::AllowDeletes
                 | Fault::WithholdKeys { .. }
                 | Fault::PublishKeys
                 | Fault::SilenceWatches
@@ -235,6 +245,7 @@ fn concerns_drivers(fault: &Fault) -> bool {
             | Fault::EndApplication { .. }
             | Fault::Reconfigure { .. }
             | Fault::ChangeImage { .. }
+            | Fault::StopAgain { .. }
             | Fault::SecondDriver
             | Fault::StartAndStop { .. }
             | Fault::Pause { .. }

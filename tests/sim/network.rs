@@ -359,6 +359,9 @@ impl Service<Request<kube::client::Body>> for Network {
                 (Some(Outage::Refusing), _) => RequestOutcome::ConnectionRefused,
                 (Some(Outage::Silent), _) => RequestOutcome::Dropped,
                 (None, outcome) if shared.tokens.refuses(self.token) => outcome.without_token(),
+                (None, outcome) if shared.refuses_deletes && kind.deletes_pods() => {
+                    outcome.without_right()
+                }
                 (None, outcome) => outcome,
             };
             if shared.outage.is_some() {

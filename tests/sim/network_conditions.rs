@@ -231,6 +231,15 @@ impl NetworkConditions {
 impl RequestOutcome {
     /// What becomes of the request if its token is refused: nothing that the server would have carried out.
     pub fn without_token(self) -> Self {
+        self.refused(RequestFault::Unauthorized, 401)
+    }
+
+    /// The same for a request without the right to it.
+    pub fn without_right(self) -> Self {
+        self.refused(RequestFault::RbacDenied, 403)
+    }
+
+    fn refused(self, fault: RequestFault, code: u16) -> Self {
         match self {
             RequestOutcome::Normal { request_delay, .. }
             | RequestOutcome::AnsweredAfter { request_delay, .. }
@@ -241,8 +250,8 @@ impl RequestOutcome {
             | RequestOutcome::Falsified { request_delay, .. }
             | RequestOutcome::EndsAtOnce { request_delay } => RequestOutcome::Answered {
                 request_delay,
-                fault: RequestFault::Unauthorized,
-                code: 401,
+                fault,
+                code,
                 retry_after: None,
             },
             RequestOutcome::Answered { .. }

@@ -90,6 +90,13 @@ impl RequestKind {
         }
     }
 
+    pub fn deletes_pods(&self) -> bool {
+        matches!(
+            self,
+            RequestKind::DeletePod { .. } | RequestKind::DeletePods
+        )
+    }
+
     pub fn is_write(&self) -> bool {
         !matches!(
             self,

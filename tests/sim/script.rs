@@ -8,6 +8,7 @@ mod credentials;
 mod early_stops;
 mod mix;
 mod network_faults;
+mod refusals;
 mod sets;
 mod settings;
 mod size;
@@ -85,6 +86,10 @@ pub enum Fault {
     },
     /// The server is reachable again.
     EndOutage(Recovery),
+    /// The server refuses to delete pods for a while.
+    RefuseDeletes { time: Duration },
+    /// It deletes them again.
+    AllowDeletes,
     /// Executors cannot reach the driver for a while.
     Partition { time: Duration },
     /// Executors can reach the driver again.
@@ -190,6 +195,8 @@ pub enum Fault {
     ExpireToken { late: Duration },
     /// The file of the drivers' token is rewritten, if the token has expired.
     RewriteToken,
+    /// A driver that was requested to stop is requested again, perhaps in another way.
+    StopAgain { end: bool },
     /// Another driver starts beside the running one.
     SecondDriver,
     /// Another driver starts, and is requested to stop once it was polled this many times; the next one starts after
@@ -301,6 +308,7 @@ impl Script {
         more.extend(absences);
         more.extend(early_stops::steps(seed, size.faults_end));
         more.extend(credentials::steps(seed, size.faults_end));
+        more.extend(refusals::steps(seed, size.faults_end));
         Self {
             seed,
             config,

@@ -73,6 +73,8 @@ faults! {
     DeleteWithoutUid,
     /// Pods of ended executors are neither deleted nor labelled (spec L-2).
     DeadLeftLying,
+    /// A call about a pod that has failed is not repeated (spec L-11).
+    FailedCallsDropped,
     /// A request of unknown outcome is never looked up (spec A-14, L-14).
     UnknownNeverSettled,
     /// A successor's ids follow only those that it finds, whichever are reserved or have ended (spec O-31).

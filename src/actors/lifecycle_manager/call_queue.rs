@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 
 use crate::model::pod::DrainedFor;
 use crate::model::{ExecutorId, PodUid, Tick};
+use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 /// The pod that a call is about.
@@ -218,7 +219,7 @@ impl CallQueue {
             return;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        if open.pod_call.is_none() {
+        if open.pod_call.is_none() || !succeeded && planted::is(Planted::FailedCallsDropped) {
             self.open.remove(subject);
             return;
         }

@@ -15,6 +15,9 @@ use super::Verdict;
 /// The default limit for waiting for an image (spec A-51).
 pub const IMAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The default limit for a node that prepares a pod (spec O-79).
+const PREPARATION_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// A driver that was not checked for this long was not running and could not act.
 const MAX_CHECK_GAP: Duration = Duration::from_secs(5);
 
@@ -49,6 +52,7 @@ enum WaitReason {
     /// Something that cannot appear without intervention.
     NeedsIntervention,
     Image,
+    Preparation,
     Other,
 }
 
@@ -108,6 +112,9 @@ impl Deadlines {
                     Some(pending.map_or(until, |pending| pending.min(until)))
                 }
                 WaitReason::Image => Some(pending.unwrap_or(wait.reason_since + IMAGE_TIMEOUT)),
+                WaitReason::Preparation => {
+                    Some(pending.unwrap_or(wait.reason_since + PREPARATION_TIMEOUT))
+                }
                 WaitReason::Other => pending,
             };
             if let Some(until) = until
@@ -127,12 +134,14 @@ impl Deadlines {
 }
 
 fn wait_reason(pod: &Pod) -> WaitReason {
-    let ContainerState::Waiting { reason, .. } = &pod.executor else {
-        return WaitReason::Other;
+    let reason = match &pod.executor {
+        ContainerState::Waiting { reason, .. } => reason.as_deref(),
+        _ => None,
     };
-    match reason.as_deref() {
+    match reason {
         Some("CreateContainerConfigError") => WaitReason::NeedsIntervention,
         Some("ImagePullBackOff") => WaitReason::Image,
+        _ if pod.awaits_node && pod.scheduling == Scheduling::Bound => WaitReason::Preparation,
         _ => WaitReason::Other,
     }
 }

@@ -48,6 +48,17 @@ impl World {
                 self.change_image(pick, image);
                 self.stop(OnSignal::HandOver, Duration::ZERO);
             }
+            Fault::StopAgain { end } => {
+                let on_signal = match end {
+                    true => OnSignal::End,
+                    false => OnSignal::HandOver,
+                };
+                for driver in self.drivers.borrow().iter() {
+                    if driver.is_alive() && driver.stop_requested.is_some() {
+                        driver.handle.stop_by(on_signal);
+                    }
+                }
+            }
             Fault::SecondDriver => self.start(),
             Fault::StartAndStop {
                 polls,

@@ -26,6 +26,8 @@ pub struct Shared {
     pub bookmarks: bool,
     /// How the server is unreachable, if it is.
     pub outage: Option<Outage>,
+    /// Whether requests to delete a pod are refused.
+    pub refuses_deletes: bool,
     /// Changes pods at their creation.
     pub webhook: Option<Webhook>,
     /// The faults injected into each driver's requests.
@@ -72,6 +74,7 @@ impl Shared {
             streams: !seed.is_multiple_of(3),
             bookmarks: !seed.is_multiple_of(7),
             outage: None,
+            refuses_deletes: false,
             webhook: None,
             injected_faults: BTreeMap::new(),
             refused_templates: 0,
@@ -92,7 +95,7 @@ impl Shared {
 
     /// Whether requests neither fail nor are delayed.
     pub fn is_faultless(&self) -> bool {
-        self.conditions.is_faultless() && !self.tokens.are_expired()
+        self.conditions.is_faultless() && !self.tokens.are_expired() && !self.refuses_deletes
     }
 
     /// Whether the driver's watch on the executors' pods is not silent and not about to break.

@@ -47,6 +47,8 @@ pub enum StartupFault {
     BadConfig,
     /// The node rejects the pod.
     Rejected,
+    /// A volume cannot be mounted.
+    NoVolume,
     /// The start takes long.
     Slow,
     /// The container's command cannot be started.

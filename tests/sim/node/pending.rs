@@ -57,6 +57,10 @@ impl Nodes {
                 let waiting = statuses::waiting(pod, "ImagePullBackOff");
                 self.report_once(name, plan.reported, waiting).await;
             }
+            Some(StartupFault::NoVolume) => {
+                self.report_once(name, plan.reported, statuses::unprepared())
+                    .await;
+            }
             Some(StartupFault::BadConfig) => {
                 let waiting = statuses::waiting(pod, "CreateContainerConfigError");
                 self.report_once(name, plan.reported, waiting).await;

@@ -10,7 +10,11 @@ pub const SIDECAR: &str = "sidecar";
 
 pub fn running(pod: &Value, since: &str) -> Value {
     let state = json!({"running": {"startedAt": since}});
-    phased("Running", container(pod, true, &state))
+    let mut status = phased("Running", container(pod, true, &state));
+    if pod.pointer("/status/conditions").is_some() {
+        status["conditions"] = prepared("True")["conditions"].take();
+    }
+    status
 }
 
 /// The container has exited with this code. If a sidecar still runs, so does the pod.
@@ -70,6 +74,15 @@ pub fn unschedulable() -> Value {
         "reason": "Unschedulable",
         "message": "0/3 nodes are available: 3 Insufficient cpu.",
     }]})
+}
+
+/// The node has not mounted the pod's volumes.
+pub fn unprepared() -> Value {
+    prepared("False")
+}
+
+fn prepared(status: &str) -> Value {
+    json!({"conditions": [{"type": "PodReadyToStartContainers", "status": status}]})
 }
 
 /// The pod is about to be disrupted.

@@ -13,7 +13,9 @@ use super::mix::{
     quotas, records, servers, startup_faults, successors, watches,
 };
 use super::size::Size;
-use super::{Fault, Script, Step, agents, clocks, commands, credentials, ms, settings, tokens};
+use super::{
+    Fault, Script, Step, agents, clocks, commands, credentials, ms, refusals, settings, tokens,
+};
 use crate::node::{PodFault, StartupFault};
 
 /// Separates the random stream of [`of`] from the others.
@@ -62,6 +64,7 @@ pub fn of(seed: u64) -> Script {
     more.extend(orphan_steps(seed, size.faults_end));
     more.extend(commands::steps(seed ^ SETS, size.faults_end));
     more.extend(credentials::steps(seed ^ SETS, size.faults_end));
+    more.extend(refusals::steps(seed ^ SETS, size.faults_end));
     Script {
         seed,
         config,
