@@ -229,7 +229,9 @@ pub enum Step {
 pub enum KindOfEnd {
     Failure,
     Disruption,
-    /// The driver ended it or made no pod for it, or it had done its work.
+    /// No pod was created for it.
+    NotCreated,
+    /// The driver ended it, or it had done its work.
     Planned,
 }
 
@@ -295,7 +297,7 @@ impl Step {
     /// How the executor ended; `None` if this is no end.
     pub fn kind_of_end(&self) -> Option<KindOfEnd> {
         match self {
-            Self::NotCreated { .. } => Some(KindOfEnd::Planned),
+            Self::NotCreated { .. } => Some(KindOfEnd::NotCreated),
             Self::Ended { failure: true, .. } => Some(KindOfEnd::Failure),
             Self::Ended { reason, .. } if reason.is_disruption() => Some(KindOfEnd::Disruption),
             Self::Ended { .. } => Some(KindOfEnd::Planned),

@@ -232,6 +232,26 @@ fn many_ends_that_are_no_failures_displace_no_failure() {
     assert!(event_history.history(id(2)).is_none());
 }
 
+// spec: B-51
+#[test]
+fn many_refused_requests_displace_no_end_of_an_executor() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    sent(&mut world, 1);
+    world.created(1);
+    world.exits(1, 0);
+    event_history.round(&world.batch(), world.now());
+    ends(&mut event_history, &mut world, 1);
+    for n in 2..=KEPT_STORIES as u64 + 5 {
+        sent(&mut world, n);
+        world.requested(n, Outcome::Refused("exceeded quota".into()));
+        event_history.round(&world.batch(), world.now());
+    }
+    assert!(event_history.history(id(1)).is_some());
+    assert!(event_history.history(id(2)).is_none());
+}
+
 // spec: B-51, I-8
 #[test]
 fn a_long_history_keeps_its_first_event_and_its_last_ones() {
