@@ -1,5 +1,6 @@
 //! The numbers that Prometheus scrapes (spec O-41). `table` has all of them; whoever counts has a clone.
 
+mod process;
 mod table;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use actix::{Message, Recipient};
 use futures::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
@@ -19,9 +21,12 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::kubernetes::calls::CallMade;
-use crate::model::{AppId, Incarnation};
+use crate::model::{AppId, Incarnation, ProfileName};
 
 use table::Families;
+
+/// Names of the driver's own metrics begin so.
+const PREFIX: &str = "boatswain";
 
 /// The value of a label.
 pub type Value = Cow<'static, str>;
@@ -59,6 +64,11 @@ impl<M: Clone, const N: usize> Labelled<M, N> {
         self.family.get_or_create_owned(&self.with(values))
     }
 
+    /// Removes all values.
+    pub fn clear(&self) {
+        self.family.clear();
+    }
+
     /// Removes the metric with these values of its labels.
     pub fn remove(&self, values: [Value; N]) {
         self.family.remove(&self.with(values));
@@ -79,6 +89,10 @@ impl<M: Clone, const N: usize> ByProfile for Labelled<M, N> {
 }
 
 impl ByProfile for Gauge {
+    fn remove_profile(&self, _: &str) {}
+}
+
+impl ByProfile for Counter {
     fn remove_profile(&self, _: &str) {}
 }
 
@@ -114,8 +128,10 @@ impl Metrics {
             ("app", app.to_string()),
             ("incarnation", incarnation.to_string()),
         ];
-        let mut registry = Registry::with_prefix("boatswain");
-        registry.register("build", "This driver", Info::new(build.to_vec()));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(process::Process));
+        let ours = registry.sub_registry_with_prefix(PREFIX);
+        ours.register("build", "This driver", Info::new(build.to_vec()));
         Self(Arc::new(Families::in_registry(registry)))
     }
 
@@ -126,6 +142,15 @@ impl Metrics {
         self.calls.of(by_outcome).inc();
         let times = self.call_times.of([verb.into(), resource.into()]);
         times.observe(call.took.as_secs_f64());
+    }
+
+    /// Sets how many failures of each profile count, and how many may.
+    pub fn show_failures<'a>(&self, counted: impl Iterator<Item = (&'a ProfileName, u32, u32)>) {
+        for (profile, failures, allowed) in counted {
+            let name = || [profile.to_string().into()];
+            self.failures.of(name()).set(failures.into());
+            self.allowed.of(name()).set(allowed.into());
+        }
     }
 
     /// All metrics in the text format of Prometheus.

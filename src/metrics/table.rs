@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::{ByProfile, Labelled};
+use super::{ByProfile, Labelled, PREFIX};
 
 /// Buckets for the duration of calls, in seconds.
 const CALL: [f64; 11] = [
@@ -36,9 +36,10 @@ macro_rules! metrics {
         impl Families {
             /// Registers all metrics here.
             pub(super) fn in_registry(mut registry: Registry) -> Self {
+                let ours = registry.sub_registry_with_prefix(PREFIX);
                 $(
                     let $field: $kind = $begin;
-                    add(&mut registry, $name, $unit, $help, $field.clone());
+                    add(ours, $name, $unit, $help, $field.clone());
                 )*
                 Self { registry, $($field,)* }
             }
@@ -83,6 +84,18 @@ metrics! {
         "sessions", None, "Sessions of executors, by state";
     degraded: Labelled<Gauge, 1> = Labelled::by(["why"]),
         "degraded", None, "Whether no executor is given up for its silence, by why that is so";
+    ready: Gauge = Gauge::default(),
+        "ready", None, "Whether the application may begin: 0 or 1";
+    held: Gauge = Gauge::default(),
+        "held", None, "Whether the application is held: 0 or 1";
+    paused: Labelled<Gauge, 2> = Labelled::by(["profile", "cause"]),
+        "profile_paused", None, "1 while missing executors are not requested, by why that is so";
+    failed: Labelled<Gauge, 1> = Labelled::by(["profile"]),
+        "profile_failed", None, "1 while a profile has failed and has no executors";
+    failures: Labelled<Gauge, 1> = Labelled::by(["profile"]),
+        "failures", None, "Failures that count towards the limit now";
+    allowed: Labelled<Gauge, 1> = Labelled::by(["profile"]),
+        "failures_allowed", None, "The most failures that may count; one more ends the application or the profile";
     messages: Labelled<Counter, 1> = Labelled::by(["type"]),
         "session_messages", None, "Messages from executors, including heartbeats";
     refused: Labelled<Counter, 1> = Labelled::by(["code"]),
@@ -107,7 +120,7 @@ metrics! {
         "snapshots_waiting", None, "The largest number of snapshots that wait for a subscriber";
     adopted: Gauge = Gauge::default(),
         "adopted", None, "Whether this driver has taken over: 0 or 1";
-    drifts: Gauge = Gauge::default(),
+    drifts: Counter = Counter::default(),
         "watch_drifts", None, "Changes that a list showed and the watch missed";
     bookmark_age: Gauge = Gauge::default(),
         "watch_bookmark_age", SECONDS,

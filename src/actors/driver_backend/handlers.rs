@@ -23,6 +23,7 @@ use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::pod_allocator::pause::Paused;
 use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
 use crate::actors::snapshot_store::messages::{Look, LookNow};
+use crate::metrics::Measure;
 use crate::model::ProfileName;
 use crate::model::news::News;
 use crate::model::snapshot::asked;
@@ -142,6 +143,14 @@ impl Handler<Command> for DriverBackend {
             Err(_) => Box::pin(actix::fut::ready(Err(Refused::Ending))),
         });
         AtomicResponse::new(Box::pin(decided))
+    }
+}
+
+impl Handler<Measure> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
+        self.status.measure(&metrics);
     }
 }
 

@@ -189,6 +189,13 @@ impl Failures {
         self
     }
 
+    /// How many failures of each profile count now, and how many may.
+    pub fn counted(&mut self, now: Tick) -> impl Iterator<Item = (&ProfileName, u32, u32)> {
+        let max = self.settings.max;
+        (self.profiles.iter_mut())
+            .map(move |(profile, budget)| (profile, budget.failures.count(now), budget.limit(max)))
+    }
+
     /// A profile of the configuration was added.
     pub fn add_configured(&mut self, profile: ProfileName) {
         self.settings.configured.insert(profile);

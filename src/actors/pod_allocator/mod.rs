@@ -330,6 +330,8 @@ impl Handler<Measure> for PodAllocator {
         ] {
             metrics.depths.of([queue.into()]).set(whole(depth));
         }
+        let now = self.clock.now().tick;
+        metrics.show_failures(self.allocation.failures().counted(now));
     }
 }
 

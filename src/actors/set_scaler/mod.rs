@@ -307,6 +307,8 @@ impl Handler<Measure> for SetScaler {
     fn handle(&mut self, Measure(metrics): Measure, _: &mut Self::Context) {
         let depth = metrics.depths.of(["requests-in-flight".into()]);
         depth.set(whole(self.scaling.in_flight()));
+        let now = self.clock.now().tick;
+        metrics.show_failures(self.scaling.failures().counted(now));
     }
 }
 

@@ -99,7 +99,13 @@ pub(super) fn show(metrics: &Metrics, snapshot: &Snapshot, now: Tick) {
     metrics.orphans.set(whole(snapshot.orphans.len()));
     metrics.entries.set(whole(snapshot.entries.len()));
     metrics.adopted.set(snapshot.adopted.into());
-    metrics.drifts.set(whole(snapshot.drifts));
+    let unseen = snapshot.drifts.saturating_sub(metrics.drifts.get());
+    metrics.drifts.inc_by(unseen);
+    metrics.held.set(snapshot.held.is_some().into());
+    metrics.failed.clear();
+    for profile in snapshot.failed.keys() {
+        metrics.failed.of([profile.to_string().into()]).set(1);
+    }
     if let Some(list) = &snapshot.full_list {
         metrics.list_age.set(whole(now.since(list.asked).as_secs()));
     }

@@ -170,6 +170,7 @@ fn scraper(links: &Links) -> Scraper {
         metrics: links.metrics.clone(),
         actors: vec![
             ("store", links.store.clone().recipient()),
+            ("backend", links.backend.clone().recipient()),
             ("allocator", links.provisioner.measure.clone()),
             ("lifecycle", links.lifecycle.clone().recipient()),
             ("registry", links.registry.clone().recipient()),

@@ -19,6 +19,7 @@ use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::executor_registry::registry::WhyDoubt;
 use crate::actors::pod_allocator::pause::Paused;
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot, Tick};
 
 use counts::{CountsHistory, CountsView};
@@ -141,6 +142,16 @@ impl Status {
             held: HeldView::of(latest),
             profiles: views::profiles(latest, registered, paused, now.tick),
             losses: self.losses.iter().cloned().collect(),
+        }
+    }
+
+    /// Sets the gauges of readiness and pauses.
+    pub fn measure(&self, metrics: &Metrics) {
+        metrics.ready.set(self.readiness.is_ready().into());
+        metrics.paused.clear();
+        for (profile, pause) in &self.paused.0 {
+            let values = [profile.to_string().into(), pause.cause.as_str().into()];
+            metrics.paused.of(values).set(1);
         }
     }
 
