@@ -244,6 +244,9 @@ fn the_page_acts_with_a_token_that_may_do_everything_after_a_question() {
         .contains(&said.as_str())
         .then_some(())
     });
+    until("it can be asked for nothing", || {
+        (!browser.shows("#actions")).then_some(())
+    });
     browser.picture("no-driver");
 }
 

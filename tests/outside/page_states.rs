@@ -76,6 +76,8 @@ fn the_page_tells_a_bring_up_a_storm_of_kills_a_quota_and_a_frozen_api_server_in
             .text("#todo")
             .contains("Raise the namespace’s quota")
     );
+    browser.until_text("#profiles", "refused so far, the last at ");
+    assert!(!browser.text("#losses").contains("NotCreated"));
     browser.picture("quota");
 
     cluster.freeze();

@@ -26,7 +26,6 @@ const REASONS = {
 	Unreachable: "Check the network between executors and driver.",
 	RegistrationTimeout: "Does its command run under the agent, and can it reach backend.url?",
 	PendingTimeout: "Make room, or fix what the reason names.",
-	NotCreated: "Fix what the reason names; it is tried again by itself.",
 	Stuck: "Check its node and the pod’s finalizers.",
 };
 const CAUSES = {
@@ -149,8 +148,11 @@ function takeEvent(event) {
 	if (name === "requested") Object.assign(executor, { steps: [], seenFrom: 0, end: undefined });
 	if (executor.end) return;
 	for (const key of ["node", "pod", "why"]) if (event[key]) executor.info[key] = event[key];
-	if (name === "ended" || name === "not-created") {
-		executor.end = { at, reason: event.reason ?? "NotCreated", failure: !!event.failure, why: event.why };
+	if (name === "not-created") {
+		refused(event, at);
+		executors.delete(executor.id);
+	} else if (name === "ended") {
+		executor.end = { at, reason: event.reason, failure: !!event.failure, why: event.why };
 	} else {
 		let state = { enabled: "registered", exiting: "leaving", adopted: event.state }[name] ?? name;
 		// After an uncertain moment its session is what it was.
@@ -158,6 +160,14 @@ function takeEvent(event) {
 		step(executor, at, state);
 	}
 	if ($("story").open && story === executor.id) tell(story);
+}
+
+const refusals = new Map(); // by profile: how many requests made no pod, and the last of them
+
+function refused({ executor: id, profile, why }, at) {
+	const before = refusals.get(profile);
+	// A reader of kept ends may get one twice.
+	if (id > (before?.id ?? 0)) refusals.set(profile, { id, at, why, requests: (before?.requests ?? 0) + 1 });
 }
 
 // Follows the events: from the driver's start if it still has them all, else from what lives now.
@@ -224,7 +234,18 @@ function verdict() {
 		const by = held.by ? `by ${held.by}` : "because it was silent for too long";
 		return ["warn", `The application is held ${by}: all executors terminate.`, "Resume restores the targets."];
 	}
+	const [write] = status.refused_writes ?? [];
+	if (write) {
+		const { verb, resource, why, for_seconds: seconds } = write;
+		return ["wrong", sentence(`The API server has refused to ${verb} ${resource} for ${duration(seconds)}: ${why}`),
+			"It is tried again and again. Grant the right, or mend the policy that refuses."];
+	}
 	const profiles = Object.entries(status.profiles);
+	const failed = profiles.find(([, p]) => p.failed);
+	if (failed) {
+		return ["wrong", sentence(`Profile ${failed[0]} has failed and has no executors: ${failed[1].failed}`),
+			`When the cause is mended, boatswain reset ${failed[0]} lets it begin anew.`];
+	}
 	const sum = (key) => profiles.reduce((total, [, p]) => total + p[key], 0);
 	const [target, running] = [sum("target"), sum("running")];
 	const some = `${running} of ${count(target, "executor")} run`;
@@ -251,9 +272,11 @@ function verdict() {
 }
 
 // What the driver does next about a profile, and why not yet.
-function next(p) {
+function next(name, p) {
 	const missing = p.target - coming(p);
 	const parts = [];
+	if (p.failed) parts.push(`has failed: ${p.failed}`);
+	if (p.removing) parts.push("is being removed");
 	if (p.paused) {
 		const { why, again_in_seconds: again } = p.paused;
 		parts.push(`${missing} missing: ${why}; tries one ${again >= 1 ? `in ${duration(again)}` : "now"}`);
@@ -263,17 +286,22 @@ function next(p) {
 	if (p.unanswered + p.uncertain) parts.push(`looks up ${p.unanswered + p.uncertain}`);
 	for (const { why, executors } of p.waiting_for.slice(0, 3)) parts.push(`${executors} wait: ${why}`);
 	if (p.leaving) parts.push(`waits for ${p.leaving} to terminate`);
+	const last = refusals.get(name);
+	if (last && last.at > now() - HOUR) parts.push(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
 	return parts.join("; ") || "nothing to do";
 }
 
 // ---- tables
 
+// Whether commands can be sent.
+const may = () => full && !problem;
+
 const link = (id) => ({ text: id, go: () => tell(id) });
 
 function showProfiles() {
 	fill($("profiles"), Object.entries(status.profiles).map(([name, p]) => [
-		name, full ? { text: `${p.target} …`, go: () => scale(name, p.target) } : p.target,
-		bad(p.running, p.running < p.target), long(next(p)), p.registered, p.pending, p.requested + p.unanswered,
+		name, may() ? { text: `${p.target} …`, go: () => scale(name, p.target) } : p.target,
+		bad(p.running, p.running < p.target), long(next(name, p)), p.registered, p.pending, p.requested + p.unanswered,
 		p.uncertain, p.leaving,
 	]));
 }
@@ -312,6 +340,9 @@ let most = 50; // rows of the table of executors
 let shown = []; // the executors in them
 const ticked = new Set(); // the ids of those that the next command is for
 
+// The living first, then failures, then other ends.
+const rank = ({ end }) => (end ? (end.failure ? 1 : 2) : 0);
+
 function showExecutors() {
 	const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
 	const found = [...executors.values()].filter((executor) => {
@@ -319,14 +350,14 @@ function showExecutors() {
 		const { id, profile, info, end } = executor;
 		const text = [id, profile, stateText(executor), info.node, info.pod, end?.failure && "failure"].join(" ").toLowerCase();
 		return words.every((word) => text.includes(word));
-	}).sort((a, b) => b.id - a.id);
+	}).sort((a, b) => rank(a) - rank(b) || b.id - a.id);
 	shown = found.slice(0, most);
 	for (const id of ticked) if (!executors.has(id) || executors.get(id).end) ticked.delete(id);
 	fill($("executors"), shown.map((executor) => {
 		const { id, profile, steps, info, end } = executor;
 		const told = !end && info.session;
 		return [
-			full && !end ? { text: `Executor ${id}`, tick: ({ target }) => tick([id], target.checked), ticked: ticked.has(id) } : "",
+			may() && !end ? { text: `Executor ${id}`, tick: ({ target }) => tick([id], target.checked), ticked: ticked.has(id) } : "",
 			link(id), profile, bad(stateText(executor), end?.failure), info.node,
 			steps.length ? duration(((end?.at ?? now()) - steps[0][0]) / 1e3) : "",
 			told ? `${duration(told.heard_seconds_ago)} ago` : "",
@@ -349,9 +380,9 @@ const tickable = () => shown.filter(({ end }) => !end).map(({ id }) => id);
 
 function showTicked() {
 	const ids = tickable();
-	$("tick-all").hidden = !full;
+	$("tick-all").hidden = !may();
 	$("tick-all").checked = ids.length > 0 && ids.every((id) => ticked.has(id));
-	$("ticked").hidden = ticked.size === 0;
+	$("ticked").hidden = !may() || ticked.size === 0;
 	$("ticked-count").textContent = `${count(ticked.size, "executor")} ticked:`;
 }
 
@@ -373,7 +404,7 @@ function showDriver() {
 	const outcomes = rise(/^api_calls_total.*outcome="(.*?)"/, was);
 	const times = rise(/^api_call_seconds_(count|sum)/, was);
 	const ago = (key) => `${duration(is.get(key) ?? 0)} ago`;
-	const missed = is.get("watch_drifts");
+	const missed = is.get("watch_drifts_total");
 	fill($("driver"), [
 		[`Calls to the API server ${was ? "in the last 10 s" : "since the start"}`, bad(listed(outcomes) || "none", [...outcomes.keys()].some((outcome) => outcome !== "ok"))],
 		["Time of a call, on average", times.size ? `${Math.round((times.get("sum") / times.get("count")) * 1e3)} ms` : ""],
@@ -406,7 +437,7 @@ async function tell(id) {
 		? sentence(`${stateOf(it)}${it.node ? ` on ${it.node}` : ""}, known for ${duration(it.age_seconds)}`,
 			it.session && `heard from ${duration(it.session.heard_seconds_ago)} ago`, it.why)
 		: sentence(end ? `${end.reason}: ${end.why}` : "it has ended", REASONS[end?.reason]);
-	$("kill").hidden = $("decommission").hidden = !full || !it;
+	$("kill").hidden = $("decommission").hidden = !may() || !it;
 	const rows = events.map(({ id, time, event, executor, profile, ...more }) => [
 		Date.parse(time), event,
 		Object.entries(more).filter(([, value]) => value).map((pair) => pair.join(": ")).join("; "),
@@ -660,7 +691,8 @@ function showHead() {
 	document.title = `${said[0] === "well" ? "" : "! "}${status.app} – boatswain`;
 	$("app").textContent = status.app;
 	$("content").hidden = false;
-	$("actions").hidden = !full;
+	$("content").className = problem ? "stale" : "";
+	$("actions").hidden = !may();
 	$("hold").hidden = !!status.held;
 	$("resume").hidden = !status.held;
 	forget();
