@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::runtime::Runtime;
 
 use super::{complain, fail, fail_with, say};
-use crate::driver::clean::{self, Alive, Cleaner, Found, Outcome, Place, exit_of};
+use crate::driver::applications::NotNamed;
+use crate::driver::clean::{Alive, Cleaner, Found, Outcome, Place, exit_of, is_app_id};
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(super) struct CleanArgs {
-    /// Id of the application, as in the label boatswain.dev/app-id or spark-app-selector
-    #[arg(long, value_name = "ID", value_parser = clean::app_id)]
+    /// Application, by its id, as in the label boatswain.dev/app-id or spark-app-selector, or by its name
+    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
     app: String,
     /// Namespace of the executors [default: that of the kubeconfig's context]
     #[arg(long, short, value_name = "NAME")]
@@ -53,23 +55,43 @@ pub(super) fn clean(args: &CleanArgs) -> Exit {
 
 fn look_and_delete(args: &CleanArgs, runtime: &Runtime) -> Exit {
     let place = Place {
-        app_id: args.app.clone(),
+        app: args.app.clone(),
         namespace: args.namespace.clone(),
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
     };
-    let cleaner = match runtime.block_on(Cleaner::connect(place)) {
+    let mut cleaner = match runtime.block_on(Cleaner::connect(place)) {
         Ok(cleaner) => cleaner,
         Err(error) => {
             let fix = "look at --kubeconfig and --context";
             return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
         }
     };
+    let not_named = match runtime.block_on(cleaner.named()) {
+        Ok(not_named) => not_named,
+        Err(failure) => return fail(exit_of(&failure), failure.explained()),
+    };
+    if let Some(why @ NotNamed::Several { .. }) = &not_named {
+        return fail(Exit::Refused, why);
+    }
+    if !is_app_id(cleaner.app_id().as_str()) {
+        let no_id = || "an application's id has letters, digits, -, _ and . only".to_owned();
+        let why = not_named.map_or_else(no_id, |why| why.to_string());
+        return fail(Exit::Refused, why);
+    }
     let found = match runtime.block_on(cleaner.look()) {
         Ok(found) => found,
         Err(failure) => return fail(exit_of(&failure), failure.explained()),
     };
-    let shown = show(&args.app, cleaner.namespace(), &found);
+    if found.leftovers.is_empty() && found.unseen.is_empty() {
+        let why = not_named.map_or_else(String::new, |why| format!("\n{why}"));
+        let app = &args.app;
+        return fail(
+            Exit::Refused,
+            format_args!("nothing of application {app} was found{why}"),
+        );
+    }
+    let shown = show(cleaner.app_id().as_str(), cleaner.namespace(), &found);
     if shown != Exit::Clean || found.leftovers.iter().all(|one| one.deleting) {
         return match found.unseen.is_empty() {
             true => shown,

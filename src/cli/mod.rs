@@ -47,6 +47,8 @@ enum Command {
     Manifests(manifests::ManifestsArgs),
     /// Convert a Spark configuration, and name the keys that have no counterpart
     Convert(convert::ConvertArgs),
+    /// List the applications of a cluster's namespace
+    List(ask::ListArgs),
     /// Show a driver's state: targets, executors by state, what they wait for, the last losses
     Status(ask::StatusArgs),
     /// List a driver's live executors
@@ -91,6 +93,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Check(args) => check::check(&args),
             Command::Manifests(args) => manifests::manifests(&args),
             Command::Convert(args) => convert::convert(&args),
+            Command::List(args) => ask::list(&args),
             Command::Status(args) => ask::status(&args),
             Command::Executors(args) => ask::executors(&args),
             Command::Explain(args) => ask::explain(&args),

@@ -3,12 +3,13 @@
 use kube::Client;
 
 use crate::config::{Config, ConfigError};
+use crate::kubernetes::calls::Application;
 pub use crate::kubernetes::driver_pod::DriverPod;
-use crate::kubernetes::leftovers::CONFIG_MAPS;
-use crate::kubernetes::{Calls, ConnectError, Failure, Record};
+use crate::kubernetes::{Calls, ConnectError, Failure};
 use crate::model::AppId;
 use crate::server::api::tokens::{Tokens, TokensError};
 
+use super::applications::{NotNamed, id_of};
 use super::clean::Place;
 
 /// A driver whose API can be reached through its pod.
@@ -27,6 +28,8 @@ pub enum LocateError {
     Connect(#[from] ConnectError),
     #[error("{}", .0.explained())]
     Call(Failure),
+    #[error("{0}")]
+    NotNamed(#[from] NotNamed),
     #[error(
         "no driver of application {app} runs in a pod of namespace {namespace}\nlook at --app and --namespace; a driver outside the cluster is reached with --server"
     )]
@@ -54,9 +57,12 @@ impl From<Failure> for LocateError {
 /// # Errors
 /// If there is no driver whose API can be reached, or a right is missing.
 pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateError> {
-    let app = AppId::from(place.app_id.as_str());
+    let given = place.app.clone();
     let (calls, client) = place.connect().await?;
-    let Some(pod) = holder(&calls, client, &app).await? else {
+    let all = calls.list_applications(false).await?;
+    let app = AppId::from(id_of(&given, calls.namespace(), &all)?.as_str());
+    let application = all.into_iter().find(|one| one.id == app.as_str());
+    let Some(pod) = holder(&calls, client, application).await? else {
         return Err(LocateError::None {
             app: app.to_string(),
             namespace: calls.namespace().to_owned(),
@@ -88,13 +94,12 @@ pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateEr
 }
 
 /// The running pod of the driver that holds the record.
-async fn holder(calls: &Calls, client: Client, app: &AppId) -> Result<Option<DriverPod>, Failure> {
-    let maps = calls.list_leftovers(CONFIG_MAPS, app).await?;
-    let Some(record) = maps.iter().find(|map| map.is_record()) else {
-        return Ok(None);
-    };
-    let map = calls.get_config_map(&record.name).await?;
-    let record = map.and_then(|map| Record::read_own(&map, app).ok());
+async fn holder(
+    calls: &Calls,
+    client: Client,
+    application: Option<Application>,
+) -> Result<Option<DriverPod>, Failure> {
+    let record = application.and_then(|application| application.record.ok());
     let holder = record.and_then(|record| record.holder_pod);
     let Some((name, uid)) = holder.as_deref().and_then(|pod| pod.split_once('/')) else {
         return Ok(None);

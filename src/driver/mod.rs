@@ -2,11 +2,13 @@
 //!
 //! - [`start`]: starts a driver as this process, in the cluster that its clients reach.
 //! - [`start_in`]: starts it in a given environment: the simulator's or a test's.
+//! - [`applications`]: lists the applications of a cluster.
 //! - [`clean`]: deletes what an application left behind.
 //! - [`locate`]: finds the driver of an application for a client.
 //! - [`dry_run`]: shows the objects that a first start would create, without a cluster.
 
 mod actors;
+pub mod applications;
 mod certificates;
 pub mod clean;
 mod cluster;

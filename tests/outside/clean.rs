@@ -182,10 +182,82 @@ fn everything_that_an_application_left_is_listed_and_deleted_and_nothing_else() 
     assert!(stdout.ends_with("objects deleted\n"), "{stdout}");
     becomes(&cluster, &["ConfigMap other-app"]);
 
-    let (stdout, _) = said(&clean(&cluster, &["--yes"]));
+    let nothing = clean(&cluster, &["--yes"]);
+    let (_, stderr) = said(&nothing);
+    assert_eq!(nothing.status.code(), Some(1));
     assert!(
-        stdout.starts_with("nothing of application t-1 was found"),
+        stderr.starts_with("nothing of application t-1 was found\nno application t-1 has a record"),
+        "{stderr}"
+    );
+}
+
+fn listed(cluster: &Cluster, more: &[&str]) -> Output {
+    let mut command = boatswain();
+    command
+        .args(["list", "--kubeconfig"])
+        .arg(&cluster.kubeconfig);
+    command.args(more).output().unwrap()
+}
+
+// spec: O-137, O-33, O-86
+#[test]
+fn applications_are_listed_and_known_by_their_names() {
+    let cluster = Cluster::any();
+    let namespace = &*cluster.api.namespace;
+    let none = listed(&cluster, &["--namespace", namespace]);
+    assert_eq!(said(&none).0, "no applications\n");
+    killed(&cluster, "");
+    let here = listed(&cluster, &["--namespace", namespace]);
+    let (stdout, stderr) = said(&here);
+    assert_eq!(here.status.code(), Some(0), "{stderr}");
+    let row: Vec<&str> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..3], ["t", "t-1", "2"], "{stdout}");
+    assert!(
+        stdout.ends_with("its driver is outside a pod\n"),
         "{stdout}"
+    );
+    let everywhere = listed(&cluster, &["--all-namespaces", "-o", "json"]);
+    let answer: Value = serde_json::from_slice(&everywhere.stdout).unwrap();
+    let all = answer["applications"].as_array().unwrap();
+    let ours = all
+        .iter()
+        .find(|one| one["namespace"] == namespace)
+        .unwrap();
+    assert_eq!(
+        (&ours["id"], &ours["executors"]),
+        (&json!("t-1"), &json!(2))
+    );
+
+    let named = |app: &str| {
+        let mut command = boatswain();
+        command.args(["clean", "--namespace", namespace, "--app", app]);
+        command.arg("--kubeconfig").arg(&cluster.kubeconfig);
+        command.stdin(std::process::Stdio::null()).output().unwrap()
+    };
+    let by_name = named("t");
+    assert_eq!(said(&by_name).0, said(&named("t-1")).0);
+    assert_eq!(by_name.status.code(), Some(0));
+    for wrong in ["u", "no id"] {
+        let refused = named(wrong);
+        let (_, stderr) = said(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("; there is t-1 (t)\n"), "{stderr}");
+    }
+    let mut status = boatswain();
+    status.args([
+        "status",
+        "--namespace",
+        namespace,
+        "--app",
+        "u",
+        "--kubeconfig",
+    ]);
+    let refused = status.arg(&cluster.kubeconfig).output().unwrap();
+    let (_, stderr) = said(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.starts_with("no application u has a record"),
+        "{stderr}"
     );
 }
 

@@ -472,17 +472,31 @@ impl Record {
 
 /// Fails if the record says that its application has another name. One of an older program says none.
 pub fn check_name(map: &ConfigMap, wanted: &str) -> Result<(), AnotherName> {
-    let keys = Keys { map };
-    let found = keys.get(key::APP_NAME).unwrap_or_default();
+    let found = Keys { map }.get(key::APP_NAME).unwrap_or_default();
     if found.is_empty() || found == wanted.trim() {
         return Ok(());
     }
     Err(AnotherName {
         map: map.name.clone(),
-        found: clean(found, LONGEST_TEXT).to_string(),
+        found: name_in(map),
         wanted: wanted.trim().to_owned(),
-        id: keys.get(key::APP_ID).unwrap_or_default().to_owned(),
+        id: id_in(map),
     })
+}
+
+/// The application's name that a record says; empty if it says none.
+pub fn name_in(map: &ConfigMap) -> String {
+    text_in(map, key::APP_NAME)
+}
+
+/// The application's id that a record says, whether or not the record can be read; empty if it says none.
+pub fn id_in(map: &ConfigMap) -> String {
+    text_in(map, key::APP_ID)
+}
+
+fn text_in(map: &ConfigMap, key: &str) -> String {
+    let text = Keys { map }.get(key).unwrap_or_default();
+    clean(text, LONGEST_TEXT).trim().to_owned()
 }
 
 /// The last id of a block, which is shorter where the range of ids ends.

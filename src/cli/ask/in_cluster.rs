@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use http::Uri;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use crate::cli::{complain, fail};
-use crate::driver::clean::{self, Place, exit_of};
+use crate::driver::clean::{Place, exit_of};
 use crate::driver::locate::{DriverPod, LocateError, Located, locate};
 use crate::exit::Exit;
 
@@ -24,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Which driver is called in a cluster, instead of one at an address.
 #[derive(Debug, Args)]
 pub(super) struct InCluster {
-    /// Id of an application whose driver runs in a pod: it is called through a port-forward, with the token in its
-    /// Secret, instead of --server
-    #[arg(long, value_name = "ID", value_parser = clean::app_id)]
+    /// Application whose driver runs in a pod, by its id or its name: the driver is called through a port-forward, with
+    /// the token in its Secret, instead of --server. `boatswain list` shows them
+    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
     app: Option<String>,
     /// Namespace of the application [default: that of the kubeconfig's context]
     #[arg(long, short, value_name = "NAME", requires = "app")]
@@ -53,7 +54,7 @@ impl InCluster {
     /// The application that was named, and how its cluster is reached.
     pub(super) fn place(&self) -> Option<Place> {
         Some(Place {
-            app_id: self.app.clone()?,
+            app: self.app.clone()?,
             namespace: self.namespace.clone(),
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
@@ -101,6 +102,7 @@ fn exit_of_error(error: &LocateError) -> Exit {
     match error {
         LocateError::Call(failure) => exit_of(failure),
         LocateError::None { .. } => Exit::Unreachable,
+        LocateError::NotNamed(_) => Exit::Refused,
         LocateError::Connect(_)
         | LocateError::Unknown { .. }
         | LocateError::Configuration { .. }

@@ -3,6 +3,7 @@
 mod commands;
 mod events;
 mod in_cluster;
+mod list;
 mod open;
 mod reset;
 mod tables;
@@ -25,6 +26,7 @@ pub(super) use commands::{
     stop,
 };
 use in_cluster::InCluster;
+pub(super) use list::{ListArgs, list};
 pub(super) use reset::{ResetArgs, reset};
 
 /// Where the driver is, and what proves to it who calls.

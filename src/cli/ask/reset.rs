@@ -42,14 +42,18 @@ pub(in crate::cli) fn reset(args: &ResetArgs) -> Exit {
 }
 
 fn reopen(args: &ResetArgs, place: Place, runtime: &Runtime) -> Exit {
-    let app = place.app_id.clone();
-    let cleaner = match runtime.block_on(Cleaner::connect(place)) {
+    let mut cleaner = match runtime.block_on(Cleaner::connect(place)) {
         Ok(cleaner) => cleaner,
         Err(error) => {
             let fix = "look at --kubeconfig and --context";
             return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
         }
     };
+    match runtime.block_on(cleaner.named()) {
+        Ok(None) => {}
+        Ok(Some(why)) => return fail(Exit::Refused, why),
+        Err(failure) => return fail(exit_of(&failure), failure.explained()),
+    }
     let wait = |holder: &str, patience: Duration| {
         let seconds = patience.as_secs();
         complain(format_args!(
@@ -64,6 +68,7 @@ fn reopen(args: &ResetArgs, place: Place, runtime: &Runtime) -> Exit {
     if let Err(failure) = runtime.block_on(cleaner.reopen(&closed)) {
         return fail(exit_of(&failure), failure.explained());
     }
+    let app = cleaner.app_id().as_str();
     let answer = json!({"app": app, "exit_code": OVER_BUDGET, "why": closed.why});
     args.driver.show(&answer, tables::reopened)
 }

@@ -117,6 +117,47 @@ pub fn status(answer: &Value) -> String {
     out
 }
 
+/// The applications of a namespace, or of all.
+pub fn applications(answer: &Value, with_namespace: bool) -> String {
+    let rows: Vec<Vec<String>> = list(answer, "applications")
+        .map(|one| {
+            let namespace = with_namespace.then(|| text(one, "namespace").to_owned());
+            let rest = [
+                text(one, "name").to_owned(),
+                text(one, "id").to_owned(),
+                number(one, "executors"),
+                one["age_seconds"].as_u64().map_or_else(String::new, age),
+                text(one, "driver").to_owned(),
+                text(one, "state").to_owned(),
+            ];
+            namespace.into_iter().chain(rest).collect()
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no applications".to_owned();
+    }
+    let columns = [
+        "NAMESPACE",
+        "NAME",
+        "ID",
+        "EXECUTORS",
+        "AGE",
+        "DRIVER",
+        "STATE",
+    ];
+    table(&columns[usize::from(!with_namespace)..], &rows)
+}
+
+/// As kubectl shows ages: one unit.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// An application that may be run again.
 pub fn reopened(answer: &Value) -> String {
     let (app, code) = (plain(text(answer, "app")), number(answer, "exit_code"));
@@ -342,6 +383,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    // spec: O-137
+    #[test]
+    fn applications_are_a_table_with_their_namespace_where_there_are_several() {
+        let one = json!({
+            "namespace": "jobs", "name": "My\u{1b}ETL", "id": "etl-1", "state": "its driver runs",
+            "driver": "etl-0", "executors": 4, "age_seconds": 7_300,
+        });
+        let answer = json!({"applications": [one]});
+        assert_eq!(
+            applications(&answer, false),
+            "NAME    ID     EXECUTORS  AGE  DRIVER  STATE\n\
+             My ETL  etl-1  4          2h   etl-0   its driver runs"
+        );
+        assert!(applications(&answer, true).starts_with("NAMESPACE  NAME"));
+        assert_eq!(applications(&json!({}), true), "no applications");
+        let ages = [(0, "0s"), (119, "119s"), (120, "2m"), (172_800, "2d")];
+        assert!(ages.iter().all(|(seconds, shown)| age(*seconds) == *shown));
+    }
 
     // spec: L-40, O-131
     #[test]

@@ -20,6 +20,8 @@ use crate::kubernetes::{
 };
 use crate::model::AppId;
 
+use super::applications::{NotNamed, id_of};
+
 pub use alive::{Alive, Holder};
 pub use deleting::{Left, Outcome};
 pub use reopening::{Closed, NotOpened};
@@ -29,7 +31,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whose leftovers, and how the cluster is reached.
 #[derive(Debug)]
 pub struct Place {
-    pub app_id: String,
+    /// The application's id or name.
+    pub app: String,
     /// `None`: the namespace of the kubeconfig's context.
     pub namespace: Option<String>,
     pub kubeconfig: Option<PathBuf>,
@@ -59,18 +62,9 @@ pub struct Unseen {
     pub why: String,
 }
 
-/// An application's id as it may be in a label.
-///
-/// # Errors
-/// The text that says what an id is.
-pub fn app_id(text: &str) -> Result<String, String> {
-    match !text.is_empty() && is_label_value(text) {
-        true => Ok(text.to_owned()),
-        false => Err(
-            "an application's id is a label's value: 1 to 63 letters, digits, -, _ and ."
-                .to_owned(),
-        ),
-    }
+/// Whether this can be an application's id.
+pub fn is_app_id(text: &str) -> bool {
+    !text.is_empty() && is_label_value(text)
 }
 
 /// The exit code for a failure of the API server.
@@ -86,7 +80,7 @@ impl Place {
     ///
     /// # Errors
     /// If the cluster's address or credentials are unknown.
-    pub(super) async fn connect(self) -> Result<(Calls, Client), ConnectError> {
+    pub(in crate::driver) async fn connect(self) -> Result<(Calls, Client), ConnectError> {
         let access = match (self.kubeconfig, self.context) {
             (None, None) => Access::Infer,
             (path, context) => Access::Kubeconfig { path, context },
@@ -95,7 +89,7 @@ impl Place {
         let client = clients.reads.clone();
         let spec = CallsSpec {
             namespace: (self.namespace).unwrap_or_else(|| clients.default_namespace.clone()),
-            app_id: AppId::from(self.app_id.as_str()),
+            app_id: AppId::from(self.app.as_str()),
             // None of these calls decodes executors.
             prefix: String::new(),
             labels: LabelScheme::default(),
@@ -113,9 +107,34 @@ impl Cleaner {
     /// # Errors
     /// If the cluster's address or credentials are unknown.
     pub async fn connect(place: Place) -> Result<Self, ConnectError> {
-        let app_id = AppId::from(place.app_id.as_str());
+        let app_id = AppId::from(place.app.as_str());
         let (calls, _) = place.connect().await?;
         Ok(Self { app_id, calls })
+    }
+
+    /// Finds the application that is meant by an id or a name. Returns why none with a record is: then the id of one
+    /// without a record may be meant. So it is where the records may not be listed.
+    ///
+    /// # Errors
+    /// If the API server does not answer.
+    pub async fn named(&mut self) -> Result<Option<NotNamed>, Failure> {
+        let all = match self.calls.list_applications(false).await {
+            Ok(all) => all,
+            Err(failure) if failure.kind == FailureKind::Rights => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        match id_of(self.app_id.as_str(), self.namespace(), &all) {
+            Ok(id) => {
+                self.app_id = AppId::from(id.as_str());
+                self.calls = self.calls.clone().of_app(self.app_id.clone());
+                Ok(None)
+            }
+            Err(why) => Ok(Some(why)),
+        }
+    }
+
+    pub fn app_id(&self) -> &AppId {
+        &self.app_id
     }
 
     pub fn namespace(&self) -> &str {

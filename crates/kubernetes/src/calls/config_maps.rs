@@ -172,7 +172,7 @@ impl Calls {
     }
 }
 
-fn read_config_map(json: &str) -> Result<ConfigMap, String> {
+pub(super) fn read_config_map(json: &str) -> Result<ConfigMap, String> {
     #[derive(Deserialize)]
     struct MapWire {
         metadata: MetaWire,

@@ -98,7 +98,16 @@ impl Controlled {
 impl Calls {
     /// Gets a pod; `None` if the API server reports no such pod. Any other 404 is an error.
     pub async fn controller_of_pod(&self, name: &str) -> Result<Option<Controlled>, Failure> {
-        let path = self.core_path("pods", Some(name));
+        self.controller_of_pod_in(self.namespace(), name).await
+    }
+
+    /// The same for a pod of this namespace.
+    pub async fn controller_of_pod_in(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Controlled>, Failure> {
+        let path = path(&["api", "v1", "namespaces", namespace, "pods", name]);
         self.controlled(path, "Pod", "pods", name).await
     }
 

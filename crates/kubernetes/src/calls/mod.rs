@@ -1,6 +1,7 @@
 //! Typed Kubernetes API calls. Each call limits the response's size, decodes it leniently and classifies failures.
 
 mod access;
+mod applications;
 mod claims;
 mod config_maps;
 mod controllers;
@@ -37,6 +38,7 @@ use tokio::sync::watch as channel;
 use tokio::time::Instant;
 use tracing::{Level, debug};
 
+pub use applications::Application;
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, ControlledSpec, ControllerKind, Reference};
 pub use evidence::Warning;
