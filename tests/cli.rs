@@ -205,38 +205,40 @@ fn a_dry_run_prints_the_pod_and_contacts_no_cluster() {
     assert_eq!(stdout.matches("kind: 'ConfigMap'").count(), 1, "{stdout}");
 }
 
-/// What stands above the printed objects in deploy/boatswain.yaml.
-const HEADER: &str = "\
-# boatswain as a Job in a cluster, with the rights that it needs and no more. docs/kubernetes.md explains it.
-# Printed by:
-#
-#   boatswain manifests --config config/kubernetes.toml --image boatswain:latest
-#
-# For your own configuration print your own.
-";
+/// The shipped files of printed objects: the path, what they are, and the command.
+const SHIPPED: [(&str, &str, &str); 2] = [
+    (
+        "deploy/boatswain.yaml",
+        "boatswain as a Job in a cluster, with the rights that it needs and no more. docs/kubernetes.md explains it.",
+        "boatswain manifests --config config/kubernetes.toml --image boatswain:latest",
+    ),
+    (
+        "deploy/spark/boatswain.yaml",
+        "The boatswain of Spark applications. docs/spark.md explains it.",
+        "boatswain manifests --config deploy/spark/boatswain.toml --namespace spark --kind deployment --image registry.example/boatswain:1",
+    ),
+];
 
 // spec: O-51, O-52
 #[test]
 fn the_shipped_manifests_are_those_that_the_command_prints() {
-    let printed = [
-        "manifests",
-        "--config",
-        "config/kubernetes.toml",
-        "--image",
-        "boatswain:latest",
-    ];
-    let output = boatswain(&printed, &[]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let expected = format!("{HEADER}{}", said(&output).0);
-    let path = "deploy/boatswain.yaml";
-    if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
-        std::fs::write(path, &expected).unwrap();
+    for (path, what, command) in SHIPPED {
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        let output = boatswain(&arguments, &[]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let header = format!(
+            "# {what}\n# Printed by:\n#\n#   {command}\n#\n# For your own configuration print your own.\n"
+        );
+        let expected = header + &said(&output).0;
+        if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(path).unwrap() == expected,
+            "{path} differs from what the command prints: write it with BOATSWAIN_WRITE_EXPECTED=1"
+        );
     }
-    let shipped = std::fs::read_to_string(path).unwrap();
-    assert!(
-        shipped == expected,
-        "{path} differs from what the command prints: write it with BOATSWAIN_WRITE_EXPECTED=1"
-    );
+    let shipped = std::fs::read_to_string(SHIPPED[0].0).unwrap();
     let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&shipped).unwrap();
     let pod = &objects[4]["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);

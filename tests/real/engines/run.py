@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [sessions] [fabric8] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [sessions] [fabric8] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
 and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
-For `sessions` see sessions.py, for `fabric8` own_backend.py.
+For `sessions` see sessions.py, for `fabric8` own_backend.py, for `page` page.py.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import random
 import time
 
 import own_backend
+import page
 import sessions
 from boatswain import DEPLOYMENT, DRIVER, configuration, install, restart
 from cluster import Namespace, equal, kill, say, until
@@ -215,7 +216,7 @@ def scenario(engine, space, rng, of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions", "fabric8"], help="of these")
+    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions", "fabric8", "page"], help="of these")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--rotations", type=int, default=0)
@@ -226,12 +227,15 @@ def main():
     say("seed", of.seed)
     for engine in of.engines:
         began = time.monotonic()
-        space = Namespace(f"engines-{engine}", of.out)
+        # The page has a namespace of its own.
+        space = Namespace("spark" if engine == "page" else f"engines-{engine}", of.out)
         rng = random.Random(of.seed)
         if engine == "sessions":
             sessions.scenario(space, rng, of)
         elif engine == "fabric8":
             fabric8(space)
+        elif engine == "page":
+            page.scenario(space, rng)
         else:
             scenario(engine, space, rng, of)
         space.delete()
