@@ -182,6 +182,13 @@ def killed_thirty_times(jar, directory):
             equal(removed(directory), {})
 
 
+def wait_for(path):
+    """A task that ends when there is such a file."""
+    while not pathlib.Path(path).exists():
+        time.sleep(0.1)
+    return path
+
+
 @scenario
 def dynamic(jar, directory):
     """Dynamic allocation to twelve and down to one, whose shuffle data the eleven others have moved to it."""
@@ -201,8 +208,17 @@ def dynamic(jar, directory):
         with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
             counts = word_count(sc, 96, 1.0)
             equal(dict(during(lambda: until("there are twelve", lambda: registered(sc) == 12), counts.collect)), COUNTS)
-            until("one is left", lambda: registered(sc) == 1 and len(driver.executors()) == 1, 120)
-            tasks = len(events_of(directory, "SparkListenerTaskEnd"))
+            alone = directory / "alone"
+
+            def others_go():
+                until("one is left", lambda: registered(sc) == 1 and len(driver.executors()) == 1, 120)
+                alone.touch()
+
+            # The last one is busy until then. Spark reads its counts of executors one after the other: while others leave,
+            # it now and then lets an idle last one go too.
+            during(others_go, sc.parallelize([str(alone)], 1).map(wait_for).collect)
+            tasks = 96 + 4 + 1
+            until("Spark has noted the tasks", lambda: len(events_of(directory, "SparkListenerTaskEnd")) == tasks)
             equal(dict(counts.collect()), COUNTS)
         # Only the result stage's tasks have run again.
         equal(len(events_of(directory, "SparkListenerTaskEnd")) - tasks, 4)
