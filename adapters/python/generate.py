@@ -2,11 +2,15 @@
 
     curl 127.0.0.1:7117/openapi.json | python3 generate.py > src/boatswain/operations.py
 
+The keys of a profile are those of the configuration. They come from the schema of the chart's values, into which the
+driver's tests write them.
+
 A test compares the file with what the driver's document gives, so that client and driver cannot drift apart.
 """
 
 import json
 import keyword
+import pathlib
 import re
 import sys
 import textwrap
@@ -22,8 +26,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import NotRequired
 '''
+
+VALUES = pathlib.Path(__file__).parents[2] / "deploy/chart/values.schema.json"
 
 # Their answers are no JSON, or they are read by a method of their own.
 LEFT_OUT = {"/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/events"}
@@ -48,8 +56,38 @@ def type_of(schema):
         return f"list[{type_of(schema.get('items', {}))}]"
     if kind == "object":
         values = schema.get("additionalProperties")
-        return f"dict[str, {type_of(values)}]" if isinstance(values, dict) else "dict[str, Any]"
+        return f"{schema.get('map', 'dict')}[str, {type_of(values) if isinstance(values, dict) else 'Any'}]"
     return {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}.get(kind, "Any")
+
+
+def profile_types(described):
+    """The schemas of a profile that is added: the configuration's keys, and what the document says of it."""
+    config = json.loads(VALUES.read_text())["properties"]["config"]
+    found = {}
+    split(without_null(config["properties"]["profiles"]["additionalProperties"]), "NewProfile", found)
+    keys = {**described["properties"], **found["NewProfile"]["properties"]}
+    return {**found, "NewProfile": {**described, "properties": keys}}
+
+
+def without_null(schema):
+    """Helm lets each value be null, which unsets it."""
+    if isinstance(schema, list):
+        return [without_null(one) for one in schema if one not in ("null", None, {"type": "null"})]
+    return {key: without_null(one) for key, one in schema.items()} if isinstance(schema, dict) else schema
+
+
+def split(schema, name, found):
+    """The schema, with each object in it as one of `found`, which is named after its key."""
+    for place in ("items", "additionalProperties"):
+        if isinstance(schema.get(place), dict):
+            schema = {**schema, place: split(schema[place], name.removesuffix("s"), found)}
+    if not is_object(schema):
+        # A mapping of strings to strings is one of strings to strings or sources, a dict is not.
+        return {**schema, "map": "Mapping"}
+    keys = {key: split(one, "Profile" + key.title().replace("_", ""), found) for key, one in schema["properties"].items()}
+    found[name] = {"properties": keys}
+    named = {"$ref": f"/{name}"}
+    return {"anyOf": [{"type": "string"}, named]} if "string" in schema["type"] else named
 
 
 def is_object(schema):
@@ -100,7 +138,7 @@ def arguments(operation, document):
     schema = document["components"]["schemas"][name]
     # An object with keys that are not listed is passed as it is.
     if schema.get("additionalProperties") is not False and name != "Targets":
-        return [*declared, f"body: {name} | dict[str, Any]"], "body"
+        return [*declared, f"body: {name}"], "body"
     properties, required = schema.get("properties", {}), schema.get("required", [])
     assert not any(keyword.iskeyword(key) for key in properties), name
     declared += [f"{key}: {type_of(properties[key])}" for key in required]
@@ -156,9 +194,10 @@ def written_class(name, base, prefix, wait, methods):
 
 def generate(document):
     lines = [HEAD]
-    schemas = document["components"]["schemas"].items()
+    schemas = document["components"]["schemas"]
+    schemas = {**schemas, **profile_types(schemas["NewProfile"])}
     # Aliases are evaluated when the module is imported, so what they name comes first.
-    for name, schema in sorted(schemas, key=lambda pair: (is_object(pair[1]), pair[0])):
+    for name, schema in sorted(schemas.items(), key=lambda pair: (is_object(pair[1]), pair[0])):
         if name == "Nothing":
             continue
         lines += [*written_type(name, schema), "", ""]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -149,6 +150,85 @@ def test_workers_that_fail_too_often_end_their_own_cluster_only(local):
                 failing.scale(2)
         with healthy.get_client() as client:
             assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+
+
+def test_a_program_for_kubecluster_needs_another_class_and_image_only(local, monkeypatch):
+    """As its documentation has it: groups, scaling by name, logs, adaptivity by position, the end by `close`."""
+    from boatswain.dask import BoatswainCluster as KubeCluster
+
+    monkeypatch.setenv("BOATSWAIN_SERVER", local.server)
+    monkeypatch.setenv("BOATSWAIN_TOKEN_FILE", str(local.token_file))
+    cluster = KubeCluster(
+        name="foo",
+        image="mine:1",
+        n_workers=1,
+        env={"GREETING": "hello"},
+        resources={"requests": {"memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        # This machine's Python is no image's.
+        worker_command=[sys.executable, "-m", "dask", "worker"],
+    )
+    client = Client(cluster)
+    assert client.submit(os.getenv, "GREETING").result(timeout=60) == "hello"
+    cluster.scale(2)
+    cluster.add_worker_group(name="highmem", n_workers=2, resources={"limits": {"memory": "2Gi"}})
+    cluster.wait_for_workers(4)
+    with boatswain.Client() as driver:
+        profiles = driver.status()["profiles"]
+        assert (profiles["dask-foo"]["running"], profiles["dask-foo-highmem"]["running"]) == (2, 2)
+        held = client.scatter(list(range(100)))
+        cluster.scale(3, worker_group="highmem")
+        cluster.wait_for_workers(5)
+        cluster.scale(1)
+        until("the default group has one", lambda: driver.status()["profiles"]["dask-foo"]["running"] == 1)
+        assert driver.targets()["targets"]["dask-foo-highmem"] == 3
+        cluster.delete_worker_group(name="highmem")
+        until("the group is gone", lambda: "dask-foo-highmem" not in driver.status()["profiles"])
+        assert sum(client.gather(held)) == sum(range(100)) and len(cluster.workers) == 1
+        cluster.adapt(2, 3)
+        cluster.wait_for_workers(2)
+        assert "Scheduler" in cluster.get_logs()
+        client.close()
+        cluster.close()
+        until("nothing is left", lambda: list(driver.status()["profiles"]) == ["default"])
+
+
+def test_adapting_leaves_other_groups_alone(cluster):
+    cluster.add_worker_group("fixed", 2)
+    with cluster.get_client() as client:
+        cluster.wait_for_workers(4)
+        cluster.adapt(0, 4, interval="200ms", wait_count=2)
+        until("only the fixed ones are left", lambda: cluster.observed == cluster.workers and not cluster.plan)
+        assert len(cluster.observed) == 2
+        fixed = sorted(cluster.observed)
+        assert client.submit(sum, [1, 2], workers=fixed[:1]).result(timeout=60) == 3
+
+
+def test_a_scheduler_without_work_ends_with_its_workers(local):
+    options = {"token_file": local.token_file, "scheduler_options": {"host": "127.0.0.1"}}
+    command = [sys.executable, "-m", "dask", "worker"]
+    with (
+        BoatswainCluster(local.server, n_workers=1, worker_command=command, idle_timeout=5, **options) as cluster,
+        boatswain.Client(local.server, token_file=local.token_file) as driver,
+    ):
+        cluster.wait_for_workers(1)
+        until("the scheduler has ended", lambda: cluster.scheduler.status.name == "closed")
+        until("its profile is removed", lambda: list(driver.status()["profiles"]) == ["default"])
+        # A worker that had exited by itself would have been replaced.
+        assert [loss["reason"] for loss in driver.status()["losses"]] == ["Killed"]
+        with pytest.raises(ValueError, match="the cluster has ended"):
+            cluster.scale(1)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_quiet_cluster_prints_nothing(local, quiet):
+    script = f"""
+from boatswain.dask import BoatswainCluster
+with BoatswainCluster({local.server!r}, token_file={str(local.token_file)!r}, profile={{"command": ["a"]}}, quiet={quiet}):
+    pass
+"""
+    ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    assert (ran.stdout == "") == quiet, ran.stdout
+    assert ("waits for workers" in ran.stdout, "distributed.scheduler - INFO" in ran.stdout) == (not quiet, not quiet)
 
 
 def test_a_cluster_that_was_taken_for_gone_gets_its_workers_again(local):

@@ -68,9 +68,9 @@ def living(event, known, *answers, monkeypatch):
     """Which of these known workers live after a stream's first message, and how often the driver was asked for them."""
     monkeypatch.setattr(dask, "SECOND_LOOK", 0.001)
     cluster = object.__new__(dask.BoatswainCluster)
-    cluster._profile, cluster._living, cluster._retired = "dask-a", set(known), {9}
+    cluster._groups, cluster._living, cluster._retired = {"dask-a": None}, dict.fromkeys(known, "dask-a"), {9}
     cluster._driver = Driver(*answers)
-    return asyncio.run(cluster._confirmed({"ended": [], **event})), cluster._driver.asked
+    return set(asyncio.run(cluster._confirmed({"ended": [], **event}))), cluster._driver.asked
 
 
 def test_a_list_that_lacks_living_workers_is_not_believed(monkeypatch):

@@ -68,15 +68,63 @@ pub struct Ending {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
+    /// Where the application reaches the executor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// How many executors the driver has found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<u64>,
+    /// Who asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Whether the application caused the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_application: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<PauseCause>,
+    /// The exit code that an executor has announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
     pub event: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<Id>,
+    /// How many executors there are when the application may begin; `living`, the first message of
+    /// a stream, lists them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executors: Option<Value>,
+    /// Of an executor, or of the driver that ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Whether the end counts as a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<bool>,
     pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u64>,
+    /// The state in which the executor was adopted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<TargetMap>,
     pub time: String,
+    /// How many were waited for then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<u64>,
+    /// The reason as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -188,6 +236,9 @@ pub struct NewProfile {
     pub image: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
+    /// Without a request that renews it for so long, such as 1m, the profile is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<String>,
     /// The other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,

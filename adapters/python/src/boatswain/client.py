@@ -17,11 +17,11 @@ import pathlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import httpx
 
-from boatswain.operations import AsyncOperations, Operations
+from boatswain.operations import AsyncOperations, Event, Executor, Operations
 
 # Pauses between attempts, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -39,6 +39,21 @@ class BoatswainError(Exception):
 
 class Unreachable(BoatswainError):
     """The driver gave no answer in time. Whether it has carried out the request is unknown."""
+
+
+class Living(TypedDict):
+    """The first message of a stream of events: what there is."""
+
+    event: Literal["living"]
+    time: str
+    # Whether events were missed since the place that was given.
+    gap: bool
+    executors: list[Executor]
+    # The profiles that are being removed, and those that have failed, with the reason.
+    removing: list[str]
+    failed: dict[str, str]
+    # The last events of executors that have ended.
+    ended: list[Event]
 
 
 class _Base:
@@ -143,7 +158,7 @@ class _Place:
     def begin(self) -> None:
         self._id, self._data = None, []
 
-    def line(self, line: str) -> dict[str, Any] | None:
+    def line(self, line: str) -> Event | Living | None:
         """Takes a line of the stream, and returns the event that it completes."""
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -157,7 +172,7 @@ class _Place:
         self.begin()
         self.after = id or self.after
         self.pause = FIRST_PAUSE
-        event: dict[str, Any] = json.loads(data)
+        event: Event | Living = json.loads(data)
         return event
 
     def wait(self) -> float:
@@ -207,8 +222,8 @@ class Client(_Base, Operations):
         except StopIteration as end:
             return end.value
 
-    def events(self, after: str | None = None) -> Iterator[dict[str, Any]]:
-        """What happens, as it happens, without end: operations.Event, and `living` with the executors that live.
+    def events(self, after: str | None = None) -> Iterator[Event | Living]:
+        """What happens, as it happens, without end, and `living` with the executors that live.
 
         `living` is first where `after` is not given, or is too old; then its `gap` is true, and its `ended` has the last
         events of executors that have ended, of which some may have been read before. The stream is opened again,
@@ -270,7 +285,7 @@ class AsyncClient(_Base, AsyncOperations):
         except StopIteration as end:
             return end.value
 
-    async def events(self, after: str | None = None) -> AsyncIterator[dict[str, Any]]:
+    async def events(self, after: str | None = None) -> AsyncIterator[Event | Living]:
         """As [`Client.events`]."""
         place = _Place(after)
         while True:

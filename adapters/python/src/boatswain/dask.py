@@ -13,20 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import logging
+import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any
 
 from distributed import Scheduler
 from distributed.core import Status, rpc
 from distributed.deploy import Adaptive, Cluster
+from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from distributed.protocol import pickle
-from distributed.utils import Log
+from distributed.utils import Log, silence_logging_cmgr
 
-from boatswain.client import AsyncClient, BoatswainError
+from boatswain.client import AsyncClient, BoatswainError, Living
+from boatswain.kubecluster import NO_SCHEDULER_POD, OF_RESOURCES, check_namespace, profile_keys, refuse
 from boatswain.local import LocalBoatswain, binary
+from boatswain.operations import Event, Executor, NewProfile
 
 # Seconds between two calls that show a driver that this process lives: with `app.ttl` (see local.TTL), and to keep the profile.
 CALL_EVERY = 8.0
@@ -40,6 +46,8 @@ SECOND_LOOK, LONGEST_LOOK = 1.0, 10.0
 WHO = "dask"
 # The agent leaves a worker alone that is to be decommissioned, until its data has moved and it is killed.
 LEFT_ALONE = ["--decommission-command", "true", "--"]
+# The worker group that a cluster begins with, and that `adapt` scales.
+DEFAULT = "default"
 
 
 class BoatswainAdaptive(Adaptive):
@@ -48,31 +56,71 @@ class BoatswainAdaptive(Adaptive):
     async def scale_down(self, workers: Iterable[str]) -> None:
         await self.cluster.scale_down(workers)
 
+    async def workers_to_close(self, target: int) -> list[str]:
+        """Those of the default group that are missed the least. With target 0 the scheduler names all, in this order."""
+        here = self.plan & self.observed
+        names = await super().workers_to_close(target=0)
+        return [name for name in names if name in here][: max(0, len(here) - target)]
+
+
+class EndsWorkers(SchedulerPlugin):
+    """Ends the workers before a scheduler that ends tells them to exit, because those that exit by themselves are replaced."""
+
+    def __init__(self, cluster: BoatswainCluster) -> None:
+        self._cluster = cluster
+
+    async def before_close(self) -> None:
+        await self._cluster._end_workers()
+
+
+@dataclasses.dataclass
+class Group:
+    """Workers of one kind. They have a profile of their own."""
+
+    name: str
+    profile: str
+    description: NewProfile
+    wanted: int = 0
+    # Why the driver requests no more of them: they failed too often.
+    failed: str | None = None
+
 
 class BoatswainCluster(Cluster):
-    """A cluster of Dask workers.
+    """A cluster of Dask workers. What dask-kubernetes' KubeCluster has too has the same name and meaning.
 
     Parameters
     ----------
-    server : URL of the driver's API. Without it a boatswain with its embedded cluster is started on this machine, and
-        ends with this cluster.
+    server : URL of the driver's API, or BOATSWAIN_SERVER. Without it a boatswain with its embedded cluster is started on
+        this machine, and ends with this cluster.
     n_workers : how many workers are wanted at first.
-    profile : keys of the workers' profile, as in the driver's configuration: `image`, `memory`, `cpu`, `env` and so on.
-        `command` replaces the command of the workers, to which the scheduler's address and the options are added.
-    nthreads, worker_options : of each worker; the options are those of `dask worker`.
+    image, env, resources, worker_command : of the workers. `env` is a mapping, or a list as a container has it in
+        Kubernetes; so are the `requests` and `limits` of `resources`. To the command the scheduler's address and the
+        options are added.
+    profile : further keys of the workers' profile, as in the driver's configuration, such as `node_selector`.
+    namespace : of the driver, and so of the workers; another one is refused.
+    idle_timeout : after so many seconds without work the scheduler ends, and the workers with it.
+    nthreads, worker_options : of each worker; the options are those of `dask worker`. Those in its command come first.
     agent : the command of boatswain's agent in the workers' image, such as `["/usr/bin/boatswain-agent"]`. With it a worker
         that an operator or a drain decommissions has time to move its data. A local boatswain brings its own.
     scheduler : address of a scheduler that runs already. Without it one is started in this process, with
         `scheduler_options` (`host`, `port`, `dashboard_address` and so on).
     token_file, ca_file : as `boatswain.Client` has them.
+    quiet : whether nothing is printed, and of the scheduler's log warnings only.
     """
 
     def __init__(
         self,
         server: str | None = None,
         *,
+        name: str | None = None,
         n_workers: int = 0,
-        profile: Mapping[str, Any] | None = None,
+        image: str | None = None,
+        env: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+        resources: Mapping[str, Mapping[str, Any]] | None = None,
+        worker_command: str | Sequence[str] | None = None,
+        profile: NewProfile | None = None,
+        namespace: str | None = None,
+        idle_timeout: float | None = None,
         nthreads: int = 1,
         worker_options: Sequence[str] = (),
         agent: Sequence[str] = (),
@@ -80,33 +128,43 @@ class BoatswainCluster(Cluster):
         scheduler_options: Mapping[str, Any] | None = None,
         token_file: Any = None,
         ca_file: Any = None,
-        name: str | None = None,
         asynchronous: bool = False,
         loop: Any = None,
         quiet: bool = True,
+        **others: Any,
     ) -> None:
-        self._server = server
+        refuse(type(self).__name__, others)
+        if scheduler == "cluster":
+            raise NotImplementedError(f"scheduler: {NO_SCHEDULER_POD}")
+        if scheduler is not None and idle_timeout:
+            raise ValueError("idle_timeout: a scheduler elsewhere has its own: dask scheduler --idle-timeout")
+        self._server = server or os.environ.get("BOATSWAIN_SERVER")
+        if namespace is not None:
+            check_namespace(namespace, self._server)
         self._token_file, self._ca_file = token_file, ca_file
-        self._wanted = n_workers
-        self._keys = dict(profile or {})
-        self._options = ["--nthreads", str(nthreads), "--no-nanny", "--death-timeout", "60", *worker_options]
+        self._n_workers = n_workers
+        self._keys = profile_keys(image=image, env=env, resources=resources, worker_command=worker_command, profile=profile)
+        self._options = {"--nthreads": [str(nthreads)], "--no-nanny": [], "--death-timeout": ["60"]}
+        self._worker_options = list(worker_options)
         self._agent = list(agent)
         self._scheduler_given = scheduler
-        self._scheduler_options = dict(scheduler_options or {})
+        options = {"port": 0, "dashboard_address": ":0", "idle_timeout": idle_timeout}
+        self._scheduler_options = {**options, **(scheduler_options or {})}
         self.scheduler: Scheduler | None = None
         self._local: LocalBoatswain | None = None
+        self._silenced = contextlib.ExitStack()
         self._tasks: list[asyncio.Task[None]] = []
-        # Executors that are requested or run, and are not to go.
-        self._living: set[int] = set()
+        # By their profiles.
+        self._groups: dict[str, Group] = {}
+        # The profiles of executors that are requested or run, and are not to go.
+        self._living: dict[int, str] = {}
         # Those that this process has retired.
         self._retired: set[int] = set()
-        # Why the driver requests no more workers: they failed too often.
-        self._failed: str | None = None
         super().__init__(name=name, asynchronous=asynchronous, loop=loop, quiet=quiet)
         # A profile cannot be changed, and this one has the scheduler's address: the cluster's name makes it unique.
-        self._profile = "dask-" + re.sub("[^a-z0-9]+", "-", self.name.lower()).strip("-")[:40]
+        self._profile = f"dask-{_label(self.name, 40)}"
         self._starting = asyncio.Lock()
-        # The driver's target and `_wanted` change together.
+        # A group's target and its `wanted` change together.
         self._changing = asyncio.Lock()
         if not self.called_from_running_loop:
             self._loop_runner.start()
@@ -126,80 +184,140 @@ class BoatswainCluster(Cluster):
 
         return started().__await__()
 
+    @classmethod
+    def from_name(cls, name: str, **_: Any) -> BoatswainCluster:
+        raise NotImplementedError(f"from_name: {NO_SCHEDULER_POD}")
+
     async def _start(self) -> None:
+        if self.quiet:
+            self._silenced.enter_context(silence_logging_cmgr(logging.WARNING))
         if self._server is None:
             self._local = await asyncio.to_thread(LocalBoatswain, "dask")
+            self._server, self._token_file = self._local.server, self._local.token_file
             self._scheduler_options.setdefault("host", "127.0.0.1")
-        server, token_file = self._server, self._token_file
-        if self._local is not None:
-            server, token_file = self._local.server, self._local.token_file
-        self._driver = AsyncClient(server, token_file=token_file, ca_file=self._ca_file, timeout=ANSWER)
+        self._driver = AsyncClient(self._server, token_file=self._token_file, ca_file=self._ca_file, timeout=ANSWER)
         address = self._scheduler_given
         if address is None:
-            self.scheduler = await Scheduler(**{"port": 0, "dashboard_address": ":0", **self._scheduler_options})
+            self.scheduler = await Scheduler(**self._scheduler_options)
+            self.scheduler.add_plugin(EndsWorkers(self))
             address = self.scheduler.address
         self.scheduler_comm = rpc(address)
         await super()._start()
-        self._description = self._described(address)
-        await self._driver.put_profile(self._profile, self._description)
+        await self._add(DEFAULT, self._profile, self._keys, self._n_workers)
         self._tasks = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._call())]
-        await self._set_target(self._wanted)
+        self._log(f"{self.scheduler_address} waits for workers; dashboard: {self.dashboard_link}")
 
-    def _described(self, address: str) -> dict[str, Any]:
+    async def _add(self, name: str, profile: str, keys: NewProfile, n: int) -> None:
+        group = Group(name, profile, self._described(profile, keys))
+        await self._driver.put_profile(profile, group.description)
+        self._groups[profile] = group
+        await self._set_target(group, n)
+
+    def _described(self, profile: str, keys: NewProfile) -> NewProfile:
         """The workers' profile. Kubernetes puts the executor's id into the worker's name."""
-        keys = dict(self._keys)
         command, agent = ["dask", "worker"], self._agent
         if self._local is not None:
             command, agent = [sys.executable, "-m", "dask", "worker"], agent or [binary(), "agent"]
-        command = [*agent, *LEFT_ALONE] * bool(agent) + list(keys.pop("command", command))
-        name = f"{self._profile}-$(BOATSWAIN_EXECUTOR_ID)"
-        return {"ttl": TTL, **keys, "executors": 0, "command": [*command, address, "--name", name, *self._options]}
+        command = keys.get("command", command)
+        given = {word.partition("=")[0] for word in command}
+        options = [word for option, values in self._options.items() if option not in given for word in (option, *values)]
+        name = f"{profile}-$(BOATSWAIN_EXECUTOR_ID)"
+        command = [*command, self.scheduler_address, "--name", name, *options, *self._worker_options]
+        return {"ttl": TTL, **keys, "executors": 0, "command": [*agent, *LEFT_ALONE] * bool(agent) + command}
 
-    def _name_of(self, id: int) -> str:
-        return f"{self._profile}-{id}"
+    def _group(self, name: str) -> Group:
+        groups = {group.name: group for group in self._groups.values()}
+        if name not in groups:
+            raise ValueError(f"there is no worker group {name}: there are {', '.join(groups) or 'none, the cluster has ended'}")
+        return groups[name]
+
+    def _names(self, profile: str) -> set[str]:
+        return {f"{profile}-{id}" for id, of in self._living.items() if of == profile}
 
     def _ids_of(self, names: Iterable[str]) -> list[int]:
-        ids = (str(name).removeprefix(self._profile + "-") for name in names)
-        return sorted(int(id) for id in ids if id.isdigit())
+        parts = (str(name).rpartition("-") for name in names)
+        return sorted(int(id) for profile, _, id in parts if profile in self._groups and id.isdigit())
 
     # What Adaptive asks for.
 
     @property
     def plan(self) -> set[str]:
-        return {self._name_of(id) for id in self._living}
+        return self._names(self._profile)
 
     requested = plan
 
     @property
     def workers(self) -> set[str]:
         """For the number of wanted workers in the widget."""
-        return self.plan
+        return set().union(*map(self._names, self._groups))
 
-    def adapt(self, Adaptive: Any = BoatswainAdaptive, **options: Any) -> Any:
-        return super().adapt(Adaptive=Adaptive, **options)
+    def adapt(self, minimum: Any = None, maximum: Any = None, *, Adaptive: Any = BoatswainAdaptive, **options: Any) -> Any:
+        """Scales the default worker group by the work that there is."""
+        return super().adapt(Adaptive=Adaptive, minimum=minimum, maximum=maximum, **options)
 
-    def scale(self, n: int) -> Any:
+    def scale(self, n: int, worker_group: str = DEFAULT) -> Any:
         """Scales to n workers. Those that go move their data to others first."""
-        return self.sync(self._scale, n)
+        return self.sync(self._scale, n, worker_group)
 
-    async def _scale(self, n: int) -> None:
-        surplus = len(self.plan) - n
-        if surplus <= 0:
-            await self._set_target(n)
-            return
-        going = sorted(self.plan - self.observed, reverse=True)[:surplus]
-        if len(going) < surplus:
-            going += await self.scheduler_comm.workers_to_close(target=n, attribute="name")
-        await self._retire(going)
+    async def _scale(self, n: int, worker_group: str = DEFAULT) -> None:
+        group = self._group(worker_group)
+        plan = self._names(group.profile)
+        if len(plan) > n:
+            going = sorted(plan - self.observed, reverse=True)
+            if len(going) < len(plan) - n:
+                # Of all groups, those that are missed the least first.
+                named = await self.scheduler_comm.workers_to_close(target=0, attribute="name")
+                going += [name for name in named if name in plan and name not in going]
+            await self._retire(going[: len(plan) - n])
+            # The driver lowers the target by those that go, but more may be wanted than there were.
+            n = max(n, len(self._names(group.profile)))
+        await self._set_target(group, n)
+
+    def add_worker_group(
+        self,
+        name: str,
+        n_workers: int = 3,
+        image: str | None = None,
+        resources: Mapping[str, Mapping[str, Any]] | None = None,
+        worker_command: str | Sequence[str] | None = None,
+        env: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+        *,
+        profile: NewProfile | None = None,
+        **others: Any,
+    ) -> Any:
+        """Adds workers of another kind. What is not given is the cluster's."""
+        refuse("add_worker_group", others)
+        keys = profile_keys(image=image, env=env, resources=resources, worker_command=worker_command, profile=profile)
+        inherited = {key: value for key, value in self._keys.items() if not (resources and key in OF_RESOURCES)}
+        return self.sync(self._add_worker_group, name, n_workers, inherited | keys)
+
+    async def _add_worker_group(self, name: str, n: int, keys: NewProfile) -> None:
+        profile = f"{self._profile}-{_label(name, 16)}"
+        if name == DEFAULT or profile in self._groups:
+            raise ValueError(f"there is a worker group {name} already: choose another name")
+        await self._add(name, profile, keys, n)
+
+    def delete_worker_group(self, name: str) -> Any:
+        """Ends the workers of a group, after their data has moved to others."""
+        return self.sync(self._delete_worker_group, name)
+
+    async def _delete_worker_group(self, name: str) -> None:
+        group = self._group(name)
+        if name == DEFAULT:
+            raise ValueError("the default worker group ends with the cluster: scale(0) ends its workers")
+        await self._scale(0, name)
+        async with self._changing:
+            del self._groups[group.profile]
+        await self._remove(group)
 
     def scale_down(self, workers: Iterable[str]) -> Any:
         """Retires these workers, by name: what they hold moves to others, then boatswain ends them."""
         return self.sync(self._retire, list(workers))
 
-    async def _set_target(self, n: int) -> None:
+    async def _set_target(self, group: Group, n: int) -> None:
         async with self._changing:
-            self._wanted = n
-            await self._driver.put_target(self._profile, n)
+            group.wanted = n
+            await self._driver.put_target(group.profile, n)
 
     async def _retire(self, names: Sequence[str]) -> None:
         here = [name for name in names if name in self.observed]
@@ -220,35 +338,40 @@ class BoatswainCluster(Cluster):
         """Lowers the target in the same step. For those that leave already it changes nothing, so it can be repeated."""
         async with self._changing:
             outcome = await self._driver.kill(ids, force=True, replace=False, by=WHO)
-            self._living.difference_update(ids)
-            self._wanted = outcome["targets"].get(self._profile, self._wanted)
+            for id in ids:
+                self._living.pop(id, None)
+            for profile, group in self._groups.items():
+                group.wanted = outcome["targets"].get(profile, group.wanted)
 
     # What happens to the executors.
 
     async def _follow(self) -> None:
-        """Keeps the set of living executors."""
+        """Keeps the living executors."""
         try:
             async for event in self._driver.events():
                 if event["event"] == "living":
-                    self._set_failed(event.get("failed", {}).get(self._profile))
+                    for profile, group in self._groups.items():
+                        self._set_failed(group, event.get("failed", {}).get(profile))
                     self._living = await self._confirmed(event)
-                elif event.get("profile") == self._profile and event["event"] in ("failed", "reset"):
-                    self._set_failed(event.get("why"))
-                elif event.get("profile") == self._profile and "executor" in event:
-                    self._happened(event)
+                elif group := self._groups.get(event.get("profile", "")):
+                    if event["event"] in ("failed", "reset"):
+                        self._set_failed(group, event.get("why"))
+                    elif "executor" in event:
+                        self._happened(event)
         except BoatswainError as error:
             self._log(f"no events any more: {error}")
 
-    def _set_failed(self, why: str | None) -> None:
-        before, self._failed = self._failed, why
+    def _set_failed(self, group: Group, why: str | None) -> None:
+        before, group.failed = group.failed, why
         if why and not before:
-            self._log(f"boatswain starts no more workers, they fail too often: {why}")
+            self._log(f"boatswain starts no more workers of group {group.name}, they fail too often: {why}")
             self._tasks.append(asyncio.ensure_future(self._fail_tasks()))
 
     async def _fail_tasks(self) -> None:
-        """No worker comes any more, so what waits for one would wait for ever. A scheduler elsewhere has no such request."""
-        while self._failed and self.scheduler is not None:
-            error = RuntimeError(f"boatswain starts no more workers, they fail too often: {self._failed}")
+        """Where no worker comes of any group, what waits would wait for ever. A scheduler elsewhere has no such request."""
+        while self.scheduler is not None and self._groups and all(group.failed for group in self._groups.values()):
+            why = self._groups[self._profile].failed
+            error = RuntimeError(f"boatswain starts no more workers, they fail too often: {why}")
             stimulus = f"boatswain-failed-{time()}"
             done: dict[Any, Any] = {}
             for task in [*self.scheduler.queued, *self.scheduler.unrunnable]:
@@ -258,20 +381,20 @@ class BoatswainCluster(Cluster):
             self.scheduler.transitions(done, stimulus_id=stimulus)
             await asyncio.sleep(SECOND_LOOK)
 
-    def _ours(self, executors: Iterable[Mapping[str, Any]], *, staying: bool) -> set[int]:
-        ours = (one for one in executors if one["profile"] == self._profile)
-        return {one["executor"] for one in ours if not staying or one["state"] not in ("leaving", "ended")}
+    def _ours(self, executors: Iterable[Executor], *, staying: bool) -> dict[int, str]:
+        ours = (one for one in executors if one["profile"] in self._groups)
+        return {one["executor"]: one["profile"] for one in ours if not staying or one["state"] not in ("leaving", "ended")}
 
-    async def _confirmed(self, event: dict[str, Any]) -> set[int]:
+    async def _confirmed(self, event: Living) -> dict[int, str]:
         """The living ones of a stream's first message.
 
         The driver is asked again before a loss is believed that the message does not explain: one that has just started,
         or one of an earlier release, may not know its executors yet.
         """
         executors = event["executors"]
-        told = self._ours(executors, staying=False) | {end["executor"] for end in event.get("ended", ())}
+        told = self._ours(executors, staying=False).keys() | {end["executor"] for end in event.get("ended", ())}
         pause = SECOND_LOOK
-        while self._living - self._retired - told:
+        while self._living.keys() - self._retired - told:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_LOOK)
             with contextlib.suppress(BoatswainError):
@@ -281,24 +404,24 @@ class BoatswainCluster(Cluster):
                     break
         return self._ours(executors, staying=True)
 
-    def _happened(self, event: dict[str, Any]) -> None:
-        id, what = event["executor"], event["event"]
+    def _happened(self, event: Event) -> None:
+        id, what, profile = event["executor"], event["event"], event["profile"]
+        name = f"{profile}-{id}"
         if what in ("requested", "adopted"):
-            self._living.add(id)
+            self._living[id] = profile
         elif what in ("leaving", "ended", "not-created"):
-            self._living.discard(id)
-        if what == "leaving" and id not in self._retired and self._name_of(id) in self.observed:
+            self._living.pop(id, None)
+        if what == "leaving" and id not in self._retired and name in self.observed:
             # Someone else decommissions it: an operator, or a drain of its node.
-            self._tasks.append(asyncio.ensure_future(self._empty(id)))
+            self._tasks.append(asyncio.ensure_future(self._empty(id, name)))
         if what == "ended" and id not in self._retired:
-            self._log(f"{self._name_of(id)} ended: {event.get('reason')}: {event.get('why', '')}")
+            self._log(f"{name} ended: {event.get('reason')}: {event.get('why', '')}")
 
-    async def _empty(self, id: int) -> None:
-        self._log(f"{self._name_of(id)} is to go: its data moves")
+    async def _empty(self, id: int, name: str) -> None:
+        self._log(f"{name} is to go: its data moves")
         # If one of these fails, it goes when its time is over.
         with contextlib.suppress(OSError, BoatswainError):
-            names = [self._name_of(id)]
-            if await self.scheduler_comm.retire_workers(names=names, remove=False, close_workers=False):
+            if await self.scheduler_comm.retire_workers(names=[name], remove=False, close_workers=False):
                 await self._driver.kill([id], force=True, replace=True, by=WHO)
 
     async def _call(self) -> None:
@@ -306,36 +429,41 @@ class BoatswainCluster(Cluster):
         while True:
             await asyncio.sleep(CALL_EVERY)
             self._tasks = [task for task in self._tasks if not task.done()]
-            try:
-                if left := sorted(self._retired & self._living):
-                    await self._end(left)
-                if self._failed:
-                    # It is refused, and keeps the profile for an operator who resets it.
-                    with contextlib.suppress(BoatswainError):
-                        await self._driver.put_profile(self._profile, self._description)
-                    continue
-                async with self._changing:
-                    await self._driver.put_profile(self._profile, self._description)
-                    await self._driver.put_target(self._profile, self._wanted)
-            except BoatswainError as error:
-                self._log(f"boatswain: {error}")
+            if left := sorted(self._retired & self._living.keys()):
+                await self._attempt(self._end(left))
+            for group in list(self._groups.values()):
+                await self._attempt(self._renew(group))
+
+    async def _attempt(self, request: Awaitable[None], without: str = "boatswain") -> None:
+        try:
+            await request
+        except BoatswainError as error:
+            self._log(f"{without}: {error}")
+
+    async def _renew(self, group: Group) -> None:
+        async with self._changing:
+            if group.profile not in self._groups:
+                return
+            if group.failed:
+                # It is refused, and keeps the profile for an operator who resets it.
+                with contextlib.suppress(BoatswainError):
+                    await self._driver.put_profile(group.profile, group.description)
+                return
+            await self._driver.put_profile(group.profile, group.description)
+            await self._driver.put_target(group.profile, group.wanted)
 
     async def _close(self) -> None:
         if self.status == Status.closed:
             return
-        if self._adaptive is not None:
-            self._adaptive.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if hasattr(self, "_driver"):
-            await self._end_workers()
-            await self._driver.close()
+        await self._end_workers()
         if self.scheduler is not None:
             await self.scheduler.close()
         await super()._close()
+        if hasattr(self, "_driver"):
+            await self._driver.close()
         if self._local is not None:
             await asyncio.to_thread(self._local.close)
+        self._silenced.close()
 
     async def _get_logs(self, cluster: bool = True, scheduler: bool = True, workers: Any = True) -> Any:
         logs = await super()._get_logs(cluster=cluster, scheduler=scheduler, workers=workers)
@@ -344,13 +472,28 @@ class BoatswainCluster(Cluster):
         return logs
 
     async def _end_workers(self) -> None:
+        """Of all groups. What this process does for them ends before."""
+        if self._adaptive is not None:
+            self._adaptive.stop()
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._groups:
+            _, group = self._groups.popitem()
+            await self._attempt(self._remove(group), f"{group.profile}: workers may stay until their --death-timeout")
+
+    async def _remove(self, group: Group) -> None:
         """The target first, so that none is replaced."""
-        try:
-            await self._driver.put_target(self._profile, 0)
-            executors = (await self._driver.executors())["executors"]
-            ids = [one["executor"] for one in executors if one["profile"] == self._profile]
-            if ids:
-                await self._driver.kill(ids, force=True, replace=False, by=WHO)
-            await self._driver.delete_profile(self._profile)
-        except BoatswainError as error:
-            self._log(f"the workers may stay until their --death-timeout: {error}")
+        self._living = {id: profile for id, profile in self._living.items() if profile != group.profile}
+        await self._driver.put_target(group.profile, 0)
+        executors = (await self._driver.executors())["executors"]
+        ids = [one["executor"] for one in executors if one["profile"] == group.profile]
+        if ids:
+            await self._driver.kill(ids, force=True, replace=False, by=WHO)
+        await self._driver.delete_profile(group.profile)
+
+
+def _label(text: str, longest: int) -> str:
+    """A part of a profile's name."""
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:longest].rstrip("-")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import NotRequired
 
 # By the names of the status: one number for each time, 0 where there was no such profile.
@@ -83,12 +85,42 @@ class Ending(TypedDict):
 
 # Something that happened. What more it has follows from its name.
 class Event(TypedDict):
+    # Where the application reaches the executor.
+    address: NotRequired[str]
+    # How many executors the driver has found.
+    adopted: NotRequired[int]
+    # Who asked for it.
+    by: NotRequired[str]
+    # Whether the application caused the end.
+    by_application: NotRequired[bool]
+    cause: NotRequired[PauseCause]
+    # The exit code that an executor has announced.
+    code: NotRequired[int]
     event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
+    # How many executors there are when the application may begin; `living`, the first message of a
+    # stream, lists them.
+    executors: NotRequired[Any]
+    # Of an executor, or of the driver that ends.
+    exit_code: NotRequired[int]
+    # Whether the end counts as a failure.
+    failure: NotRequired[bool]
     id: str
+    node: NotRequired[str]
+    pod: NotRequired[str]
     profile: NotRequired[str]
     reason: NotRequired[Reason]
+    session: NotRequired[int]
+    slots: NotRequired[int]
+    # The state in which the executor was adopted.
+    state: NotRequired[str]
+    target: NotRequired[int]
+    targets: NotRequired[TargetMap]
     time: str
+    # How many were waited for then.
+    wanted: NotRequired[int]
+    # The reason as text.
+    why: NotRequired[str]
 
 
 # What the cluster knows of the executor's pod; null without api.evidence, or without a pod.
@@ -167,9 +199,64 @@ class Loss(TypedDict):
 # A profile by the keys of [profiles.NAME] in the configuration. It is kept in the application record, a
 # ConfigMap: no place for secrets.
 class NewProfile(TypedDict):
+    # a pod's affinity with the fields of Kubernetes: nodeAffinity, podAffinity, podAntiAffinity
+    affinity: NotRequired[Mapping[str, Any]]
+    annotations: NotRequired[Mapping[str, str]]
+    args: NotRequired[list[str]]
+    claims: NotRequired[list[ProfileClaim]]
+    command: NotRequired[list[str]]
+    # cores as Kubernetes writes them, such as "500m" or "2", in steps of 1m
+    cpu: NotRequired[str | float]
+    # cores as Kubernetes writes them, such as "500m" or "2", in steps of 1m
+    cpu_limit: NotRequired[str | float]
+    deletion_cost: NotRequired[int]
+    env: NotRequired[Mapping[str, str | ProfileEnv]]
+    # bytes as Kubernetes writes them, such as "10Gi"
+    ephemeral_storage: NotRequired[str | float]
+    # bytes as Kubernetes writes them, such as "10Gi"
+    ephemeral_storage_limit: NotRequired[str | float]
     executors: NotRequired[int]
+    # an image, such as "registry.example/engine:1.2"
     image: NotRequired[str]
-    memory: NotRequired[str]
+    labels: NotRequired[Mapping[str, str]]
+    max_executors: NotRequired[int]
+    max_pending: NotRequired[int]
+    # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
+    memory: NotRequired[str | float]
+    # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
+    memory_limit: NotRequired[str | float]
+    memory_overhead_factor: NotRequired[float]
+    # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
+    memory_overhead_min: NotRequired[str | float]
+    min_available: NotRequired[int]
+    min_executors: NotRequired[int]
+    node_selector: NotRequired[Mapping[str, str]]
+    pre_stop: NotRequired[list[str]]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    priority_class: NotRequired[str]
+    pull_policy: NotRequired[Literal["Always", "IfNotPresent", "Never"]]
+    pull_secrets: NotRequired[list[str]]
+    resources: NotRequired[Mapping[str, str | float]]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    runtime_class: NotRequired[str]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    scheduler_name: NotRequired[str]
+    scheduling_gates: NotRequired[list[str]]
+    security: NotRequired[ProfileSecurity]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    service_account: NotRequired[str]
+    slots: NotRequired[int]
+    # a path in quotes
+    template: NotRequired[str]
+    # a container's name: lowercase letters, digits and inner dashes
+    template_container: NotRequired[str]
+    # a duration in whole seconds from 1s to 1day, such as "30s" or "1h 30m"
+    termination_grace: NotRequired[str]
+    tolerations: NotRequired[list[ProfileToleration]]
+    topology_spread: NotRequired[list[ProfileTopologySpread]]
+    # Without a request that renews it for so long, such as 1m, the profile is removed.
+    ttl: NotRequired[str]
+    volumes: NotRequired[list[ProfileVolume]]
 
 
 # That no more are asked for, though they are wanted, or one at a time.
@@ -226,6 +313,30 @@ class Profile(TypedDict):
     waiting_for: list[Waiting]
 
 
+class ProfileClaim(TypedDict):
+    access_modes: NotRequired[list[Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany"]]]
+    annotations: NotRequired[Mapping[str, str]]
+    data_source: NotRequired[ProfileDataSource]
+    labels: NotRequired[Mapping[str, str]]
+    # a path in the container, such as "/data"
+    mount_path: NotRequired[str]
+    # lowercase letters, digits and inner dashes, such as "data"
+    name: NotRequired[str]
+    owner: NotRequired[Literal["application", "executor"]]
+    # bytes as Kubernetes writes them, such as "512Mi" or "10Gi", at least 1Mi
+    size: NotRequired[str | float]
+    # a storage class's name, such as "fast"
+    storage_class: NotRequired[str]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    volume_attributes_class: NotRequired[str]
+
+
+class ProfileDataSource(TypedDict):
+    kind: NotRequired[Literal["VolumeSnapshot", "PersistentVolumeClaim"]]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    name: NotRequired[str]
+
+
 class ProfileDemand(TypedDict):
     # The nodes that executors requested from now on prefer, with weights, such as how much of the work
     # has its data there.
@@ -234,6 +345,73 @@ class ProfileDemand(TypedDict):
     pending: int
     # Work that has one.
     running: int
+
+
+class ProfileEnv(TypedDict):
+    config_map: NotRequired[str]
+    field: NotRequired[str]
+    key: NotRequired[str]
+    optional: NotRequired[bool]
+    resource: NotRequired[str]
+    secret: NotRequired[str]
+
+
+class ProfileSecurity(TypedDict):
+    capabilities: NotRequired[list[str]]
+    drop_capabilities: NotRequired[bool]
+    fs_group: NotRequired[int]
+    privilege_escalation: NotRequired[bool]
+    privileged: NotRequired[bool]
+    read_only_root: NotRequired[bool]
+    run_as_group: NotRequired[int]
+    run_as_non_root: NotRequired[bool]
+    run_as_user: NotRequired[int]
+    # "RuntimeDefault", "Unconfined" or "Localhost/FILE"
+    seccomp: NotRequired[str]
+    service_account_token: NotRequired[bool]
+
+
+class ProfileToleration(TypedDict):
+    effect: NotRequired[Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]]
+    # a taint's key, such as dedicated or node.kubernetes.io/unreachable
+    key: NotRequired[str]
+    operator: NotRequired[Literal["Equal", "Exists"]]
+    # a duration in whole seconds from 0s to 11months 30days 3h 50m 24s, such as "30s" or "1h 30m"
+    tolerate_for: NotRequired[str]
+    # a taint's value: at most 63 letters, digits, dashes, dots and underscores
+    value: NotRequired[str]
+
+
+class ProfileTopologySpread(TypedDict):
+    # the key of a node's label, such as topology.kubernetes.io/zone
+    key: NotRequired[str]
+    max_skew: NotRequired[int]
+    uneven: NotRequired[Literal["DoNotSchedule", "ScheduleAnyway"]]
+
+
+class ProfileVolume(TypedDict):
+    # the name of a claim that exists; claims that each executor gets anew are [[profiles.NAME.claims]]
+    claim: NotRequired[str]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    config_map: NotRequired[str]
+    empty_dir: NotRequired[bool]
+    # a path on the node that begins with a slash, without ..
+    host_path: NotRequired[str]
+    # DirectoryOrCreate, Directory, FileOrCreate, File, Socket, CharDevice or BlockDevice
+    host_path_type: NotRequired[str]
+    medium: NotRequired[Literal["Disk", "Memory"]]
+    # a path in the container that begins with a slash and has no colon
+    mount_path: NotRequired[str]
+    # lowercase letters, digits and inner dashes; names that begin with boatswain- are boatswain's own
+    name: NotRequired[str]
+    optional: NotRequired[bool]
+    read_only: NotRequired[bool]
+    # a Kubernetes name: lowercase letters, digits, inner dashes and dots
+    secret: NotRequired[str]
+    # bytes as Kubernetes writes them, such as "10Gi"
+    size_limit: NotRequired[str | float]
+    # a path within the volume, without a slash first and without ..
+    sub_path: NotRequired[str]
 
 
 # That the API server refuses writes of one kind.
@@ -366,7 +544,7 @@ class Operations:
         """Removes a profile that was added; its executors finish their work and exit"""
         return self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
 
-    def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
+    def put_profile(self, profile: str, body: NewProfile) -> Targets:
         """Adds a profile; an existing one cannot be changed"""
         return self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
 
@@ -445,7 +623,7 @@ class AsyncOperations:
         """Removes a profile that was added; its executors finish their work and exit"""
         return await self._call("DELETE", f"/v1/profiles/{segment(profile)}", None)
 
-    async def put_profile(self, profile: str, body: NewProfile | dict[str, Any]) -> Targets:
+    async def put_profile(self, profile: str, body: NewProfile) -> Targets:
         """Adds a profile; an existing one cannot be changed"""
         return await self._call("PUT", f"/v1/profiles/{segment(profile)}", body)
 
