@@ -6,6 +6,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
 use super::document::Value;
 use boatswain_model::quantity::Quantity;
 
@@ -16,6 +19,10 @@ pub(super) trait Kind {
     fn read(&self, value: &Value) -> Option<Self::Out>;
     /// What is allowed, for an error message: `a number from 1 to 10`.
     fn allowed(&self) -> String;
+    /// What JSON Schema can say of it.
+    fn schema(&self) -> Json {
+        json!({"type": "string", "description": self.allowed()})
+    }
     /// The value as TOML.
     fn show(&self, value: &Self::Out) -> String;
     /// What exactly is wrong with a value that was refused, or advice.
@@ -41,6 +48,9 @@ impl Kind for Flag {
     fn allowed(&self) -> String {
         "true or false".to_owned()
     }
+    fn schema(&self) -> Json {
+        json!({"type": "boolean"})
+    }
     fn show(&self, value: &bool) -> String {
         value.to_string()
     }
@@ -49,7 +59,7 @@ impl Kind for Flag {
 /// A whole number within bounds.
 pub(super) struct Whole<T>(pub RangeInclusive<T>);
 
-impl<T: TryFrom<i128> + PartialOrd + Display> Kind for Whole<T> {
+impl<T: TryFrom<i128> + PartialOrd + Display + Serialize> Kind for Whole<T> {
     type Out = T;
     fn read(&self, value: &Value) -> Option<T> {
         match value {
@@ -59,6 +69,9 @@ impl<T: TryFrom<i128> + PartialOrd + Display> Kind for Whole<T> {
     }
     fn allowed(&self) -> String {
         format!("a whole number from {} to {}", self.0.start(), self.0.end())
+    }
+    fn schema(&self) -> Json {
+        json!({"type": "integer", "minimum": self.0.start(), "maximum": self.0.end()})
     }
     fn show(&self, value: &T) -> String {
         value.to_string()
@@ -75,6 +88,9 @@ impl<K: Kind> Kind for Explained<K> {
     }
     fn allowed(&self) -> String {
         format!("{}; {}", self.0.allowed(), self.1)
+    }
+    fn schema(&self) -> Json {
+        self.0.schema()
     }
     fn show(&self, value: &K::Out) -> String {
         self.0.show(value)
@@ -103,6 +119,10 @@ impl Kind for Thousandths {
     fn allowed(&self) -> String {
         let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
         format!("a number from {least} to {most}, with up to three decimal places")
+    }
+    fn schema(&self) -> Json {
+        let bound = |thousandths: &u32| f64::from(*thousandths) / 1_000.0;
+        json!({"type": "number", "minimum": bound(self.0.start()), "maximum": bound(self.0.end())})
     }
     fn show(&self, value: &u32) -> String {
         let text = format!("{}.{:03}", value / 1_000, value % 1_000);
@@ -313,6 +333,9 @@ impl Kind for Amount {
     fn allowed(&self) -> String {
         self.allowed.to_owned()
     }
+    fn schema(&self) -> Json {
+        json!({"type": ["string", "number"], "description": self.allowed})
+    }
     fn show(&self, value: &Quantity) -> String {
         format!("\"{value}\"")
     }
@@ -348,6 +371,10 @@ impl<C: Choice> Kind for OneOf<C> {
     fn allowed(&self) -> String {
         let words: Vec<String> = C::ALL.iter().map(|(word, _)| format!("{word:?}")).collect();
         words.join(" or ")
+    }
+    fn schema(&self) -> Json {
+        let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
+        json!({"enum": words})
     }
     fn show(&self, value: &C) -> String {
         format!("{:?}", word_of(*value))

@@ -213,6 +213,19 @@ impl Config {
         Self::from_tree(root, true, Templates::Unread).1.known
     }
 
+    /// The JSON Schema of the file: its keys, and of their values what a schema can say (spec C-11). Tools that make a
+    /// file refuse by it what a driver would refuse later.
+    pub fn schema() -> serde_json::Value {
+        let mut notes = Notes {
+            describes: true,
+            ..Notes::default()
+        };
+        let (root, _) = document::parse("");
+        let mut s = Section::root(root, &mut notes);
+        Self::read(&mut s);
+        s.schema()
+    }
+
     /// Whether a running executor that does not register is replaced (spec A-52).
     pub fn must_register(&self) -> bool {
         self.backend.sessions.registration() == Registration::Required

@@ -13,6 +13,8 @@ pub(super) struct Notes {
     pub templates: Templates,
     pub mistakes: Vec<Mistake>,
     pub known: Vec<KnownKey>,
+    /// Whether sections describe themselves in JSON Schema, lists of sections also where they are empty.
+    pub describes: bool,
     pub effective: Effective,
     /// The origin of each key that was set.
     pub origins: BTreeMap<String, Origin>,

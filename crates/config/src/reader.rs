@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde_json::{Map, Value as Json, json};
+
 use super::document::{Node, Value};
 use super::effective::{Setting, fingerprint};
 use super::error::Origin;
@@ -34,6 +36,8 @@ pub(super) struct Section<'n> {
     known_path: String,
     table: BTreeMap<String, Node>,
     asked: Vec<&'static str>,
+    /// The keys that were read, in JSON Schema, if [`Notes::describes`].
+    described: Map<String, Json>,
 }
 
 impl<'n> Section<'n> {
@@ -49,7 +53,14 @@ impl<'n> Section<'n> {
             known_path: String::new(),
             table,
             asked: Vec::new(),
+            described: Map::new(),
         }
+    }
+
+    /// The JSON Schema of this section: the keys that were read, and no others.
+    pub fn schema(&mut self) -> Json {
+        let keys = std::mem::take(&mut self.described);
+        json!({"type": "object", "properties": keys, "additionalProperties": false})
     }
 
     /// Reads a subsection.
@@ -72,7 +83,7 @@ impl<'n> Section<'n> {
         default: BTreeMap<ProfileName, T>,
     ) -> BTreeMap<ProfileName, T> {
         let node = self.take(key);
-        self.inner(key, key, node, |outer| {
+        let profiles = self.inner(key, key, node, |outer| {
             let mut table = std::mem::take(&mut outer.table);
             for name in default.keys() {
                 let absent = || Node::at(Origin::Default, Value::Table(BTreeMap::new()));
@@ -85,7 +96,12 @@ impl<'n> Section<'n> {
                 (ProfileName::from(name), value)
             };
             table.into_iter().map(read_one).collect()
-        })
+        });
+        if let Some(described) = self.described.get_mut(key) {
+            let one = described["properties"]["NAME"].take();
+            *described = json!({"type": "object", "additionalProperties": one});
+        }
+        profiles
     }
 
     /// `key` is the path's component, quoted if necessary.
@@ -122,15 +138,19 @@ impl<'n> Section<'n> {
             path,
             table,
             asked: Vec::new(),
+            described: Map::new(),
         };
         let value = read(&mut section);
         section.refuse_the_rest();
+        let schema = section.schema();
+        self.describe(known_key, || schema);
         value
     }
 
     /// Reads a key with a default.
     pub fn value<K: Kind>(&mut self, key: &'static str, kind: K, default: K::Out) -> K::Out {
         self.know(key, Some(kind.show(&default)));
+        self.describe(key, || kind.schema());
         let value = self.read(key, &kind).unwrap_or(default);
         self.show(key, Some(kind.show(&value)));
         value
@@ -150,6 +170,7 @@ impl<'n> Section<'n> {
     /// Reads an optional key.
     pub fn option<K: Kind>(&mut self, key: &'static str, kind: K) -> Option<K::Out> {
         self.know(key, None);
+        self.describe(key, || kind.schema());
         let value = self.read(key, &kind);
         self.show(key, value.as_ref().map(|value| kind.show(value)));
         value
@@ -158,6 +179,7 @@ impl<'n> Section<'n> {
     /// Reads a list, empty by default.
     pub fn list<K: Kind>(&mut self, key: &'static str, kind: K) -> Vec<K::Out> {
         let allowed = format!("a list, each of it {}", kind.allowed());
+        self.describe(key, || json!({"type": "array", "items": kind.schema()}));
         let Some((path, node)) = self.entries(key, "[]") else {
             return Vec::new();
         };
@@ -202,6 +224,11 @@ impl<'n> Section<'n> {
         read: impl Fn(&mut Section<'_>) -> Option<T>,
     ) -> Vec<T> {
         let allowed = "a list of sections, such as [[…]] or [{ … }]";
+        if self.notes.describes {
+            self.inner(key, key, None, &read);
+            let one = self.described.remove(key);
+            self.describe(key, || json!({"type": "array", "items": one}));
+        }
         let Some((path, node)) = self.entries(key, "[]") else {
             return Vec::new();
         };
@@ -230,6 +257,10 @@ impl<'n> Section<'n> {
         kind: K,
     ) -> BTreeMap<String, K::Out> {
         let allowed = format!("a section of names with {}", kind.allowed());
+        self.describe(
+            key,
+            || json!({"type": "object", "additionalProperties": kind.schema()}),
+        );
         let Some((path, node)) = self.entries(key, "{}") else {
             return BTreeMap::new();
         };
@@ -340,6 +371,12 @@ impl<'n> Section<'n> {
         let path = join(&self.known_path, key);
         if self.notes.known.iter().all(|known| known.path != path) {
             self.notes.known.push(KnownKey { path, default });
+        }
+    }
+
+    fn describe(&mut self, key: &str, schema: impl FnOnce() -> Json) {
+        if self.notes.describes {
+            self.described.insert(key.to_owned(), schema());
         }
     }
 

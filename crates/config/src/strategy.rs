@@ -1,6 +1,8 @@
 //! The key `allocation.strategy`, which says what creates the pods (spec A-80), and
 //! `scheduling.gang`, which says who schedules gangs (spec A-82).
 
+use serde_json::{Value as Json, json};
+
 use super::declare::choice;
 use super::document::Value;
 use super::kinds::{Kind, OneOf, one_of};
@@ -74,6 +76,10 @@ impl Kind for GangKind {
 
     fn allowed(&self) -> String {
         format!("{} or true or false", self.words().allowed())
+    }
+
+    fn schema(&self) -> Json {
+        json!({"anyOf": [self.words().schema(), {"type": "boolean"}]})
     }
 
     fn show(&self, value: &Gang) -> String {

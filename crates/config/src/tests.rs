@@ -10,6 +10,7 @@ mod mistakes;
 mod overrides;
 mod pods;
 mod refusals;
+mod schema;
 mod templates;
 
 use std::fmt;

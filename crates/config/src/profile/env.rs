@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value as Json, json};
+
 use crate::document::{Node, Value};
 use crate::kinds::{Kind, Text};
 use crate::names::{is_data_key, is_dns_subdomain};
@@ -68,6 +70,19 @@ impl Kind for Env {
         "a text in quotes, { secret = \"NAME\", key = \"KEY\" }, { config_map = \"NAME\", key = \"KEY\" } (both also with \
          optional = true), { field = \"status.hostIP\" } or { resource = \"limits.memory\" }"
             .to_owned()
+    }
+
+    fn schema(&self) -> Json {
+        let text = json!({"type": "string"});
+        json!({
+            "type": ["string", "object"],
+            "description": self.allowed(),
+            "properties": {
+                "secret": text, "config_map": text, "key": text, "field": text, "resource": text,
+                "optional": {"type": "boolean"},
+            },
+            "additionalProperties": false,
+        })
     }
 
     fn show(&self, value: &EnvValue) -> String {

@@ -1,7 +1,7 @@
 //! Placement of a profile's executors on nodes: affinity and topology spread (spec K-5).
 
 use k8s_openapi::api::core::v1;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::declare::choice;
 use crate::document::Value;
@@ -82,6 +82,10 @@ impl Kind for Affinity {
     fn allowed(&self) -> String {
         "a pod's affinity with the fields of Kubernetes: nodeAffinity, podAffinity, podAntiAffinity"
             .to_owned()
+    }
+
+    fn schema(&self) -> Json {
+        json!({"type": "object", "description": self.allowed()})
     }
 
     fn show(&self, value: &Json) -> String {
