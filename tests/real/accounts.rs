@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::driver::InPod;
-use super::place::{IMAGE, Place, config, sessions};
+use super::place::{IMAGE, Place, WORKER, config, sessions};
 use super::process::until;
 
 const AUDIENCE: &str = "boatswain.dev/NAMESPACE/t";
@@ -180,6 +180,54 @@ fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_ke
     place.told(&["delete", "pod", "caller", "--grace-period=0", "--force"]);
     assert_eq!(asking.targets("GET", &bound, None).0, 200);
     assert_eq!(place.executors().len(), 2);
+}
+
+/// A profile as a client adds it.
+fn added(command: &[&str], more: &Value) -> String {
+    let mut profile = json!({
+        "executors": 1, "image": IMAGE, "command": command, "cpu": "10m", "memory": "16Mi",
+        "memory_limit": "64Mi", "termination_grace": "3s",
+    });
+    for (key, value) in more.as_object().unwrap() {
+        profile[key] = value.clone();
+    }
+    profile.to_string()
+}
+
+// spec: B-26, B-69, L-40
+#[test]
+fn of_two_profiles_that_were_added_one_fails_by_itself_and_one_goes_with_its_silent_engine() {
+    let place = Place::new("added");
+    let settings = with_accounts(&place) + "[failures]\nmax = 2\n";
+    let driver = place.drive(&settings, &[]);
+    driver.registered(2);
+    let healthy = place.run(2);
+    let asking = Asking::new(&place, &driver);
+    let audience = AUDIENCE.replace("NAMESPACE", place.name());
+    let caller = token(&place, "caller", &audience, None);
+    let add = |name: &str, profile: String| {
+        let path = format!("/v1/profiles/{name}");
+        let (code, answer) = asking.ask("PUT", 7117, &path, &caller, Some(profile));
+        assert!(code == 200 || code == 201, "{code} {answer}");
+    };
+    add(
+        "silent",
+        added(&["/bin/sh", "-c", WORKER], &json!({"ttl": "10s"})),
+    );
+    place.run(3);
+    add("bad", added(&["/nonexistent"], &json!({})));
+    let profiles = || {
+        let (code, status) = asking.ask("GET", 7117, "/v1/status", &caller, None);
+        (code == 200).then(|| status["profiles"].clone())
+    };
+    let failed = until("the bad one has failed", || {
+        profiles()?["bad"]["failed"].as_str().map(str::to_owned)
+    });
+    assert!(failed.contains("/nonexistent"), "{failed}");
+    until("the silent one is removed", || {
+        profiles()?["silent"].is_null().then_some(())
+    });
+    assert_eq!(place.run(2), healthy);
 }
 
 // spec: O-119
