@@ -183,6 +183,8 @@ fn type_of(schema: &Value) -> String {
         return format!("Option<{}>", type_of(&plain));
     }
     let plain = match schema["type"].as_str() {
+        // An exit code may be negative.
+        Some("integer") if schema["minimum"].is_null() => "i64",
         Some("integer") => "u64",
         Some("number") => "f64",
         Some("string") => "String",
