@@ -28,7 +28,7 @@ fn an_application_that_failed_too_often_goes_on_once_it_was_opened_again() {
     let cluster = Cluster::any();
     let (code, _, stderr) = reset(&cluster);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("there is no record"), "{stderr}");
+    assert!(stderr.contains("t-1 has a record in namespace"), "{stderr}");
 
     let mut driver = Driver::start(&cluster, 2, &SETS);
     cluster.settles(2);
