@@ -128,7 +128,7 @@ impl From<Failure> for NotListed {
 
 async fn looked_at(calls: &Calls, application: Application) -> Result<Listed, Failure> {
     let record = application.record.as_ref().ok();
-    let holder = record.and_then(|record| record.holder_pod.as_deref()?.split_once('/'));
+    let holder = record.and_then(|record| record.driver_pod());
     let Some((pod, uid)) = holder else {
         return Ok(Listed {
             application,

@@ -5,7 +5,7 @@ use kube::Client;
 use crate::config::{Config, ConfigError};
 use crate::kubernetes::calls::Application;
 pub use crate::kubernetes::driver_pod::DriverPod;
-use crate::kubernetes::{Calls, ConnectError, Failure};
+use crate::kubernetes::{Calls, ConnectError, Failure, Record};
 use crate::model::AppId;
 use crate::server::api::tokens::{Tokens, TokensError};
 
@@ -100,8 +100,7 @@ async fn holder(
     application: Option<Application>,
 ) -> Result<Option<DriverPod>, Failure> {
     let record = application.and_then(|application| application.record.ok());
-    let holder = record.and_then(|record| record.holder_pod);
-    let Some((name, uid)) = holder.as_deref().and_then(|pod| pod.split_once('/')) else {
+    let Some((name, uid)) = record.as_ref().and_then(Record::driver_pod) else {
         return Ok(None);
     };
     let pod = DriverPod::read(client, calls.namespace(), name).await?;

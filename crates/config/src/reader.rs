@@ -142,8 +142,9 @@ impl<'n> Section<'n> {
         };
         let value = read(&mut section);
         section.refuse_the_rest();
-        let schema = section.schema();
-        self.describe(known_key, || schema);
+        let schema = section.notes.describes.then(|| section.schema());
+        self.described
+            .extend(schema.map(|schema| (known_key.to_owned(), schema)));
         value
     }
 

@@ -4,6 +4,7 @@ mod errors;
 mod intervals;
 mod key;
 mod keys;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use boatswain_model::{
 };
 pub use errors::{AnotherName, NoSuccession, RecordError};
 use keys::Keys;
+pub use names::{check_name, id_in, name_in};
 
 /// The format version that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -276,6 +278,11 @@ impl Record {
         })
     }
 
+    /// The name and the uid of the driver's pod; `None` outside a cluster.
+    pub fn driver_pod(&self) -> Option<(&str, &str)> {
+        self.holder_pod.as_deref()?.split_once('/')
+    }
+
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
@@ -468,35 +475,6 @@ impl Record {
             wanted: wanted.clone(),
         })
     }
-}
-
-/// Fails if the record says that its application has another name. One of an older program says none.
-pub fn check_name(map: &ConfigMap, wanted: &str) -> Result<(), AnotherName> {
-    let found = Keys { map }.get(key::APP_NAME).unwrap_or_default();
-    if found.is_empty() || found == wanted.trim() {
-        return Ok(());
-    }
-    Err(AnotherName {
-        map: map.name.clone(),
-        found: name_in(map),
-        wanted: wanted.trim().to_owned(),
-        id: id_in(map),
-    })
-}
-
-/// The application's name that a record says; empty if it says none.
-pub fn name_in(map: &ConfigMap) -> String {
-    text_in(map, key::APP_NAME)
-}
-
-/// The application's id that a record says, whether or not the record can be read; empty if it says none.
-pub fn id_in(map: &ConfigMap) -> String {
-    text_in(map, key::APP_ID)
-}
-
-fn text_in(map: &ConfigMap, key: &str) -> String {
-    let text = Keys { map }.get(key).unwrap_or_default();
-    clean(text, LONGEST_TEXT).trim().to_owned()
 }
 
 /// The last id of a block, which is shorter where the range of ids ends.

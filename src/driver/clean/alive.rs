@@ -44,11 +44,6 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The pod of the record's holder, as name and uid.
-fn pod_of(record: &Record) -> Option<(&str, &str)> {
-    record.holder_pod.as_deref()?.split_once('/')
-}
-
 /// How long the Lease has to stay unchanged until its holder counts as gone; `None` if nobody holds it.
 fn patience(lease: &Lease) -> Option<Duration> {
     let held = lease.spec.holder.is_some();
@@ -65,7 +60,7 @@ impl Cleaner {
         found: &Found,
         wait: impl Fn(&str, Duration),
     ) -> Result<Alive, Failure> {
-        let pod = found.record.as_ref().and_then(pod_of);
+        let pod = found.record.as_ref().and_then(Record::driver_pod);
         if let Some((name, uid)) = pod {
             let there = self.calls.controller_of_pod(name).await?;
             if there.is_some_and(|there| there.uid == uid && there.runs) {
