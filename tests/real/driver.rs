@@ -49,8 +49,16 @@ impl<'a> InPod<'a> {
     }
 
     pub fn log_of(&self, pod: &str) -> Log {
-        let output = self.place.kubectl(&["logs", pod]);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Shortly after a restart of the API server or of a node it can fail for pods that have a log.
+        let text = until(&format!("the log of {pod} can be read"), || {
+            let output = self.place.kubectl(&["logs", pod]);
+            let error = String::from_utf8_lossy(&output.stderr);
+            let is_answered = output.status.success()
+                || ["(NotFound)", "(BadRequest)"]
+                    .iter()
+                    .any(|has_none| error.contains(has_none));
+            is_answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        });
         let parse = |line: &str| serde_json::from_str(line).ok();
         Log(text.lines().filter_map(parse).collect())
     }

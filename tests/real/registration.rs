@@ -156,6 +156,7 @@ fn alone_executors_register_by_tokens_of_a_new_signing_key_and_none_loses_its_se
     until("the API server answers", || place.api.try_pods().ok());
     place.told(&["delete", "pod", "t-exec-2"]);
     driver.registered(3);
+    driver.end_of(2);
     place.run(2);
     let log = driver.log();
     assert_eq!(log.executors("executor ended"), [2].into());

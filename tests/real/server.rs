@@ -100,13 +100,11 @@ fn alone_after_a_restart_of_the_api_server_with_a_compacted_history_each_end_is_
     until("the API server answers", || place.api.try_pods().ok());
     says(&driver, "the API server answers again");
     place.told(&["delete", "pod", "t-exec-1", "--wait=false"]);
-    let began = std::time::Instant::now();
     // The kubelet, which has to end it, may find its way back to the API server much later.
     until("another one is requested", || {
         let requested = driver.log().executors("executor requested");
         (requested.len() > 2).then_some(())
     });
-    assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
     let end = until("its end is told", || driver.log().end_of(1).cloned());
     assert_eq!(end["reason"], "Deleted");
     let requested = driver.log().executors("executor requested");
