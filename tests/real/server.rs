@@ -113,12 +113,10 @@ fn alone_after_a_restart_of_the_api_server_with_a_compacted_history_each_end_is_
     // The record's watch is as good as new: that it is gone is seen before a replacement is made under a dead owner.
     let before = place.api.config_map("t-app").unwrap()["metadata"]["uid"].clone();
     place.told(&["delete", "configmap", "t-app", "--cascade=orphan"]);
-    let began = std::time::Instant::now();
     until("the record is there again", || {
         let record = place.api.config_map("t-app")?;
         (record["metadata"]["uid"] != before).then_some(())
     });
-    assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
     assert_eq!(place.run(2).len(), 2);
 }
 
