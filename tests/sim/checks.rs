@@ -14,7 +14,7 @@ use crate::objects::{is_terminating, text};
 
 pub const PREFIX: &str = "sim";
 
-/// Longest time from the decision on a request to its arrival at the server.
+/// Longest time from the decision on a request to its sending.
 const REQUEST_DELAY: Duration = Duration::from_secs(5);
 
 /// What is known about one driver.

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
-use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::script::{Fault, Script, Step};
 
 /// Separates the random stream of [`draw`] from the others.
@@ -105,14 +105,18 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Whether everything a pod mounts exists, so that it can run.
+/// Whether everything a pod mounts exists, so that it can run. The scheduler waits for the end of a claim that is being
+/// deleted.
 pub fn mounts_exist(pod: &Value, state: &State) -> bool {
     let map = (pod.pointer("/spec/volumes").and_then(Value::as_array))
         .into_iter()
         .flatten()
         .map(|volume| text(volume, "/configMap/name"))
         .find(|name| !name.is_empty());
-    let is_there = |resource, name| state.get(&Key::new(resource, NAMESPACE, name)).is_some();
+    let is_there = |resource, name| {
+        let object = state.get(&Key::new(resource, NAMESPACE, name));
+        object.is_some_and(|object| !is_terminating(object.value()))
+    };
     map.is_none_or(|name| is_there(Resource::ConfigMaps, name))
         && claims_of(pod).all(|name| is_there(Resource::PersistentVolumeClaims, name))
 }
@@ -173,7 +177,9 @@ pub fn check_owners(state: &State, script: &Script, app: &str, record: &str) -> 
         .collect();
     for (name, claim) in claims(state) {
         let owner = owner(claim);
-        let owned = owner == record
+        // Of an earlier application: deleted with its owner, once the pod of that name that mounts it now is gone.
+        let owned = is_terminating(claim)
+            || owner == record
             || pods.contains(owner)
             || sets.contains(owner)
             || is_orphan(script, claim)

@@ -248,7 +248,13 @@ impl RequestOutcome {
             | RequestOutcome::Corrupted { request_delay, .. }
             | RequestOutcome::Stale { request_delay, .. }
             | RequestOutcome::Falsified { request_delay, .. }
-            | RequestOutcome::EndsAtOnce { request_delay } => RequestOutcome::Answered {
+            | RequestOutcome::EndsAtOnce { request_delay }
+            // What a server decides once it knows who asks and that they may.
+            | RequestOutcome::Answered {
+                request_delay,
+                code: 400 | 403 | 410 | 422,
+                ..
+            } => RequestOutcome::Answered {
                 request_delay,
                 fault,
                 code,

@@ -29,7 +29,8 @@ impl Checks {
                 view.requested_ids.insert(id);
                 view.open.insert(id);
                 let key = (view.application, id);
-                (self.requested).entry(key).or_insert_with(Instant::now);
+                let first = (self.requested).entry(key).or_insert(write.sent_at);
+                *first = write.sent_at.min(*first);
                 let began = view.began;
                 let superseded = self.drivers.values().any(|other| other.began > began);
                 if let Some(uid) = &write.created_uid {
