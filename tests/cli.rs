@@ -201,8 +201,8 @@ fn a_dry_run_prints_the_pod_and_contacts_no_cluster() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (stdout, stderr) = said(&output);
     assert_eq!(stderr, "");
-    assert_eq!(stdout.matches("kind: 'Pod'").count(), 4, "{stdout}");
-    assert_eq!(stdout.matches("kind: 'ConfigMap'").count(), 1, "{stdout}");
+    assert_eq!(stdout.matches("kind: Pod\n").count(), 4, "{stdout}");
+    assert_eq!(stdout.matches("kind: ConfigMap\n").count(), 1, "{stdout}");
 }
 
 /// The shipped files of printed objects: the path, what they are, and the command.

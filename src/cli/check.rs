@@ -25,12 +25,17 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
         Ok(read) => read,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
+    // First, because the values fill screens.
+    let granted = match args.cluster {
+        true => in_system(ask_for_rights(&config, args.kind)),
+        false => Exit::Clean,
+    };
     let printed = match driver::shapes(&config) {
         Ok(shapes) => say(format_args!("{effective}{shapes}")),
         Err(error) => fail_with(Exit::Configuration, &error),
     };
     match printed {
-        Exit::Clean if args.cluster => in_system(ask_for_rights(&config, args.kind)),
+        Exit::Clean => granted,
         printed => printed,
     }
 }
@@ -39,7 +44,7 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
 async fn ask_for_rights(config: &Config, kind: WorkloadKind) -> Exit {
     let rights = match driver::rights(config, kind).await {
         Ok(Some(rights)) => rights,
-        Ok(None) => return say("\nRights: the embedded cluster grants all."),
+        Ok(None) => return say("Rights: the embedded cluster grants all.\n"),
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
     match rights.not_served().await {
@@ -57,7 +62,7 @@ async fn ask_for_rights(config: &Config, kind: WorkloadKind) -> Exit {
         format!("  {answer}  {right}\n")
     };
     let lines: String = reviewed.iter().map(line).collect();
-    let printed = say(format_args!("\nRights in namespace {namespace}:\n{lines}"));
+    let printed = say(format_args!("Rights in namespace {namespace}:\n{lines}"));
     let missing = reviewed.iter().filter(|(_, granted)| !granted);
     let rules: String = missing
         .map(|(right, _)| format!("\n  - {}", right.rule()))

@@ -1,16 +1,15 @@
 //! `boatswain clean`: lists and deletes what an application left behind (spec O-33).
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use tokio::runtime::Runtime;
 
-use super::{complain, fail, fail_with, say};
+use super::place::PlaceArgs;
+use super::{complain, fail, say, wait_for};
 use crate::driver::applications::NotNamed;
-use crate::driver::clean::{Alive, Cleaner, Found, Outcome, Place, exit_of, is_app_id};
+use crate::driver::clean::{Alive, Cleaner, Found, Outcome, exit_of, is_app_id};
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -18,15 +17,8 @@ pub(super) struct CleanArgs {
     /// Application, by its id, as in the label boatswain.dev/app-id or spark-app-selector, or by its name
     #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
     app: String,
-    /// Namespace of the executors [default: that of the kubeconfig's context]
-    #[arg(long, short, value_name = "NAME")]
-    namespace: Option<String>,
-    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// Delete without asking; without it, and without a terminal to ask on, nothing is deleted
     #[arg(long, short)]
     yes: bool,
@@ -39,35 +31,19 @@ pub(super) struct CleanArgs {
 }
 
 pub(super) fn clean(args: &CleanArgs) -> Exit {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => {
-            let exit = look_and_delete(args, &runtime);
-            // Waits for nothing that hangs (spec O-132).
-            runtime.shutdown_background();
-            exit
-        }
-        Err(error) => fail_with(Exit::Bug, &error),
-    }
+    wait_for(look_and_delete(args))
 }
 
-fn look_and_delete(args: &CleanArgs, runtime: &Runtime) -> Exit {
-    let place = Place {
-        app: args.app.clone(),
-        namespace: args.namespace.clone(),
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-    };
-    let mut cleaner = match runtime.block_on(Cleaner::connect(place)) {
+async fn look_and_delete(args: &CleanArgs) -> Exit {
+    let place = args.place.of(args.app.clone());
+    let mut cleaner = match Cleaner::connect(place).await {
         Ok(cleaner) => cleaner,
         Err(error) => {
             let fix = "look at --kubeconfig and --context";
             return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
         }
     };
-    let not_named = match runtime.block_on(cleaner.named()) {
+    let not_named = match cleaner.named().await {
         Ok(not_named) => not_named,
         Err(failure) => return fail(exit_of(&failure), failure.explained()),
     };
@@ -79,7 +55,7 @@ fn look_and_delete(args: &CleanArgs, runtime: &Runtime) -> Exit {
         let why = not_named.map_or_else(no_id, |why| why.to_string());
         return fail(Exit::Refused, why);
     }
-    let found = match runtime.block_on(cleaner.look()) {
+    let found = match cleaner.look().await {
         Ok(found) => found,
         Err(failure) => return fail(exit_of(&failure), failure.explained()),
     };
@@ -102,13 +78,13 @@ fn look_and_delete(args: &CleanArgs, runtime: &Runtime) -> Exit {
         complain("nothing was deleted; to delete this, add --yes");
         return shown;
     }
-    if let Err(exit) = is_orphaned(args, runtime, &cleaner, &found) {
+    if let Err(exit) = is_orphaned(args, &cleaner, &found).await {
         return exit;
     }
     if !args.yes && !confirmed() {
         return fail(Exit::Refused, "nothing was deleted");
     }
-    let outcome = runtime.block_on(cleaner.delete(found, args.timeout));
+    let outcome = cleaner.delete(found, args.timeout).await;
     report(&outcome);
     outcome.exit()
 }
@@ -144,12 +120,7 @@ fn show(app: &str, namespace: &str, found: &Found) -> Exit {
 }
 
 /// Whether no driver is known to live, or it does not matter.
-fn is_orphaned(
-    args: &CleanArgs,
-    runtime: &Runtime,
-    cleaner: &Cleaner,
-    found: &Found,
-) -> Result<(), Exit> {
+async fn is_orphaned(args: &CleanArgs, cleaner: &Cleaner, found: &Found) -> Result<(), Exit> {
     if args.force {
         return Ok(());
     }
@@ -159,7 +130,7 @@ fn is_orphaned(
             patience.as_secs()
         ));
     };
-    match runtime.block_on(cleaner.driver(found, wait)) {
+    match cleaner.driver(found, wait).await {
         Ok(Alive::No) => Ok(()),
         Ok(Alive::Unknown) => {
             complain(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::run::ConfigArgs;
 use super::{complain, fail, fail_with, say};
-use crate::config::Effective;
+use crate::config::{Effective, is_dns_label};
 use crate::exit::Exit;
 use crate::manifests::{self, Options, WorkloadKind};
 use crate::secret;
@@ -17,7 +17,7 @@ pub(super) struct ManifestsArgs {
     #[arg(long, value_enum, default_value_t = WorkloadKind::Job)]
     kind: WorkloadKind,
     /// The name of the objects
-    #[arg(long, default_value = "boatswain")]
+    #[arg(long, default_value = "boatswain", value_parser = name)]
     name: String,
     /// The namespace of the driver and its executors; without it cluster.namespace, or else the namespace in which
     /// the objects are created
@@ -98,9 +98,7 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
 }
 
 fn print(objects: &[Value], to_create: &[String]) -> Exit {
-    // kubectl reads YAML 1.1, in which more words than `true` are no strings.
-    let quoted = serde_saphyr::ser_options! { quote_all: true };
-    match serde_saphyr::to_string_multiple_with_options(objects, quoted) {
+    match serde_saphyr::to_string_multiple(objects) {
         Ok(yaml) => {
             for command in to_create {
                 complain(format_args!(
@@ -113,6 +111,19 @@ fn print(objects: &[Value], to_create: &[String]) -> Exit {
     }
 }
 
+/// A name that all objects can have.
+fn name(text: &str) -> Result<String, String> {
+    match is_dns_label(text, NAME) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "expected lower-case letters, digits and inner dashes, at most {NAME}"
+        )),
+    }
+}
+
+/// The longest name of the objects.
+const NAME: usize = 52;
+
 /// The first key whose value is a secret.
 fn secret_in(effective: &Effective) -> Option<String> {
     let hidden = effective
@@ -120,4 +131,68 @@ fn secret_in(effective: &Effective) -> Option<String> {
         .iter()
         .find(|setting| setting.is_hidden())?;
     Some(format!("{}.{}", hidden.section, hidden.key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // spec: O-51
+    #[test]
+    fn a_text_of_several_lines_is_printed_as_a_block() {
+        let yaml = serde_saphyr::to_string(&json!({"a": "[app]\nname = \"x\"\n"})).unwrap();
+        assert_eq!(yaml, "a: |\n  [app]\n  name = \"x\"\n");
+    }
+
+    // kubectl reads YAML 1.1.
+    // spec: O-51
+    #[test]
+    fn a_text_that_yaml_would_read_as_something_else_is_quoted() {
+        for text in [
+            "on",
+            "No",
+            "y",
+            "~",
+            "null",
+            "0777",
+            "1_000",
+            "0x1f",
+            "1e3",
+            ".inf",
+            "12:30:45",
+            "2026-11-27",
+            "=",
+            "<<",
+            "- a",
+            "a: b",
+            "# c",
+            "@a",
+            "`a",
+            "",
+            " a",
+            "%a",
+            "!a",
+            "&a",
+            "*a",
+            "a ",
+            "0o7",
+            "+1",
+            "1.",
+        ] {
+            let yaml = serde_saphyr::to_string(&json!({"a": text})).unwrap();
+            let is_quoted = yaml.starts_with("a: '") || yaml.starts_with("a: \"");
+            assert!(is_quoted, "{text:?}: {yaml}");
+        }
+    }
+
+    // spec: O-51
+    #[test]
+    fn a_name_that_no_object_can_have_is_refused() {
+        assert_eq!(name("etl-driver"), Ok("etl-driver".to_owned()));
+        for bad in ["", "ETL", "a.b", "-a", &"a".repeat(53)] {
+            assert!(name(bad).unwrap_err().contains("lower-case"), "{bad}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod cluster;
 mod convert;
 mod generate;
 mod manifests;
+mod place;
 mod progress;
 mod reload;
 mod report;
@@ -55,6 +56,8 @@ enum Command {
     Executors(ask::ExecutorsArgs),
     /// Show an executor's history
     Explain(ask::ExplainArgs),
+    /// Print the log of an executor
+    Logs(ask::LogsArgs),
     /// Print events as they happen
     Events(ask::EventsArgs),
     /// Write a page about a whole application: bring-up, losses, time without work
@@ -97,6 +100,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Status(args) => ask::status(&args),
             Command::Executors(args) => ask::executors(&args),
             Command::Explain(args) => ask::explain(&args),
+            Command::Logs(args) => ask::logs(&args),
             Command::Events(args) => ask::events(&args),
             Command::Report(args) => report::report(&args),
             Command::Scale(args) => ask::scale(&args),
@@ -179,17 +183,38 @@ fn in_system(run: impl Future<Output = Exit>) -> Exit {
     exit
 }
 
+/// Runs what calls a cluster or a driver. What hangs when it has ended is left behind (spec O-132).
+fn wait_for(calling: impl Future<Output = Exit>) -> Exit {
+    match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let exit = runtime.block_on(calling);
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => fail_with(Exit::Bug, &error),
+    }
+}
+
 /// Prints to stdout. A reader that closes the pipe early, such as `head`, is not an error.
 fn say(what: impl std::fmt::Display) -> Exit {
+    print(what).err().unwrap_or(Exit::Clean)
+}
+
+/// The same for a part of what is printed.
+///
+/// # Errors
+/// Returns the exit code if no more can be printed: [`Exit::Clean`] if the reader has closed the pipe.
+fn print(what: impl std::fmt::Display) -> Result<(), Exit> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    match writeln!(out, "{}", what.to_string().trim_end()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    let printed = writeln!(out, "{}", what.to_string().trim_end()).and_then(|()| out.flush());
+    printed.map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Exit::Clean,
+        _ => {
             let why = format_args!("cannot write to standard output: {error}");
             fail(Exit::Bug, why)
         }
-        _ => Exit::Clean,
-    }
+    })
 }
 
 /// JSON that means the same and does not control the terminal.

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::kubernetes::Failure;
 use crate::kubernetes::calls::Application;
-use crate::kubernetes::{Calls, ConnectError, FailureKind};
+use crate::kubernetes::{Calls, FailureKind};
 
-use super::clean::Place;
+use super::clean::{NotRead, Place};
 
 /// The most applications that an error names.
 const NAMED: usize = 10;
@@ -95,7 +95,7 @@ fn described(application: &Application) -> String {
 ///
 /// # Errors
 /// If the cluster cannot be reached or refuses to list the records.
-pub async fn list(place: Place, everywhere: bool) -> Result<Vec<Listed>, NotListed> {
+pub async fn list(place: Place, everywhere: bool) -> Result<Vec<Listed>, NotRead> {
     let (calls, _) = place.connect().await?;
     let mut all = Vec::new();
     for application in calls.list_applications(everywhere).await? {
@@ -109,21 +109,6 @@ pub async fn list(place: Place, everywhere: bool) -> Result<Vec<Listed>, NotList
     };
     all.sort_by_key(key);
     Ok(all)
-}
-
-/// Why the applications cannot be listed.
-#[derive(Debug, thiserror::Error)]
-pub enum NotListed {
-    #[error("{0}\nlook at --kubeconfig and --context")]
-    Connect(#[from] ConnectError),
-    #[error("{}", .0.explained())]
-    Call(Failure),
-}
-
-impl From<Failure> for NotListed {
-    fn from(failure: Failure) -> Self {
-        Self::Call(failure)
-    }
 }
 
 async fn looked_at(calls: &Calls, application: Application) -> Result<Listed, Failure> {

@@ -57,8 +57,7 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
         number.map_err(|error| DryRunError(format!("the system gives no randomness: {error}")))
     };
     let documents = documents(config, random()?, random()?)?;
-    let options = serde_saphyr::ser_options! { quote_all: true };
-    let yaml = serde_saphyr::to_string_multiple_with_options(&documents, options)
+    let yaml = serde_saphyr::to_string_multiple(&documents)
         .map_err(|error| DryRunError(error.to_string()))?;
     let ca = if config.tls.generate { CA } else { "" };
     let queue = settings::queue(&config.scheduling).map_or("", |_| QUEUE);

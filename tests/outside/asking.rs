@@ -1,7 +1,8 @@
 //! Tests the client commands of the binary against a running driver: status, explanations, targets and commands.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -40,11 +41,15 @@ impl Asked {
         }
     }
 
-    pub fn ask(&self, arguments: &[&str]) -> Output {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = boatswain();
         command.args(arguments).arg("--server").arg(&self.server);
         command.arg("--token-file").arg(&self.tokens);
-        command.output().unwrap()
+        command
+    }
+
+    pub fn ask(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     pub fn json(&self, arguments: &[&str]) -> Value {
@@ -104,6 +109,68 @@ pub fn event(namespace: &str, name: &str, kind: &str, uid: &str, message: &str) 
         "type": kind, "reason": "FailedMount", "message": message, "count": 3,
         "lastTimestamp": "2026-01-01T00:00:00Z",
     })
+}
+
+// spec: O-43
+#[test]
+fn a_reader_of_events_that_has_enough_ends_the_command() {
+    let cluster = Cluster::any();
+    let asked = Asked::start(&cluster, 0);
+    let mut events = asked.command(&["events"]);
+    let mut events = events.stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut reader = BufReader::new(events.stdout.take().unwrap());
+    reader.read_line(&mut first).unwrap();
+    assert!(first.contains("live executors"), "{first}");
+    drop(reader);
+    let mut target = 0;
+    let status = until("it has ended", || {
+        target = 1 - target;
+        asked.ask(&["scale", &format!("default={target}")]);
+        events.try_wait().unwrap()
+    });
+    assert!(status.success(), "{status}");
+}
+
+// spec: O-138
+#[test]
+fn an_executors_log_is_printed_to_its_end_by_id_and_by_pod() {
+    let Some(cluster) = Cluster::with_nodes() else {
+        return;
+    };
+    let script = r#"profiles.default.command=["sh", "-c", "trap 'echo end; exit 0' TERM; printf 'one\\ntwo\\n'; sleep infinity & wait"]"#;
+    let asked = Asked::start_with(&cluster, 1, &[script]);
+    let kubeconfig = cluster.kubeconfig.to_str().unwrap();
+    let place = [
+        "--namespace",
+        &cluster.api.namespace,
+        "--kubeconfig",
+        kubeconfig,
+    ];
+    let logs = |arguments: &[&str]| asked.ask(&[&["logs"], arguments, &place].concat());
+    let printed = |arguments: &[&str]| String::from_utf8(logs(arguments).stdout).unwrap();
+    // The event history learns of the executor one batch later than the status.
+    until("it has written its log", || {
+        (printed(&["1"]) == "one\ntwo\n").then_some(())
+    });
+    assert_eq!(printed(&["t-exec-1", "--tail", "1"]), "two\n");
+    let mut following = asked.command(&[&["logs", "1", "--follow"], &place[..]].concat());
+    let mut following = following.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().map(Result::unwrap);
+    assert_eq!(
+        (next().as_deref(), next().as_deref()),
+        (Some("one"), Some("two"))
+    );
+    cluster.api.delete_pod("t-exec-1", Grace::Own);
+    assert_eq!((next().as_deref(), next()), (Some("end"), None));
+    assert!(following.wait().unwrap().success());
+    let none = logs(&["t-exec-99"]);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    let previous = logs(&["t-exec-2", "--previous"]);
+    assert_eq!(previous.status.code(), Some(1), "{previous:?}");
+    let without_app = asked.ask(&[&["status"], &place[..]].concat());
+    assert_eq!(without_app.status.code(), Some(64), "{without_app:?}");
 }
 
 // spec: O-78, O-125

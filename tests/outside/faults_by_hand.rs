@@ -130,7 +130,10 @@ fn an_out_of_memory_kill_is_reported_and_the_executor_replaced() {
     let cluster = &controlled.cluster;
     let mut driver = Driver::start(cluster, 3, &[]);
     let first = cluster.converges(3);
-    assert_eq!(controlled.ctl(&["out-of-memory", "t-exec-2"]), "no faults");
+    assert_eq!(
+        controlled.ctl(&["out-of-memory", "t-exec-2"]),
+        "the containers of pod t-exec-2 were killed as if out of memory"
+    );
     let end = driver.end_of(2);
     assert_eq!(
         (&end["reason"], &end["exit_code"]),

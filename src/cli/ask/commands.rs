@@ -7,15 +7,16 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{Driver, tables};
+use crate::cli::fail;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct KillArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Ids of the executors, such as 4 or 1-3
-    #[arg(required = true, value_name = "EXECUTOR", value_parser = ids)]
-    executors: Vec<Ids>,
+    /// The executors: ids such as 4 or 1-3, or pods such as etl-exec-4
+    #[arg(required = true, value_name = "EXECUTOR", value_parser = which)]
+    executors: Vec<Which>,
     /// Start replacements; otherwise the targets are lowered
     #[arg(long)]
     replace: bool,
@@ -30,9 +31,9 @@ pub(in crate::cli) struct KillArgs {
 pub(in crate::cli) struct DecommissionArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Ids of the executors, such as 4 or 1-3
-    #[arg(required = true, value_name = "EXECUTOR", value_parser = ids)]
-    executors: Vec<Ids>,
+    /// The executors: ids such as 4 or 1-3, or pods such as etl-exec-4
+    #[arg(required = true, value_name = "EXECUTOR", value_parser = which)]
+    executors: Vec<Which>,
     /// Start no replacements, and lower the targets instead
     #[arg(long)]
     no_replace: bool,
@@ -82,88 +83,113 @@ struct Who {
     by: Option<String>,
 }
 
-/// One id, or the first and the last of several.
-type Ids = RangeInclusive<u64>;
+/// Executors that a command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Which {
+    /// The first and the last.
+    Ids(RangeInclusive<u64>),
+    Pod(String),
+}
 
 /// The most ids of one range; more is a typing error.
 const MOST_IDS: u64 = 10_000;
 
-fn ids(text: &str) -> Result<Ids, String> {
+fn which(text: &str) -> Result<Which, String> {
+    if text.contains("-exec-") {
+        let pod = text.strip_prefix("pod/").unwrap_or(text);
+        return Ok(Which::Pod(pod.to_owned()));
+    }
     let number = |text: &str| text.parse::<u64>().ok();
     let ids = match text.split_once('-') {
         Some((first, last)) => number(first).zip(number(last)),
         None => number(text).map(|id| (id, id)),
     };
     match ids {
-        Some((first, last)) if first <= last && last - first < MOST_IDS => Ok(first..=last),
+        Some((first, last)) if first <= last && last - first < MOST_IDS => {
+            Ok(Which::Ids(first..=last))
+        }
         Some((first, last)) if first > last => Err(format!("{first} is above {last}")),
         Some(_) => Err(format!("at most {MOST_IDS} at once")),
-        // The name's prefix may be another application's.
-        None if text.contains("-exec-") => Err(
-            "expected an id and not a pod: `boatswain explain POD` shows whether it is this application's".to_owned(),
+        None => Err(
+            "expected an executor's id such as 4, several such as 1-3, or a pod such as etl-exec-4"
+                .to_owned(),
         ),
-        None => Err("expected an executor's id such as 4, or several such as 1-3".to_owned()),
     }
 }
 
-fn all(ids: &[Ids]) -> Vec<u64> {
-    ids.iter().cloned().flatten().collect()
-}
-
-/// Sends a command, prints the answer, and determines the exit code from it.
-fn tell(
-    driver: &Driver,
-    path: &str,
-    body: &Value,
-    table: fn(&Value) -> String,
-    exit: fn(&Value) -> Exit,
-) -> Exit {
-    driver.ask(async |client| {
-        let answer = client.call(Method::POST, path, Some(body)).await?;
-        Ok(match driver.show(&answer, table) {
-            Exit::Clean => exit(&answer),
-            trouble => trouble,
-        })
-    })
+/// The ids of these executors. A pod's is looked up among the living, because its name may be another application's.
+///
+/// # Errors
+/// Returns the pod that no living executor has.
+fn ids(executors: &[Which], living: &Value) -> Result<Vec<u64>, String> {
+    let living = living["executors"].as_array();
+    let mut ids = Vec::new();
+    for executor in executors {
+        match executor {
+            Which::Ids(range) => ids.extend(range.clone()),
+            Which::Pod(pod) => {
+                let found = (living.into_iter().flatten()).find(|one| one["pod"] == **pod);
+                let id = found.and_then(|one| one["executor"].as_u64());
+                ids.push(id.ok_or_else(|| pod.clone())?);
+            }
+        }
+    }
+    Ok(ids)
 }
 
 /// Sends a command about executors. Fails if one of them is not ended, so that scripts notice.
-fn tell_executors(driver: &Driver, command: &str, body: &Value) -> Exit {
-    let path = format!("/v1/executors/{command}");
-    tell(driver, &path, body, tables::command_outcome, |answer| {
+fn tell_executors(driver: &Driver, command: &str, executors: &[Which], mut body: Value) -> Exit {
+    driver.ask(async |client| {
+        let names_pods = executors.iter().any(|one| matches!(one, Which::Pod(_)));
+        let living = match names_pods {
+            true => client.call(Method::GET, "/v1/executors", None).await?,
+            false => Value::Null,
+        };
+        body["executors"] = match ids(executors, &living) {
+            Ok(ids) => json!(ids),
+            Err(pod) => {
+                let why = format_args!(
+                    "no living executor of this application has the pod {pod}\n`boatswain executors` lists them"
+                );
+                return Ok(fail(Exit::Refused, why));
+            }
+        };
+        let path = format!("/v1/executors/{command}");
+        let answer = client.call(Method::POST, &path, Some(&body)).await?;
         let some = |field: &str| answer[field].as_array().is_some_and(|ids| !ids.is_empty());
-        match some("busy") || some("unknown") {
-            true => Exit::Refused,
-            false => Exit::Clean,
-        }
+        Ok(match driver.show(&answer, tables::command_outcome) {
+            Exit::Clean if some("busy") || some("unknown") => Exit::Refused,
+            exit => exit,
+        })
     })
 }
 
 /// Sends a command about the application.
 fn tell_all(driver: &Driver, command: &str, body: &Value, table: fn(&Value) -> String) -> Exit {
     let path = format!("/v1/application/{command}");
-    tell(driver, &path, body, table, |_| Exit::Clean)
+    driver.ask(async |client| {
+        let answer = client.call(Method::POST, &path, Some(body)).await?;
+        Ok(driver.show(&answer, table))
+    })
 }
 
 pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
     let body = json!({
-        "executors": all(&args.executors),
         "replace": args.replace,
         "force": args.force,
         "by": args.who.by,
     });
-    tell_executors(&args.driver, "kill", &body)
+    tell_executors(&args.driver, "kill", &args.executors, body)
 }
 
 pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
     let within = args.within.map(humantime::format_duration);
     let body = json!({
-        "executors": all(&args.executors),
         "replace": !args.no_replace,
         "within": within.map(|time| time.to_string()),
         "by": args.who.by,
     });
-    tell_executors(&args.driver, "decommission", &body)
+    tell_executors(&args.driver, "decommission", &args.executors, body)
 }
 
 pub(in crate::cli) fn hold(args: &HoldArgs) -> Exit {
@@ -189,16 +215,26 @@ mod tests {
 
     // spec: O-43
     #[test]
-    fn executors_are_given_one_by_one_or_as_a_range() {
-        assert_eq!(all(&[ids("4").unwrap(), ids("1-3").unwrap()]), [4, 1, 2, 3]);
+    fn executors_are_given_by_id_as_a_range_or_by_their_pods() {
+        let living = json!({"executors": [{"executor": 7, "pod": "etl-exec-7"}, {"executor": 8}]});
+        let given = |texts: &[&str]| {
+            let which: Vec<Which> = texts.iter().map(|text| which(text).unwrap()).collect();
+            ids(&which, &living)
+        };
+        assert_eq!(given(&["4", "1-3"]), Ok(vec![4, 1, 2, 3]));
+        assert_eq!(given(&["etl-exec-7", "pod/etl-exec-7"]), Ok(vec![7, 7]));
+        assert_eq!(
+            given(&["1", "other-exec-7"]),
+            Err("other-exec-7".to_owned())
+        );
         for (bad, part) in [
             ("3-1", "3 is above 1"),
             ("1-99999999", "at most 10000"),
-            ("etl-exec-3", "an id and not a pod"),
+            ("etl", "a pod such as etl-exec-4"),
             ("1,2", "such as 1-3"),
             ("", "such as 1-3"),
         ] {
-            let why = ids(bad).unwrap_err();
+            let why = which(bad).unwrap_err();
             assert!(why.contains(part), "{bad}: {why}");
         }
     }

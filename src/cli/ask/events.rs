@@ -4,7 +4,7 @@ use boatswain_client::{Client, ClientError};
 use serde_json::Value;
 
 use super::tables;
-use crate::cli::{complain, plain_json, say};
+use crate::cli::{complain, plain_json, print};
 use crate::exit::Exit;
 
 /// Prints events until interrupted. If the driver disappears, waits for it to return.
@@ -24,8 +24,7 @@ pub async fn follow(
             Ok(event) if !as_json => tables::event(&event),
             _ => plain_json(&message.data),
         };
-        let exit = say(shown);
-        if exit != Exit::Clean {
+        if let Err(exit) = print(shown) {
             return Ok(exit);
         }
     }

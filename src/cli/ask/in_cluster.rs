@@ -30,13 +30,13 @@ pub(super) struct InCluster {
     #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
     app: Option<String>,
     /// Namespace of the application [default: that of the kubeconfig's context]
-    #[arg(long, short, value_name = "NAME", requires = "app")]
+    #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
     /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
-    #[arg(long, value_name = "FILE", requires = "app")]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME", requires = "app")]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
 
@@ -53,12 +53,23 @@ impl InCluster {
 
     /// The application that was named, and how its cluster is reached.
     pub(super) fn place(&self) -> Option<Place> {
-        Some(Place {
-            app: self.app.clone()?,
+        self.is_given().then(|| self.of_pods())
+    }
+
+    /// Whether a cluster is given without an application in it.
+    pub(super) fn lacks_an_app(&self) -> bool {
+        let given = self.namespace.is_some() || self.kubeconfig.is_some() || self.context.is_some();
+        given && !self.is_given()
+    }
+
+    /// Where the executors' pods are.
+    pub(super) fn of_pods(&self) -> Place {
+        Place {
+            app: self.app.clone().unwrap_or_default(),
             namespace: self.namespace.clone(),
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
-        })
+        }
     }
 
     /// Finds the driver and forwards a port to it; `None` if no application was named. Failures are reported.

@@ -4,6 +4,7 @@ mod commands;
 mod events;
 mod in_cluster;
 mod list;
+mod logs;
 mod open;
 mod reset;
 mod tables;
@@ -18,7 +19,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{complain, fail, fail_with, plain_json, say};
+use super::{complain, fail, fail_with, plain_json, say, wait_for};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 pub(super) use commands::{
@@ -27,6 +28,7 @@ pub(super) use commands::{
 };
 use in_cluster::InCluster;
 pub(super) use list::{ListArgs, list};
+pub(super) use logs::{LogsArgs, logs};
 pub(super) use reset::{ResetArgs, reset};
 
 /// Where the driver is, and what proves to it who calls.
@@ -42,6 +44,7 @@ pub(super) struct Connection {
     )]
     pub(super) server: Uri,
     /// File with the API token: the driver's api.token_file, or a file with one of its lines
+    /// [default: ~/.boatswain/driver-token, if it exists]
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
@@ -70,6 +73,31 @@ enum Output {
     Json,
 }
 
+/// The formats of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Listing {
+    /// Human-readable text
+    Table,
+    /// JSON
+    Json,
+    /// A name on each line, as other commands take it
+    Name,
+}
+
+impl Listing {
+    /// Shows an answer whose list `of` has items with this name.
+    fn show(self, answer: &Value, of: &str, name: &str, table: impl Fn(&Value) -> String) -> Exit {
+        match self {
+            Self::Json => say(plain_json(&format!("{answer:#}"))),
+            Self::Table => say(table(answer)),
+            Self::Name => match tables::names(answer, of, name) {
+                names if names.is_empty() => Exit::Clean,
+                names => say(names),
+            },
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
     #[command(flatten)]
@@ -85,7 +113,16 @@ pub(super) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(super) struct ExecutorsArgs {
     #[command(flatten)]
-    driver: Driver,
+    connection: Connection,
+    /// List only those of this profile
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// List only those in this state, such as running
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t = Listing::Table)]
+    output: Listing,
 }
 
 #[derive(Debug, Args)]
@@ -158,21 +195,19 @@ impl Connection {
         &self,
         asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
     ) -> Exit {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        match runtime {
-            Ok(runtime) => {
-                let exit = runtime.block_on(self.ask_now(asking));
-                // Waits for nothing that hangs (spec O-132).
-                runtime.shutdown_background();
-                exit
-            }
-            Err(error) => {
-                let why = "the operating system denied what is needed for a request";
-                fail(Exit::Bug, format_args!("{why}: {error}"))
-            }
+        if self.in_cluster.lacks_an_app() {
+            let why = "--namespace, --kubeconfig and --context say where the application of --app is: name one";
+            return fail(Exit::Usage, why);
         }
+        self.ask_beside_a_cluster(asking)
+    }
+
+    /// The same for a command that calls a cluster too.
+    fn ask_beside_a_cluster(
+        &self,
+        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
+    ) -> Exit {
+        wait_for(self.ask_now(asking))
     }
 
     async fn ask_now(
@@ -206,15 +241,21 @@ impl Connection {
 
     fn token(&self) -> Result<String, Exit> {
         let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
-        let Some(file) = &self.token_file else {
+        let Some(file) = self.token_file.clone().or_else(default_token_file) else {
             return Err(fail(
                 Exit::Usage,
                 format_args!("the API token is missing\n{fix}"),
             ));
         };
-        tokens::first(file)
+        tokens::first(&file)
             .map_err(|error| fail(Exit::Configuration, format_args!("{error}\n{fix}")))
     }
+}
+
+/// Where the documentation's drivers on one machine keep their token.
+fn default_token_file() -> Option<PathBuf> {
+    let file = std::env::home_dir()?.join(".boatswain/driver-token");
+    file.exists().then_some(file)
 }
 
 impl Driver {
@@ -271,7 +312,22 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
 }
 
 pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
-    args.driver.get("/v1/executors", tables::executors)
+    let is_meant = |executor: &Value| {
+        let is = |field: &str, given: &Option<String>| {
+            given
+                .as_deref()
+                .is_none_or(|given| executor[field] == given)
+        };
+        is("profile", &args.profile) && is("state", &args.state)
+    };
+    args.connection.ask(async |client| {
+        let mut answer = client.call(Method::GET, "/v1/executors", None).await?;
+        if let Some(executors) = answer["executors"].as_array_mut() {
+            executors.retain(is_meant);
+        }
+        let shown = (args.output).show(&answer, "executors", "executor", tables::executors);
+        Ok(shown)
+    })
 }
 
 pub(super) fn explain(args: &ExplainArgs) -> Exit {

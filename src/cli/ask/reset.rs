@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tokio::runtime::Runtime;
 
 use super::{Driver, tables};
-use crate::cli::{complain, fail, fail_with};
+use crate::cli::{complain, fail, wait_for};
 use crate::driver::clean::{Cleaner, NotOpened, Place, exit_of};
 use crate::exit::{Exit, OVER_BUDGET};
 
@@ -28,28 +27,20 @@ pub(in crate::cli) fn reset(args: &ResetArgs) -> Exit {
             let answer = json!(client.reset(profile).await?);
             Ok(args.driver.show(&answer, tables::targets))
         }),
-        (None, Some(place)) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            match runtime {
-                Ok(runtime) => reopen(args, place, &runtime),
-                Err(error) => fail_with(Exit::Bug, &error),
-            }
-        }
+        (None, Some(place)) => wait_for(reopen(args, place)),
         (None, None) => fail(Exit::Usage, "name a profile, or an application by --app"),
     }
 }
 
-fn reopen(args: &ResetArgs, place: Place, runtime: &Runtime) -> Exit {
-    let mut cleaner = match runtime.block_on(Cleaner::connect(place)) {
+async fn reopen(args: &ResetArgs, place: Place) -> Exit {
+    let mut cleaner = match Cleaner::connect(place).await {
         Ok(cleaner) => cleaner,
         Err(error) => {
             let fix = "look at --kubeconfig and --context";
             return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
         }
     };
-    match runtime.block_on(cleaner.named()) {
+    match cleaner.named().await {
         Ok(None) => {}
         Ok(Some(why)) => return fail(Exit::Refused, why),
         Err(failure) => return fail(exit_of(&failure), failure.explained()),
@@ -60,12 +51,12 @@ fn reopen(args: &ResetArgs, place: Place, runtime: &Runtime) -> Exit {
             "{holder} holds the lease; whether it renews it is seen within {seconds} s"
         ));
     };
-    let closed = match runtime.block_on(cleaner.closed(wait)) {
+    let closed = match cleaner.closed(wait).await {
         Ok(closed) => closed,
         Err(NotOpened::Call(failure)) => return fail(exit_of(&failure), failure.explained()),
         Err(why) => return fail(Exit::Refused, why),
     };
-    if let Err(failure) = runtime.block_on(cleaner.reopen(&closed)) {
+    if let Err(failure) = cleaner.reopen(&closed).await {
         return fail(exit_of(&failure), failure.explained());
     }
     let app = cleaner.app_id().as_str();

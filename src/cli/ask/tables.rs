@@ -48,6 +48,15 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// One field of each item of a list, each on a line.
+pub fn names(answer: &Value, of: &str, name: &str) -> String {
+    let names = list(answer, of).map(|item| match text(item, name) {
+        "" => number(item, name),
+        text => plain(text),
+    });
+    names.collect::<Vec<_>>().join("\n")
+}
+
 /// `/v1/status`
 pub fn status(answer: &Value) -> String {
     let mut out = format!(

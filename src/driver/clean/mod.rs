@@ -10,7 +10,7 @@ use std::time::Duration;
 use kube::Client;
 
 use crate::exit::Exit;
-use crate::kubernetes::calls::Lease;
+use crate::kubernetes::calls::{Lease, LogLines, LogPart};
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::labels::is_label_value;
 use crate::kubernetes::leftovers::{LEASE, LISTED, Leftover, LeftoverKind, prefix_of_record};
@@ -37,6 +37,30 @@ pub struct Place {
     pub namespace: Option<String>,
     pub kubeconfig: Option<PathBuf>,
     pub context: Option<String>,
+}
+
+/// Why what was asked of a cluster is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRead {
+    #[error("{0}\nlook at --kubeconfig and --context")]
+    Connect(#[from] ConnectError),
+    #[error("{}", .0.explained())]
+    Call(Failure),
+}
+
+impl From<Failure> for NotRead {
+    fn from(failure: Failure) -> Self {
+        Self::Call(failure)
+    }
+}
+
+impl NotRead {
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Connect(_) => Exit::Configuration,
+            Self::Call(failure) => exit_of(failure),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -71,6 +95,7 @@ pub fn is_app_id(text: &str) -> bool {
 pub fn exit_of(failure: &Failure) -> Exit {
     match failure.kind {
         FailureKind::Rights | FailureKind::Credentials => Exit::Rights,
+        FailureKind::NotFound | FailureKind::Invalid => Exit::Refused,
         _ => Exit::Unreachable,
     }
 }
@@ -99,6 +124,15 @@ impl Place {
         };
         Ok((Calls::new(clients, spec), client))
     }
+}
+
+/// Opens the log of an executor's container (spec O-138).
+///
+/// # Errors
+/// If the cluster cannot be reached, or has no such log.
+pub async fn log(place: Place, pod: &str, part: LogPart) -> Result<LogLines, NotRead> {
+    let (calls, _) = place.connect().await?;
+    Ok(calls.log(pod, part).await?)
 }
 
 impl Cleaner {

@@ -147,10 +147,11 @@ fn a_dry_run_shows_the_record_and_each_executor() {
     assert_eq!(shown[1]["metadata"]["namespace"], "jobs");
     // kubectl reads YAML 1.1, in which `on` and `y` are flags and 1:30 is 90.
     for text in ["on", "1e3", "0o17", "~", "1:30", "y", ""] {
-        assert!(
-            yaml.contains(&format!("value: '{text}'")),
-            "{text} in\n{yaml}"
-        );
+        let is_quoted = ["'", "\""].iter().any(|quote| {
+            let shown = format!("value: {quote}{text}{quote}\n");
+            yaml.contains(&shown)
+        });
+        assert!(is_quoted, "{text} in\n{yaml}");
     }
 }
 

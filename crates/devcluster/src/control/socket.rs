@@ -181,6 +181,7 @@ impl Control {
     async fn carry_out(&self, request: Request) -> Result<String, String> {
         tracing::info!(target: "apiserver.control", ?request, "received a fault injection command");
         let faults = &self.faults;
+        let done = done(&request);
         match request {
             Request::Status => {}
             Request::Clear => {
@@ -212,7 +213,12 @@ impl Control {
                 let _ = self.away.send(Downtime(away)).await;
             }
         }
-        Ok(self.status())
+        let in_force = self.status();
+        Ok(match done {
+            Some(done) if in_force == NO_FAULTS => done,
+            Some(done) => format!("{done}\n{in_force}"),
+            None => in_force,
+        })
     }
 
     fn status(&self) -> String {
@@ -248,10 +254,36 @@ impl Control {
         }
         lines.extend(node_faults::status(&self.cluster));
         if lines.is_empty() {
-            lines.push("no faults".to_owned());
+            lines.push(NO_FAULTS.to_owned());
         }
         lines.join("\n")
     }
+}
+
+const NO_FAULTS: &str = "no faults";
+
+/// What a fault did that happens once; `None` for one that is in force from now on.
+fn done(request: &Request) -> Option<String> {
+    Some(match request {
+        Request::CutWatches => "all watches were closed".to_owned(),
+        Request::Compact => "the history was compacted".to_owned(),
+        Request::Restart { away, empty } => {
+            let away = humantime::format_duration(*away);
+            let data = if *empty { "no" } else { "all its" };
+            format!("the API server is away for {away}, and returns with {data} data")
+        }
+        Request::Node(NodeRequest::OutOfMemory(pod)) => {
+            format!(
+                "the containers of pod {} were killed as if out of memory",
+                pod.name
+            )
+        }
+        Request::Node(NodeRequest::Crash { pod, code }) => {
+            format!("the containers of pod {} exited with {code}", pod.name)
+        }
+        Request::Node(NodeRequest::Evict(pod)) => format!("pod {} was evicted", pod.name),
+        _ => return None,
+    })
 }
 
 /// The device and the number of a file, which together identify it.

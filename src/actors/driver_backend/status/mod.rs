@@ -6,6 +6,7 @@
 pub mod counts;
 mod pauses;
 pub mod readiness;
+mod storm;
 pub mod views;
 
 use std::collections::VecDeque;
@@ -72,6 +73,7 @@ impl Status {
     }
 
     pub fn note_losses(&mut self, batch: &Batch, now: Now) {
+        storm::note(batch);
         for Ending { entry, reason } in batch.ends() {
             self.losses.truncate(LOSSES - 1);
             self.losses.push_front(LossView {
@@ -115,7 +117,12 @@ impl Status {
                     "app.max_wait is over: the application begins with fewer executors than it waited for"
                 );
             }
-            tracing::info!(executors, wanted, "ready");
+            let counted = match self.readiness.counts_registered() {
+                true => "registered",
+                false => "running",
+            };
+            let targets = self.readiness.targets();
+            tracing::info!(executors, counted, wanted, targets, "ready");
             What::Ready { executors, wanted }
         })
     }

@@ -10,6 +10,7 @@ use crate::model::{ProfileName, Tick};
 pub struct Readiness {
     /// As at the start.
     config: Arc<Config>,
+    targets: u32,
     wanted: u32,
     since: Option<Tick>,
     ready: bool,
@@ -21,6 +22,7 @@ impl Readiness {
         let share = u64::from(targets) * u64::from(config.app.min_registered_ratio);
         Self {
             config,
+            targets,
             wanted: u32::try_from(share.div_ceil(100)).unwrap_or(u32::MAX),
             since: None,
             ready: false,
@@ -29,6 +31,11 @@ impl Readiness {
 
     pub fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// The sum of the targets at the start.
+    pub fn targets(&self) -> u32 {
+        self.targets
     }
 
     /// The number of executors that must be there.

@@ -23,6 +23,15 @@ fn applications_are_a_table_with_their_namespace_where_there_are_several() {
     assert!(ages.iter().all(|(seconds, shown)| age(*seconds) == *shown));
 }
 
+// spec: O-43
+#[test]
+fn names_are_one_on_each_line() {
+    let answer = json!({"executors": [{"executor": 3}, {"executor": 4}], "applications": [{"id": "a\u{1b}b"}]});
+    assert_eq!(names(&answer, "executors", "executor"), "3\n4");
+    assert_eq!(names(&answer, "applications", "id"), "a b");
+    assert_eq!(names(&json!({}), "executors", "executor"), "");
+}
+
 // spec: L-40, O-131
 #[test]
 fn what_has_failed_is_named_with_its_reason() {
