@@ -221,7 +221,10 @@ impl World {
         };
         self.check_targets(&ledger)?;
         for (profile, largest) in self.checks.highest_targets() {
-            self.checks.budget.check_limit(profile, largest)?;
+            // One that the configuration no longer has goes anyway.
+            if ledger.targets.contains_key(profile) {
+                self.checks.budget.check_limit(profile, largest)?;
+            }
         }
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::model::executor::LeaveReason;
+use boatswain::model::executor::{Class, LeaveReason};
 use boatswain::model::{
     Batch, Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
 };
@@ -378,6 +378,12 @@ impl Checks {
                 }
                 // It had ended in a history of which the driver does not yet know that it was replaced.
                 Some(_) if reported.is_some() => edited || was_history_replaced,
+                // The same, and a predecessor had reported its end.
+                None if entry
+                    .is_some_and(|entry| entry.adopted && entry.class() == Class::Finished) =>
+                {
+                    edited || was_history_replaced
+                }
                 Some(_) | None => edited,
             };
             if !(orphan || excused) {
