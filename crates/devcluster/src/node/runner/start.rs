@@ -45,8 +45,8 @@ impl Runner {
             .id()
             .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
         self.reaper.began(group).await;
-        let container = text(spec, &["name"]);
-        tracing::info!(target: "cluster.node", pod = text(&self.pod, &["metadata", "name"]), container, pid = group, log = %paths.log.display(), "process started");
+        let pod = text(&self.pod, &["metadata", "name"]);
+        tracing::info!(target: "cluster.node", pod, pid = group, "process started");
         let takes_log = text(spec, &["terminationMessagePolicy"]) == "FallbackToLogsOnError";
         Ok(Running {
             child,
