@@ -289,7 +289,10 @@ impl Checks {
     }
 
     pub fn unreported_ends(&self) -> usize {
-        let unreported = (self.recorded_ends.keys()).filter(|id| !self.reported.contains(*id));
+        // A driver that has read a record counts on when its server is emptied.
+        let recorded: BTreeSet<&ExecutorId> =
+            self.recorded_ends.keys().chain(&self.lost_ends).collect();
+        let unreported = (recorded.into_iter()).filter(|id| !self.reported_now.contains(*id));
         unreported.count()
     }
 
@@ -350,7 +353,9 @@ impl World {
         if record_says_ended {
             // The next application gives its executors the same ids.
             self.checks.reported.clear();
+            self.checks.reported_now.clear();
             self.checks.recorded_ends.clear();
+            self.checks.lost_ends.clear();
         }
         let budget = &mut self.checks.budget;
         // An older record still contains the failures from before it was written.

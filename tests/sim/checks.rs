@@ -98,9 +98,13 @@ pub struct Checks {
     recorded: BTreeMap<ExecutorId, usize>,
     /// Executors whose end some driver reported.
     pub reported: BTreeSet<ExecutorId>,
+    /// The same since the application began that is there now: the next one uses ids again.
+    pub reported_now: BTreeSet<ExecutorId>,
     /// Executors whose end was in some version of the record, and the first driver that wrote it. They count as
     /// reported: a successor shows the record's ends.
     pub recorded_ends: BTreeMap<ExecutorId, usize>,
+    /// Ends that were recorded in a history that was replaced.
+    pub lost_ends: BTreeSet<ExecutorId>,
     /// Executors whose end was recorded by a driver that did not know its successor yet. That successor may not know of
     /// the end, but the next one does.
     recorded_late: BTreeSet<ExecutorId>,
@@ -145,8 +149,9 @@ impl Checks {
         self.excuses.history_replaced.push(Instant::now());
         // What the replaced history recorded is lost.
         self.recorded.clear();
-        self.revived
+        self.lost_ends
             .extend(std::mem::take(&mut self.recorded_ends).into_keys());
+        self.revived.extend(&self.lost_ends);
         self.record_sent.clear();
         self.budget.forget_certain_failures();
         // A driver that takes over from now on knows only the new history.
@@ -255,6 +260,7 @@ impl Checks {
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
             self.reported.insert(ending.entry.id);
+            self.reported_now.insert(ending.entry.id);
             if key.1.is_none() && class != LossClass::Lost {
                 return violated!(
                     "L-1: d{driver} reported the end of {}, which never had a pod",

@@ -160,6 +160,7 @@ impl Checks {
         self.budget.forget_certain_failures();
         self.recorded.clear();
         self.recorded_ends.clear();
+        self.reported_now.clear();
         self.record_sent.clear();
     }
 }
