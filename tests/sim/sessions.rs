@@ -80,7 +80,7 @@ pub struct LinkState {
 struct Exit {
     uid: String,
     why: ExitCause,
-    /// The number of the current driver.
+    /// The number of the driver that it spoke to last.
     driver: Option<usize>,
 }
 
@@ -100,10 +100,8 @@ impl SessionLink {
         self.0.lock().unwrap()
     }
 
-    fn exit(&self, uid: &str, why: ExitCause) {
-        let mut state = self.state();
-        let driver = state.driver.as_ref().map(|(number, _)| *number);
-        state.exits.push(Exit {
+    fn exit(&self, uid: &str, why: ExitCause, driver: Option<usize>) {
+        self.state().exits.push(Exit {
             uid: uid.to_owned(),
             why,
             driver,
@@ -119,10 +117,10 @@ impl SessionLink {
         Some(issuer.token(app, name, uid, clock.now().wall))
     }
 
-    /// The driver's session endpoint, if it can be reached.
-    fn driver(&self) -> Option<Router> {
+    /// The driver's number and session endpoint, if it can be reached.
+    fn driver(&self) -> Option<(usize, Router)> {
         let state = self.state();
-        (!state.partitioned).then(|| state.driver.as_ref().map(|(_, router)| router.clone()))?
+        (!state.partitioned).then(|| state.driver.clone())?
     }
 }
 

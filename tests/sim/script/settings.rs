@@ -184,7 +184,10 @@ pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
 fn enable_gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
     config.scheduling.gang = Gang::On;
     config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
+    // One after the other they may come too late, however often they are requested.
+    config.allocation.max_pending = None;
     for profile in config.profiles.values_mut() {
+        profile.max_pending = None;
         profile.min_executors = rng.random_range(0..=profile.executors);
     }
 }

@@ -46,6 +46,8 @@ pub struct Executor {
     credential: Credential,
     /// The agent's `--driver-timeout`.
     driver_timeout: Option<Duration>,
+    /// The number of the driver that it spoke to last.
+    driver: Option<usize>,
     /// When the driver was last heard, or when the executor started.
     last_heard: Instant,
     rng: StdRng,
@@ -99,6 +101,7 @@ impl Executor {
             pod: pod.clone(),
             link,
             driver_timeout,
+            driver: None,
             last_heard: Instant::now(),
             rng: StdRng::seed_from_u64(seed),
         })
@@ -162,12 +165,12 @@ impl Executor {
             match next {
                 // As the agent does, it tries a driver again before it considers it away.
                 Next::Reconnect(_) if self.last_heard == heard_before && self.is_driver_away() => {
-                    self.link.exit(&self.uid, ExitCause::NoDriver);
+                    self.link.exit(&self.uid, ExitCause::NoDriver, self.driver);
                     return;
                 }
                 Next::Reconnect(pause) => sleep(pause).await,
                 Next::Exit(why) => {
-                    self.link.exit(&self.uid, why);
+                    self.link.exit(&self.uid, why, self.driver);
                     return;
                 }
             }
@@ -184,8 +187,15 @@ impl Executor {
         self.link.state().silent.insert(self.uid.clone());
     }
 
+    /// The present driver's session endpoint, if it can be reached.
+    fn reach(&mut self) -> Option<Router> {
+        let (number, router) = self.link.driver()?;
+        self.driver = Some(number);
+        Some(router)
+    }
+
     async fn session(&mut self, by_requests: bool, decommission_at: &mut Option<Instant>) -> Next {
-        let Some(driver) = self.link.driver() else {
+        let Some(driver) = self.reach() else {
             return Next::Reconnect(Duration::from_secs(1));
         };
         let next = match by_requests {
@@ -214,7 +224,7 @@ impl Executor {
         loop {
             sleep(self.jitter(interval)).await;
             // The executor may have to continue with another driver.
-            let driver = self.link.driver()?;
+            let driver = self.reach()?;
             let message = self.message(Some(session), decommission_at);
             let answers = self.post(&driver, &message).await?;
             if let Some(next) = self.react(&answers) {
@@ -396,7 +406,7 @@ impl Executor {
     /// Sends invalid messages and checks that the driver rejects them.
     // spec: B-2, B-5, B-11, I-11
     async fn send_invalid_messages(&mut self) {
-        let Some(driver) = self.link.driver() else {
+        let Some(driver) = self.reach() else {
             return;
         };
         let another = self.id.unwrap_or(NO_SUCH_EXECUTOR) + self.rng.random_range(1..5);
