@@ -201,15 +201,21 @@ fn is_orphan(script: &Script, claim: &Value) -> bool {
 }
 
 /// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator
-/// deleted the record. A record that is created again takes over only live pods.
+/// deleted the record, and those that a pod mounts which that orphaned and a relabelling made unrecognisable. A record
+/// that is created again takes over only live pods.
 // spec: K-2, K-8, K-10, O-11
 pub fn check_none_left(state: &State, script: &Script, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
         .filter(|pod| is_inactive(pod) && owner(pod).is_empty())
         .map(|pod| text(pod, "/metadata/uid"))
         .collect();
+    let nobodys: BTreeSet<&str> = (state.pods(NAMESPACE))
+        .filter(|pod| owner(pod).is_empty())
+        .flat_map(claims_of)
+        .collect();
     let left: Vec<&str> = claims(state)
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
+        .filter(|(name, claim)| !(is_terminating(claim) && nobodys.contains(name)))
         .filter(|(_, claim)| !orphans.contains(owner(claim)) && !is_orphan(script, claim))
         .map(|(name, _)| name)
         .collect();
