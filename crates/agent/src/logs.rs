@@ -70,7 +70,9 @@ impl Logs {
         while let Err(full) = self.0.try_send(order) {
             match full {
                 TrySendError::Full(back) if Instant::now() < until => order = back,
-                TrySendError::Full(_) | TrySendError::Disconnected(_) => return,
+                // They are told once there is room again.
+                TrySendError::Full((dropped, _)) => return DROPPED.set(dropped),
+                TrySendError::Disconnected(_) => return,
             }
             thread::sleep(LOOK_EVERY);
         }
