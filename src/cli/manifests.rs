@@ -98,7 +98,7 @@ pub(super) fn manifests(args: &ManifestsArgs) -> Exit {
 }
 
 fn print(objects: &[Value], to_create: &[String]) -> Exit {
-    match serde_saphyr::to_string_multiple(objects) {
+    match manifests::yaml(objects) {
         Ok(yaml) => {
             for command in to_create {
                 complain(format_args!(
@@ -107,7 +107,7 @@ fn print(objects: &[Value], to_create: &[String]) -> Exit {
             }
             say(yaml)
         }
-        Err(error) => fail_with(Exit::Bug, &error),
+        Err(error) => fail(Exit::Bug, error),
     }
 }
 
@@ -135,57 +135,7 @@ fn secret_in(effective: &Effective) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    // spec: O-51
-    #[test]
-    fn a_text_of_several_lines_is_printed_as_a_block() {
-        let yaml = serde_saphyr::to_string(&json!({"a": "[app]\nname = \"x\"\n"})).unwrap();
-        assert_eq!(yaml, "a: |\n  [app]\n  name = \"x\"\n");
-    }
-
-    // kubectl reads YAML 1.1.
-    // spec: O-51
-    #[test]
-    fn a_text_that_yaml_would_read_as_something_else_is_quoted() {
-        for text in [
-            "on",
-            "No",
-            "y",
-            "~",
-            "null",
-            "0777",
-            "1_000",
-            "0x1f",
-            "1e3",
-            ".inf",
-            "12:30:45",
-            "2026-11-27",
-            "=",
-            "<<",
-            "- a",
-            "a: b",
-            "# c",
-            "@a",
-            "`a",
-            "",
-            " a",
-            "%a",
-            "!a",
-            "&a",
-            "*a",
-            "a ",
-            "0o7",
-            "+1",
-            "1.",
-        ] {
-            let yaml = serde_saphyr::to_string(&json!({"a": text})).unwrap();
-            let is_quoted = yaml.starts_with("a: '") || yaml.starts_with("a: \"");
-            assert!(is_quoted, "{text:?}: {yaml}");
-        }
-    }
 
     // spec: O-51
     #[test]

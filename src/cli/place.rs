@@ -20,6 +20,10 @@ pub(super) struct PlaceArgs {
 }
 
 impl PlaceArgs {
+    pub(super) fn is_given(&self) -> bool {
+        self.namespace.is_some() || self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     pub(super) fn of(&self, app: String) -> Place {
         Place {
             app,

@@ -24,6 +24,7 @@ use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::workloads::{self, Queue};
 use crate::kubernetes::{ProfileSpec, SetKind};
+use crate::manifests;
 use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
 
@@ -57,8 +58,7 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
         number.map_err(|error| DryRunError(format!("the system gives no randomness: {error}")))
     };
     let documents = documents(config, random()?, random()?)?;
-    let yaml = serde_saphyr::to_string_multiple(&documents)
-        .map_err(|error| DryRunError(error.to_string()))?;
+    let yaml = manifests::yaml(&documents).map_err(DryRunError)?;
     let ca = if config.tls.generate { CA } else { "" };
     let queue = settings::queue(&config.scheduling).map_or("", |_| QUEUE);
     Ok(format!("{HEAD}{ca}{queue}{yaml}"))

@@ -6,6 +6,7 @@ pub mod rights;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod yaml;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::config::{ClusterMode, Config};
 use workload::{Secret, workload};
+pub use yaml::yaml;
 
 /// What runs the driver's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

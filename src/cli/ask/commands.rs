@@ -6,7 +6,7 @@ use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Driver, tables};
+use super::{Driver, pod_name, tables};
 use crate::cli::fail;
 use crate::exit::Exit;
 
@@ -96,8 +96,7 @@ const MOST_IDS: u64 = 10_000;
 
 fn which(text: &str) -> Result<Which, String> {
     if text.contains("-exec-") {
-        let pod = text.strip_prefix("pod/").unwrap_or(text);
-        return Ok(Which::Pod(pod.to_owned()));
+        return Ok(Which::Pod(pod_name(text).to_owned()));
     }
     let number = |text: &str| text.parse::<u64>().ok();
     let ids = match text.split_once('-') {

@@ -1,7 +1,6 @@
 //! Reaches a driver through its pod, with the caller's rights in the cluster (spec O-86).
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,6 +10,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+use crate::cli::place::PlaceArgs;
 use crate::cli::{complain, fail};
 use crate::driver::clean::{Place, exit_of};
 use crate::driver::locate::{DriverPod, LocateError, Located, locate};
@@ -29,15 +29,8 @@ pub(super) struct InCluster {
     /// the token in its Secret, instead of --server. `boatswain list` shows them
     #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
     app: Option<String>,
-    /// Namespace of the application [default: that of the kubeconfig's context]
-    #[arg(long, short, value_name = "NAME")]
-    namespace: Option<String>,
-    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    place: PlaceArgs,
 }
 
 /// A driver's API on this machine's loopback, as long as the runtime lives.
@@ -58,18 +51,12 @@ impl InCluster {
 
     /// Whether a cluster is given without an application in it.
     pub(super) fn lacks_an_app(&self) -> bool {
-        let given = self.namespace.is_some() || self.kubeconfig.is_some() || self.context.is_some();
-        given && !self.is_given()
+        self.place.is_given() && !self.is_given()
     }
 
     /// Where the executors' pods are.
     pub(super) fn of_pods(&self) -> Place {
-        Place {
-            app: self.app.clone().unwrap_or_default(),
-            namespace: self.namespace.clone(),
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-        }
+        self.place.of(self.app.clone().unwrap_or_default())
     }
 
     /// Finds the driver and forwards a port to it; `None` if no application was named. Failures are reported.

@@ -6,7 +6,7 @@ use boatswain_client::{Client, ClientError};
 use clap::Args;
 use http::Method;
 
-use super::Connection;
+use super::{Connection, pod_name};
 use crate::cli::{fail, print, wait_for};
 use crate::driver::clean;
 use crate::exit::Exit;
@@ -31,7 +31,6 @@ pub(in crate::cli) struct LogsArgs {
 }
 
 pub(in crate::cli) fn logs(args: &LogsArgs) -> Exit {
-    let pod = args.executor.strip_prefix("pod/").unwrap_or(&args.executor);
     match args.executor.parse::<u64>() {
         Ok(id) => (args.connection).ask_beside_a_cluster(async |client| {
             match pod_of(client, id).await? {
@@ -42,7 +41,7 @@ pub(in crate::cli) fn logs(args: &LogsArgs) -> Exit {
                 )),
             }
         }),
-        Err(_) => wait_for(follow(args, pod)),
+        Err(_) => wait_for(follow(args, pod_name(&args.executor))),
     }
 }
 

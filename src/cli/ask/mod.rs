@@ -10,6 +10,7 @@ mod reset;
 mod tables;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(super) struct Connection {
     )]
     pub(super) server: Uri,
     /// File with the API token: the driver's api.token_file, or a file with one of its lines
-    /// [default: ~/.boatswain/driver-token, if it exists]
+    /// [default, for a driver on this machine: ~/.boatswain/driver-token, if it exists]
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
@@ -73,6 +74,15 @@ enum Output {
     Json,
 }
 
+impl Output {
+    fn show(self, answer: &Value, table: impl Fn(&Value) -> String) -> Exit {
+        match self {
+            Self::Json => say(plain_json(&format!("{answer:#}"))),
+            Self::Table => say(table(answer)),
+        }
+    }
+}
+
 /// The formats of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Listing {
@@ -88,8 +98,8 @@ impl Listing {
     /// Shows an answer whose list `of` has items with this name.
     fn show(self, answer: &Value, of: &str, name: &str, table: impl Fn(&Value) -> String) -> Exit {
         match self {
-            Self::Json => say(plain_json(&format!("{answer:#}"))),
-            Self::Table => say(table(answer)),
+            Self::Json => Output::Json.show(answer, table),
+            Self::Table => Output::Table.show(answer, table),
             Self::Name => match tables::names(answer, of, name) {
                 names if names.is_empty() => Exit::Clean,
                 names => say(names),
@@ -169,6 +179,11 @@ fn server(text: &str) -> Result<Uri, String> {
 const URL: &str =
     "expected a URL such as http://127.0.0.1:7117, or https:// if the driver has [tls]";
 
+/// A pod's name, which may be as kubectl prints it.
+fn pod_name(text: &str) -> &str {
+    text.strip_prefix("pod/").unwrap_or(text)
+}
+
 /// An executor by its id, or by the name of its pod, which may be as kubectl prints it.
 fn executor(text: &str) -> Result<u64, String> {
     let id = text.rsplit_once("-exec-").map_or(text, |(_, id)| id);
@@ -241,7 +256,7 @@ impl Connection {
 
     fn token(&self) -> Result<String, Exit> {
         let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
-        let Some(file) = self.token_file.clone().or_else(default_token_file) else {
+        let Some(file) = self.token_file.clone().or_else(|| self.token_here()) else {
             return Err(fail(
                 Exit::Usage,
                 format_args!("the API token is missing\n{fix}"),
@@ -250,12 +265,19 @@ impl Connection {
         tokens::first(&file)
             .map_err(|error| fail(Exit::Configuration, format_args!("{error}\n{fix}")))
     }
+
+    /// Where the documentation's drivers on one machine keep their token. No other driver is sent it.
+    fn token_here(&self) -> Option<PathBuf> {
+        let is_here = !self.in_cluster.is_given() && is_this_machine(&self.server);
+        let file = std::env::home_dir()?.join(".boatswain/driver-token");
+        (is_here && file.exists()).then_some(file)
+    }
 }
 
-/// Where the documentation's drivers on one machine keep their token.
-fn default_token_file() -> Option<PathBuf> {
-    let file = std::env::home_dir()?.join(".boatswain/driver-token");
-    file.exists().then_some(file)
+fn is_this_machine(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || (address.parse::<IpAddr>()).is_ok_and(|address| address.is_loopback())
 }
 
 impl Driver {
@@ -272,10 +294,7 @@ impl Driver {
     }
 
     fn show(&self, answer: &Value, table: fn(&Value) -> String) -> Exit {
-        match self.output {
-            Output::Json => say(plain_json(&format!("{answer:#}"))),
-            Output::Table => say(table(answer)),
-        }
+        self.output.show(answer, table)
     }
 }
 
@@ -368,6 +387,27 @@ mod tests {
         }
         for bad in ["", "ftp://driver", "http://", "a b"] {
             assert!(server(bad).unwrap_err().contains("expected a URL"), "{bad}");
+        }
+    }
+
+    // spec: O-43
+    #[test]
+    fn the_token_of_this_machine_is_for_drivers_on_it() {
+        for here in [
+            "127.0.0.1:7117",
+            "localhost",
+            "[::1]:7117",
+            "https://127.8.0.1",
+        ] {
+            assert!(is_this_machine(&server(here).unwrap()), "{here}");
+        }
+        for elsewhere in [
+            "10.0.0.1:7117",
+            "driver:7117",
+            "localhost.example",
+            "[fd00::1]",
+        ] {
+            assert!(!is_this_machine(&server(elsewhere).unwrap()), "{elsewhere}");
         }
     }
 

@@ -228,7 +228,7 @@ impl Checks {
     /// The highest target in force since an executor was requested.
     pub(super) fn highest_target(&self, profile: &ProfileName, requested: Instant) -> u32 {
         let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-        // The decision precedes the request's arrival at the server.
+        // The decision precedes the sending of the request.
         let decided = requested - REQUEST_DELAY;
         let before = history.iter().rev().find(|(since, _)| *since <= decided);
         let after = history.iter().filter(|(since, _)| *since > decided);

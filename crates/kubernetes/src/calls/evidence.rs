@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::Calls;
 use super::pods::is_missing;
-use super::transport::{self, Call, OBJECT_LIMIT, Query, garbage, path};
+use super::transport::{self, Call, OBJECT_LIMIT, Query, garbage};
 use crate::refusal::{Failure, clean};
 use crate::wire::ListWire;
 use boatswain_model::PodUid;
@@ -137,13 +137,7 @@ impl Calls {
             .with("tailLines", &LOG_LINES.to_string())
             .with("limitBytes", &LOG_READ.to_string())
             .with("previous", if of_previous_run { "true" } else { "false" });
-        let call = Call {
-            method: Method::GET,
-            path: format!("{}{}", self.pods_path(Some(pod)), path(&["log"])),
-            query,
-            body: None,
-            limit: LOG_READ,
-        };
+        let call = self.log_call(pod, query, LOG_READ);
         match self.answer(&self.clients().reads, call).await {
             Ok(log) => Ok(Some(last_lines(&log))),
             Err(rejection) if is_missing(&rejection, "pods", pod) => Ok(None),

@@ -40,13 +40,7 @@ impl Calls {
         if let Some(lines) = part.tail {
             query = query.with("tailLines", &lines.to_string());
         }
-        let call = Call {
-            method: Method::GET,
-            path: format!("{}{}", self.pods_path(Some(pod)), path(&["log"])),
-            query,
-            body: None,
-            limit: OBJECT_LIMIT,
-        };
+        let call = self.log_call(pod, query, OBJECT_LIMIT);
         let place = call.place();
         let opened = self.opened(&self.clients().reads, call).await;
         let response = opened.map_err(|rejection| rejection.failure)?;
@@ -54,6 +48,17 @@ impl Calls {
             reader: LineReader::new(response.into_body()),
             place,
         })
+    }
+
+    /// The call that reads a pod's log, by this query and up to so many bytes.
+    pub(super) fn log_call(&self, pod: &str, query: Query, limit: usize) -> Call {
+        Call {
+            method: Method::GET,
+            path: format!("{}{}", self.pods_path(Some(pod)), path(&["log"])),
+            query,
+            body: None,
+            limit,
+        }
     }
 }
 
