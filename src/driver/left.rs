@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::kubernetes::{Calls, Failure, ListQuery};
+use crate::kubernetes::{Calls, Failure};
 use crate::model::PodUid;
 use crate::model::pod::{Pod, PodIdentity, Sighting};
 
@@ -26,20 +26,8 @@ impl Left {
     /// Lists what is left of an application.
     pub async fn of(calls: &Calls, page_size: u32) -> Result<Self, Failure> {
         let mut left = Self::default();
-        let mut query = ListQuery {
-            limit: Some(page_size),
-            ..ListQuery::default()
-        };
-        loop {
-            let page = calls.list_pods(&query).await?;
-            page.items.iter().for_each(|pod| left.add(pod));
-            match page.continue_token {
-                Some(token) => {
-                    (query.continue_token, query.limit) = (Some(token), page.limit);
-                }
-                None => return Ok(left),
-            }
-        }
+        calls.for_each_pod(page_size, |pod| left.add(pod)).await?;
+        Ok(left)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use super::ha;
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
-use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
+use super::{Auth, ClusterMode, Config, EmbeddedNode, Gang, Registration, RollPolicy};
 use boatswain_model::ids::pod_name;
 use boatswain_model::{ExecutorId, ProfileName};
 
@@ -175,6 +175,25 @@ fn gangs(config: &Config, notes: &mut Notes) {
                 &[of(name, "executors"), of(name, "min_executors")],
                 format!("executors is {wanted}, but with scheduling.gang it must be at least min_executors, {least}"),
                 format!("set it to {least} or more, or to 0; or lower min_executors"),
+            );
+        }
+        // The scheduler binds none of them before as many wait for it.
+        let as_a_whole = matches!(config.scheduling.gang, Gang::Volcano | Gang::Kubernetes);
+        let limits = [
+            (of(name, "max_pending"), profile.max_pending),
+            (
+                "allocation.max_pending".to_owned(),
+                config.allocation.max_pending,
+            ),
+        ];
+        for (key, most) in limits {
+            let Some(most) = most.filter(|most| as_a_whole && *most < least) else {
+                continue;
+            };
+            notes.contradict(
+                &[key.clone(), of(name, "min_executors")],
+                format!("{key} is {most}, but this gang is scheduled only when all of its {least} executors are pending"),
+                format!("set {key} to {least} or more, or lower min_executors"),
             );
         }
     }

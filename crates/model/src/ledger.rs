@@ -36,7 +36,7 @@ use super::table::{self, At, EntryNews};
 /// Ids above this are ignored when the first free id is chosen: a copied pod with an absurd label
 /// must not use up all ids. If a later id's name is taken by such a pod, one id is wasted (spec
 ///
-pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
+pub const PLAUSIBLE_ID: u64 = 1 << 62;
 
 /// The most unrecognised pods that are logged, once each (spec E-2).
 const MAX_REMEMBERED_UNRECOGNISED: usize = 1_000;

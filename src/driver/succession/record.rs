@@ -13,7 +13,10 @@ use crate::kubernetes::calls::{ConfigMap, Reference};
 use crate::kubernetes::record::{
     NoSuccession, Record, RecordError, RecordPlace, check_name, record_name,
 };
-use crate::model::AppId;
+use crate::model::ids::id_in_pod_name;
+use crate::model::ledger::PLAUSIBLE_ID;
+use crate::model::pod::Sighting;
+use crate::model::{AppId, ExecutorId};
 
 pub(super) struct Taken {
     pub(super) record: Record,
@@ -85,6 +88,11 @@ pub(super) async fn take_over(
         record.holder = Some(Arc::clone(&holder));
         record.holder_pod = pod.map(predecessor::pod_text);
         record.origin.get_or_insert_with(|| Arc::clone(&holder));
+        if found.is_none()
+            && let Some(last) = last_id_of_pods(config, calls, retries, place).await?
+        {
+            record.reserve(last, RESERVED_BLOCK);
+        }
         let written = match &found {
             None => {
                 calls
@@ -117,6 +125,32 @@ pub(super) async fn take_over(
             }
         }
     }
+}
+
+/// The last id that a pod of the application bears. A record that was deleted had reserved it. The new one reserves it
+/// before any of these pods is adopted or deleted: otherwise a successor that does not find them would give their ids to
+/// others (spec I-1). Only with a configured id the application is the one that these pods belong to.
+async fn last_id_of_pods(
+    config: &Config,
+    calls: &Calls,
+    retries: &Retries<'_>,
+    place: &RecordPlace,
+) -> Result<Option<ExecutorId>, StartError> {
+    let Some(app_id) = &config.app.id else {
+        return Ok(None);
+    };
+    let calls = &calls.clone().of_app(app_id.clone());
+    let list = || async {
+        let mut last = None;
+        let id = |name: &str| id_in_pod_name(&place.prefix, name);
+        let plausible = |id: &ExecutorId| id.get() < PLAUSIBLE_ID;
+        let visit = |pod: &Sighting| {
+            let named = pod.name().and_then(|name| id(name));
+            last = last.max(named.filter(plausible));
+        };
+        (calls.for_each_pod(config.tuning.page_size, visit).await).map(|()| last)
+    };
+    retries.call("the application's pods", list).await
 }
 
 /// Refuses the record of an application with another name: two names may be made into one prefix. An id that is
@@ -237,6 +271,52 @@ mod tests {
         renamed.app.id = Some(first.record.app_id.clone());
         assert!(start_of(&cluster, 3, &renamed).await.is_ok());
         assert!(start_of(&cluster, 4, &named("Sales.ETL")).await.is_ok());
+    }
+
+    // spec: I-1, O-31
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_is_made_anew_reserves_the_ids_of_the_pods_that_are_there() {
+        let cluster = devcluster::start(devcluster::Options::default());
+        let mut config = Config::default();
+        config.app.id = Some(AppId::from("etl-1"));
+        for name in [
+            "boatswain-exec-5007",
+            "boatswain-exec-12",
+            "other-exec-9000",
+        ] {
+            create_pod(&cluster, name).await;
+        }
+        let made = start_of(&cluster, 1, &config).await.unwrap();
+        assert_eq!(made.inherited, None);
+        assert_eq!(
+            made.record.reserved,
+            ExecutorId::new(5_007 + RESERVED_BLOCK - 1)
+        );
+        // An absurd id does not use up all others.
+        let cluster = devcluster::start(devcluster::Options::default());
+        create_pod(&cluster, &format!("boatswain-exec-{}", u64::MAX >> 1)).await;
+        let made = start_of(&cluster, 1, &config).await.unwrap();
+        assert_eq!(made.record.reserved, ExecutorId::new(RESERVED_BLOCK));
+    }
+
+    async fn create_pod(cluster: &DevCluster, name: &str) {
+        let id = name.rsplit('-').next();
+        let pod = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {
+                "boatswain.dev/app-id": "etl-1",
+                "boatswain.dev/role": "executor",
+                "boatswain.dev/executor-id": id,
+            }},
+            "spec": {"containers": [{"name": "executor", "image": "busybox"}]},
+        });
+        let request = Request::post("/api/v1/namespaces/default/pods")
+            .header("content-type", "application/json")
+            .body(Body::from(pod.to_string()))
+            .unwrap();
+        let answer = cluster.router().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 201);
     }
 
     // spec: O-30, O-31

@@ -441,6 +441,25 @@ fn a_gang_has_a_size_and_is_asked_for_as_a_whole() {
     }
 }
 
+// spec: A-87, C-2
+#[test]
+fn a_gang_that_is_bound_as_a_whole_may_be_pending_as_a_whole() {
+    let refused = |gang: &str, pending: u32| {
+        let text = format!(
+            "{LEAST}executors = 4\nmin_executors = 4\nmax_pending = {pending}\n[scheduling]\ngang = \"{gang}\"\n\
+             [allocation]\nmax_pending = {pending}\n"
+        );
+        let error = read(&text).err();
+        error.map_or(0, |error| error.mistakes.len())
+    };
+    for gang in ["volcano", "kubernetes"] {
+        assert_eq!((refused(gang, 3), refused(gang, 4)), (2, 0), "{gang}");
+    }
+    for gang in ["on", "yunikorn"] {
+        assert_eq!(refused(gang, 3), 0, "{gang}");
+    }
+}
+
 // spec: C-2
 #[test]
 fn a_ratio_has_at_most_three_places() {

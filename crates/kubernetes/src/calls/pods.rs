@@ -78,6 +78,29 @@ impl Calls {
         Ok(ListPage { limit, ..read })
     }
 
+    /// Lists all of the application's executor pods as they are now, page by page.
+    ///
+    /// # Errors
+    /// If a page cannot be had.
+    pub async fn for_each_pod(
+        &self,
+        page_size: u32,
+        mut visit: impl FnMut(&Sighting),
+    ) -> Result<(), Failure> {
+        let mut query = ListQuery {
+            limit: Some(page_size),
+            ..ListQuery::default()
+        };
+        loop {
+            let page = self.list_pods(&query).await?;
+            page.items.iter().for_each(&mut visit);
+            let Some(token) = page.continue_token else {
+                return Ok(());
+            };
+            (query.continue_token, query.limit) = (Some(token), page.limit);
+        }
+    }
+
     /// Decodes all pods in one pass. If any pod cannot be decoded, decodes each pod separately, so that one bad pod does
     /// not affect the others (spec S-15).
     fn read_page(&self, body: &[u8]) -> Result<ListPage, String> {
