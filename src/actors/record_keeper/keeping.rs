@@ -26,6 +26,9 @@ pub const DEBOUNCE: Duration = Duration::from_secs(5);
 /// The least time between two writes of ends. Until an end is written it is not reported (spec L-1).
 const ENDS_EVERY: Duration = Duration::from_millis(250);
 
+/// The least time between two creations of the record. The garbage collector deletes each one whose owner is gone, at once.
+const CREATED_EVERY: Duration = Duration::from_secs(1);
+
 const RETRY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(15),
@@ -113,6 +116,8 @@ pub struct Keeping {
     failures: u32,
     /// How many of the last calls in a row were refused for want of a right.
     refusals: u32,
+    /// The record is not created earlier (spec K-13).
+    create_not_before: Tick,
     /// Whether the record was seen to be deleted, and not seen since.
     gone: bool,
     troubled: bool,
@@ -187,6 +192,7 @@ impl Keeping {
             goal: Goal::Keep,
             failures: 0,
             refusals: 0,
+            create_not_before: Tick::default(),
             gone: false,
             troubled: false,
             not_before: Tick::default(),
@@ -352,6 +358,10 @@ impl Keeping {
         {
             Op::GetDeleted(version.clone())
         } else if self.map.is_none() {
+            if now < self.create_not_before {
+                return None;
+            }
+            self.create_not_before = now + CREATED_EVERY;
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {
             let replaces = self.map.as_ref().map(|(uid, version)| (uid, version));
@@ -373,7 +383,11 @@ impl Keeping {
             return None;
         }
         if self.goal == Goal::Delete || self.must_read || self.map.is_none() {
-            return Some(self.not_before);
+            let creates = !self.must_read && self.last_version.is_none() && self.goal == Goal::Keep;
+            return Some(match creates && self.map.is_none() {
+                true => self.not_before.max(self.create_not_before),
+                false => self.not_before,
+            });
         }
         match self.write {
             Write::Nothing => None,

@@ -18,6 +18,37 @@ fn a_deleted_record_is_created_again_and_nothing_is_requested_until_then() {
     assert_eq!(keeping.uid(), Some(&"u2".into()));
 }
 
+// spec: K-13
+#[test]
+fn a_record_that_is_deleted_whenever_it_is_created_is_created_once_a_second() {
+    let mut keeping = keeping(3);
+    let mut created = Vec::new();
+    for millis in (0..3_500).step_by(10) {
+        let now = Tick::after_start(Duration::from_millis(millis));
+        keeping.check();
+        keeping.next(now);
+        keeping.answered(Answer::Got(None), now);
+        let mut op = keeping.next(now);
+        if let Some(Op::GetDeleted(_)) = op {
+            keeping.answered(Answer::GotDeleted(None), now);
+            op = keeping.next(now);
+        }
+        match op {
+            Some(Op::Create(_)) => {
+                keeping.answered(Answer::Written(map(&record(3), "u2", 20)), now);
+                created.push(millis);
+            }
+            other => {
+                assert_eq!(other, None);
+                let next = created.last().map_or(0, |last| last + 1_000);
+                let next = Tick::after_start(Duration::from_millis(next));
+                assert_eq!(keeping.next_at(), Some(next));
+            }
+        }
+    }
+    assert_eq!(created, [0, 1_000, 2_000, 3_000]);
+}
+
 // spec: W-11
 #[test]
 fn a_record_that_a_later_driver_deleted_is_not_created_again() {
