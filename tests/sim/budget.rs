@@ -87,9 +87,9 @@ impl Budget {
         }
     }
 
-    /// Notes a reported end.
+    /// Notes a reported end. A driver that has ended since (`has_ended`) may not have recorded it.
     // spec: L-20
-    pub fn reported(&mut self, driver: usize, ending: &Ending) -> Verdict {
+    pub fn reported(&mut self, driver: usize, has_ended: bool, ending: &Ending) -> Verdict {
         let class = ending.reason.class;
         match judge(&self.rules, &ending.reason) {
             RuleAction::Ignore => return Ok(()),
@@ -107,7 +107,8 @@ impl Budget {
         self.possible.push((now, entry.profile.clone()));
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
-        if self.counted.insert(entry.id) && early.is_none() && entry.uid().is_some() {
+        let is_known = early.is_none() && entry.uid().is_some() && !has_ended;
+        if self.counted.insert(entry.id) && is_known {
             let certain = (driver, now, entry.profile.clone());
             self.certain.insert(entry.id, certain);
         }

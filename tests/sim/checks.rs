@@ -236,6 +236,7 @@ impl Checks {
             .map(|ending| ending.entry.id)
             .collect();
         let view = self.drivers.entry(driver).or_default();
+        let has_ended = view.ended;
         for ending in ends {
             if let Some(recorded_by) = self.recorded_ends.get(&ending.entry.id)
                 && !later.contains(recorded_by)
@@ -256,7 +257,7 @@ impl Checks {
                     ending.entry.id
                 );
             }
-            self.budget.reported(driver, &ending)?;
+            self.budget.reported(driver, has_ended, &ending)?;
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
             self.reported.insert(ending.entry.id);
