@@ -26,6 +26,7 @@ mod untested;
 mod users;
 
 mod adoption;
+mod alerts;
 mod asking;
 mod browser;
 mod clean;

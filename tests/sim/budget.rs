@@ -336,7 +336,9 @@ impl World {
     /// Deletes the record of an ended application, as an operator does who lets it start again.
     pub async fn restart_ended_application(&mut self, at_once: bool) {
         let due = |ended: Instant| at_once || ended.elapsed() >= RESTART_DELAY;
-        if self.is_down() || !self.checks.budget.ended_at.is_some_and(due) {
+        // An unreadable record does not say that the application has ended, until it is repaired.
+        let is_unreadable = self.unrepaired_record.is_some();
+        if self.is_down() || is_unreadable || !self.checks.budget.ended_at.is_some_and(due) {
             return;
         }
         let name = format!("{PREFIX}-app");
