@@ -168,14 +168,34 @@ impl Browser {
         entries.as_array().unwrap().iter().filter_map(url).collect()
     }
 
-    /// Leaves a picture of the page, if [`PICTURES`] names a directory.
+    /// Leaves pictures of the page, if [`PICTURES`] names a directory: on a desk and on a phone, light and dark.
     pub fn picture(&self, name: &str) {
-        if let Some(directory) = std::env::var_os(PICTURES) {
-            let picture = self.of_session("GET", "/screenshot", None);
-            let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
-            std::fs::create_dir_all(&directory).unwrap();
-            std::fs::write(Path::new(&directory).join(format!("{name}.png")), picture).unwrap();
+        let Some(directory) = std::env::var_os(PICTURES) else {
+            return;
+        };
+        std::fs::create_dir_all(&directory).unwrap();
+        for (device, width, height) in [("", 1280, 1400), ("-phone", 390, 844)] {
+            for (scheme, colours) in [("", "light"), ("-dark", "dark")] {
+                let is_phone = !device.is_empty();
+                let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+                self.command("Emulation.setDeviceMetricsOverride", &screen);
+                let feature =
+                    json!({"features": [{"name": "prefers-color-scheme", "value": colours}]});
+                self.command("Emulation.setEmulatedMedia", &feature);
+                let picture = self.of_session("GET", "/screenshot", None);
+                let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
+                let file = format!("{name}{device}{scheme}.png");
+                std::fs::write(Path::new(&directory).join(file), picture).unwrap();
+            }
         }
+        self.command("Emulation.clearDeviceMetricsOverride", &json!({}));
+        self.command("Emulation.setEmulatedMedia", &json!({"features": []}));
+    }
+
+    /// A command of the DevTools protocol.
+    fn command(&self, command: &str, parameters: &Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.of_session("POST", "/goog/cdp/execute", Some(&body));
     }
 }
 

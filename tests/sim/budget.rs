@@ -8,6 +8,7 @@ use std::time::Duration;
 use boatswain::actors::failures::rules::{Rule, Verdict as RuleAction, judge};
 use boatswain::config::{Config, FailureAction, FailureRule, OnExceeded};
 use boatswain::exit::OVER_BUDGET;
+use boatswain::model::executor::Class;
 use boatswain::model::reasoning::ended_early;
 use boatswain::model::{Ending, ExecutorId, LossClass, ProfileName, Snapshot, Tick};
 use serde_json::Value;
@@ -107,7 +108,9 @@ impl Budget {
         self.possible.push((now, entry.profile.clone()));
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
-        let is_known = early.is_none() && entry.uid().is_some() && !has_ended;
+        // Of a profile that its configuration does not have any more, a driver counts nothing.
+        let has_profile = (self.largest).contains_key(&(driver, entry.profile.clone()));
+        let is_known = has_profile && early.is_none() && entry.uid().is_some() && !has_ended;
         if self.counted.insert(entry.id) && is_known {
             let certain = (driver, now, entry.profile.clone());
             self.certain.insert(entry.id, certain);
@@ -295,6 +298,16 @@ impl Checks {
             self.recorded_ends.keys().chain(&self.lost_ends).collect();
         let unreported = (recorded.into_iter()).filter(|id| !self.reported_now.contains(*id));
         unreported.count()
+    }
+
+    /// The ends that a driver knows of, of profiles that have failed there, while neither record nor report has them yet.
+    pub fn unrecorded_ends(&self, ledger: &Snapshot) -> usize {
+        let known = |id| self.recorded_ends.contains_key(id) || self.reported_now.contains(id);
+        let of_failed = (ledger.entries.values())
+            .filter(|entry| ledger.failed.contains_key(&entry.profile) && !known(&entry.id));
+        let ended =
+            of_failed.filter(|entry| matches!(entry.class(), Class::Finished | Class::Gone));
+        ended.count()
     }
 
     /// Whether this driver was frozen while a successor ended the application and the record was deleted. It writes the

@@ -321,7 +321,7 @@ impl Checks {
         }
         let unreported = match now.failed.is_empty() {
             true => 0,
-            false => self.unreported_ends(),
+            false => self.unreported_ends() + self.unrecorded_ends(&now),
         };
         self.budget.ledger(driver, &now, unreported)?;
         let view = self.drivers.entry(driver).or_default();
