@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -182,6 +183,8 @@ impl Browser {
                 let feature =
                     json!({"features": [{"name": "prefers-color-scheme", "value": colours}]});
                 self.command("Emulation.setEmulatedMedia", &feature);
+                // It draws anew for another width, a second later at the latest.
+                thread::sleep(Duration::from_millis(1_200));
                 let picture = self.of_session("GET", "/screenshot", None);
                 let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
                 let file = format!("{name}{device}{scheme}.png");
