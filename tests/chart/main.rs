@@ -31,20 +31,28 @@ impl Helm {
     }
 
     fn render(self, values: &Value) -> Output {
+        self.render_as("driver", "jobs", values)
+    }
+
+    fn render_as(self, release: &str, namespace: &str, values: &Value) -> Output {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("values.json");
         std::fs::write(&file, values.to_string()).unwrap();
         let mut render = Command::new(self.0);
-        render.args(["template", "driver", "deploy/chart", "--namespace", "jobs"]);
+        render.args([
+            "template",
+            release,
+            "deploy/chart",
+            "--namespace",
+            namespace,
+        ]);
         // A Helm that was built by `go build` takes itself for one of an old Kubernetes.
         render.args(["--kube-version", "1.36"]);
         render.arg("--values").arg(&file).output().unwrap()
     }
 
     fn rendered(self, values: &Value) -> Vec<Value> {
-        let rendered = self.render(values);
-        assert!(rendered.status.success(), "{rendered:?}");
-        serde_saphyr::from_multiple(&String::from_utf8(rendered.stdout).unwrap()).unwrap()
+        objects_of(self.render(values))
     }
 
     /// The objects of a release.
@@ -60,6 +68,11 @@ impl Helm {
         objects.retain(|object| hook(object) == name);
         objects
     }
+}
+
+fn objects_of(rendered: Output) -> Vec<Value> {
+    assert!(rendered.status.success(), "{rendered:?}");
+    serde_saphyr::from_multiple(&String::from_utf8(rendered.stdout).unwrap()).unwrap()
 }
 
 fn hook(object: &Value) -> &Value {

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Helm, of_kind, plain, with};
+use super::{Helm, objects_of, of_kind, plain, with};
 
 /// A configuration whose API other pods reach.
 fn served() -> Value {
@@ -203,11 +203,45 @@ fn hooks_check_the_configuration_and_test_the_release_beside_the_drivers_pods() 
         let mut served = served();
         served["probes"] = json!({"listen": null});
         let tests = without(served);
-        let url = "http://driver-test:7117/readyz";
+        let url = "http://driver-test.jobs.svc:7117/readyz";
         assert!(asks(of_kind(&tests, "Pod")).contains(url));
         let mut silent = plain();
         silent["probes"] = json!({"listen": "127.0.0.1:7080"});
         assert!(without(silent).is_empty());
+    }
+}
+
+#[test]
+fn names_that_yaml_takes_for_something_else_stay_names() {
+    let values = json!({
+        "config": served(),
+        "fullnameOverride": "1e3",
+        "nameOverride": "on",
+        "serviceAccount": {"name": "0x1"},
+        "service": {"enabled": true},
+        "networkPolicy": {"enabled": true},
+        "secret": {"create": true},
+        "check": {"enabled": true},
+        "metrics": {"podMonitor": {"enabled": true}, "dashboard": {"enabled": true}},
+    });
+    for helm in Helm::all() {
+        for object in objects_of(helm.render_as("y", "123", &values)) {
+            let metadata = &object["metadata"];
+            assert!(metadata["name"].is_string(), "{object}");
+            assert!(metadata["namespace"].is_null() || metadata["namespace"] == "123");
+            for at in [
+                "/metadata/labels",
+                "/spec/selector",
+                "/spec/selector/matchLabels",
+            ] {
+                let labels = object.pointer(at).and_then(Value::as_object);
+                let mut instance = labels.into_iter().flatten();
+                assert!(
+                    instance.all(|(key, value)| !key.contains('/') || value.is_string()),
+                    "{object}"
+                );
+            }
+        }
     }
 }
 

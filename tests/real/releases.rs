@@ -14,7 +14,8 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 struct Release<'a> {
     helm: &'a str,
     place: &'a Place,
-    kind: &'a str,
+    /// Besides those that each release of a test has.
+    values: &'a Value,
 }
 
 impl Release<'_> {
@@ -40,31 +41,50 @@ impl Release<'_> {
         of_driver["log"] = json!({"level": level});
         of_driver["probes"] = json!({"listen": "0.0.0.0:7080"});
         let (image, tag) = IMAGE.split_once(':').unwrap();
-        let image = json!({"repository": image, "tag": tag});
-        let mut values =
-            json!({"config": of_driver, "image": image, "fullnameOverride": "boatswain"});
-        if !self.kind.is_empty() {
-            values["kind"] = self.kind.into();
-        }
-        let file = self.place.file("values.json");
-        std::fs::write(&file, values.to_string()).unwrap();
-        let file = file.to_str().unwrap();
-        [CHART, "--values", file, "--wait", "--timeout", "2m"]
-            .map(str::to_owned)
-            .into()
+        let values = json!({
+            "config": of_driver,
+            "image": {"repository": image, "tag": tag},
+            "fullnameOverride": "boatswain",
+            "test": {"image": IMAGE},
+        });
+        let file = |name, values: &Value| {
+            let file = self.place.file(name);
+            std::fs::write(&file, values.to_string()).unwrap();
+            file.to_str().unwrap().to_owned()
+        };
+        let (all, own) = (file("all.json", &values), file("own.json", self.values));
+        let words = [
+            CHART,
+            "--values",
+            &all,
+            "--values",
+            &own,
+            "--wait",
+            "--timeout",
+            "2m",
+        ];
+        words.map(str::to_owned).into()
     }
 
-    /// The executors, as soon as another pod than this one of the driver has adopted them.
-    fn handed_over(&self, from: &Value) -> BTreeMap<String, Value> {
+    /// The executors, as soon as another pod of the driver than these has adopted them.
+    fn handed_over(&self, from: &[Value]) -> BTreeMap<String, Value> {
         let driver = InPod::new(self.place);
         until("another driver has adopted", || {
-            let now = driver.pod();
-            let log = driver.log_of(now["metadata"]["name"].as_str().unwrap());
-            let adopted = log.lines("executors adopted");
-            let all = adopted.first().is_some_and(|line| line["found"] == 2);
-            (uid(&now) != uid(from) && all).then_some(())
+            let mut pods = driver.pods();
+            pods.retain(|pod| !from.contains(&uid(pod)));
+            let adopted = |pod: &Value| {
+                let log = driver.log_of(pod["metadata"]["name"].as_str().unwrap());
+                let lines = log.lines("executors adopted");
+                lines.first().is_some_and(|line| line["found"] == 2)
+            };
+            pods.iter().any(adopted).then_some(())
         });
         self.executors()
+    }
+
+    /// The uids of the driver's pods.
+    fn drivers(&self) -> Vec<Value> {
+        InPod::new(self.place).pods().iter().map(uid).collect()
     }
 
     /// The uids of executors by their names.
@@ -84,21 +104,25 @@ fn words(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// An upgrade and a rollback of a release of this kind, or of the chart's own.
-fn lives(helm: &str, kind: &str) {
+/// Installs, upgrades, rolls back, tests and uninstalls a release with these values, beside these objects.
+fn lives(helm: &str, values: &Value, objects: &[Value]) {
     let place = Place::new("release");
+    if !objects.is_empty() {
+        place.apply(objects);
+    }
     let release = Release {
         helm,
         place: &place,
-        kind,
+        values,
     };
     release.done("install", &words(&release.chart("info")));
-    let (executors, mut driver) = (release.executors(), InPod::new(&place).pod());
+    let (executors, mut drivers) = (release.executors(), release.drivers());
     release.done("upgrade", &words(&release.chart("debug")));
-    assert_eq!(release.handed_over(&driver), executors, "upgraded");
-    driver = InPod::new(&place).pod();
+    assert_eq!(release.handed_over(&drivers), executors, "upgraded");
+    drivers = release.drivers();
     release.done("rollback", &["1", "--wait", "--timeout", "2m"]);
-    assert_eq!(release.handed_over(&driver), executors, "rolled back");
+    assert_eq!(release.handed_over(&drivers), executors, "rolled back");
+    release.done("test", &["--timeout", "2m"]);
     release.done("uninstall", &["--wait", "--timeout", "2m"]);
     place.nothing_is_left();
 }
@@ -106,17 +130,66 @@ fn lives(helm: &str, kind: &str) {
 // spec: O-10, O-11
 #[test]
 fn a_release_by_helm_4_is_upgraded_and_rolled_back_without_loss_and_uninstalled_as_a_whole() {
-    for kind in ["", "statefulset"] {
-        lives("helm", kind);
+    for values in [json!({}), json!({"kind": "statefulset"})] {
+        lives("helm", &values, &[]);
     }
 }
 
 // spec: O-10, O-11
 #[test]
 fn a_release_by_helm_3_is_upgraded_and_rolled_back_without_loss_and_uninstalled_as_a_whole() {
-    for kind in ["", "statefulset"] {
-        lives("helm3", kind);
+    for values in [json!({}), json!({"kind": "statefulset"})] {
+        lives("helm3", &values, &[]);
     }
+}
+
+// spec: O-32
+#[test]
+fn a_release_of_two_drivers_with_a_lease_is_upgraded_without_loss() {
+    lives("helm", &json!({"config": {"ha": {"lease": true}}}), &[]);
+}
+
+#[test]
+fn a_release_runs_as_users_that_the_namespace_prescribes() {
+    let user = 1_000_680_000;
+    let values = json!({
+        "podSecurityContext": {"runAsUser": user, "runAsGroup": 0, "fsGroup": user},
+        "config": {"profiles": {"default": {"security": {"run_as_user": user}}}},
+    });
+    lives("helm", &values, &[]);
+}
+
+#[test]
+fn a_release_is_checked_before_it_begins_and_reads_pod_templates_from_a_volume() {
+    let template = json!({"spec": {"tolerations": [{"key": "spot", "operator": "Exists"}]}});
+    let templates = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "templates"},
+        "data": {"executor.yaml": template.to_string()},
+    });
+    let values = json!({
+        "check": {"enabled": true},
+        "config": {"profiles": {"default": {"template": "/templates/executor.yaml"}}},
+        "extraVolumes": [{"name": "templates", "configMap": {"name": "templates"}}],
+        "extraVolumeMounts": [{"name": "templates", "mountPath": "/templates", "readOnly": true}],
+    });
+    lives("helm", &values, &[templates]);
+}
+
+#[test]
+fn a_release_serves_its_api_by_the_token_of_a_secret_behind_network_policies() {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"},
+        "stringData": {"token": "0123456789abcdef0123456789abcdef"},
+    });
+    let values = json!({
+        "config": {"api": {
+            "listen": "0.0.0.0:7117", "token_file": "/etc/boatswain-secrets/token", "plain_http": true,
+        }},
+        "secret": {"existingSecret": "mine"},
+        "service": {"enabled": true},
+        "networkPolicy": {"enabled": true},
+    });
+    lives("helm", &values, &[secret]);
 }
 
 // spec: O-11
@@ -127,7 +200,7 @@ fn a_refused_upgrade_of_a_job_disturbs_nothing() {
         let release = Release {
             helm,
             place: &place,
-            kind: "job",
+            values: &json!({"kind": "job"}),
         };
         release.done("install", &words(&release.chart("info")));
         let (executors, driver) = (release.executors(), InPod::new(&place).pod());
@@ -136,6 +209,7 @@ fn a_refused_upgrade_of_a_job_disturbs_nothing() {
         assert!(said.contains("immutable"), "{helm}: {refused:?}");
         assert_eq!(uid(&InPod::new(&place).pod()), uid(&driver), "its pod");
         assert_eq!(release.executors(), executors);
+        release.done("test", &["--timeout", "2m"]);
         release.done("uninstall", &["--wait", "--timeout", "2m"]);
         place.nothing_is_left();
     }

@@ -51,8 +51,7 @@ default
 {{- end -}}
 
 {{- define "boatswain.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "boatswain.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{- dict "app.kubernetes.io/name" (include "boatswain.name" .) "app.kubernetes.io/instance" .Release.Name | toJson -}}
 {{- end -}}
 
 {{/* The labels of all objects, as JSON. */}}
@@ -60,19 +59,19 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $own := dict "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
 {{- $_ = set $own "app.kubernetes.io/managed-by" .Release.Service -}}
-{{- merge $own (include "boatswain.selectorLabels" . | fromYaml) .Values.commonLabels | toJson -}}
+{{- merge $own (include "boatswain.selectorLabels" . | fromJson) .Values.commonLabels | toJson -}}
 {{- end -}}
 
 {{- define "boatswain.metadata" -}}
-name: {{ include "boatswain.fullname" . }}
-namespace: {{ .Release.Namespace }}
+name: {{ include "boatswain.fullname" . | quote }}
+namespace: {{ .Release.Namespace | quote }}
 labels: {{ include "boatswain.labels" . }}
 {{- end -}}
 
 {{/* The labels by which the driver's pods are found, as JSON; the Service of the driver's sessions looks for its own. */}}
 {{- define "boatswain.podSelector" -}}
 {{- $ofService := include "boatswain.config" . | fromJson | dig "backend" "service_selector" dict -}}
-{{- merge $ofService (include "boatswain.selectorLabels" . | fromYaml) | toJson -}}
+{{- merge $ofService (include "boatswain.selectorLabels" . | fromJson) | toJson -}}
 {{- end -}}
 
 {{/*
