@@ -214,7 +214,7 @@ impl Registry {
         let may_go = self.record_check.take_passed();
         let woken = self.doubt.wake(now);
         let silent = self.soon_over(now);
-        let turned = self.doubt.look(self.count(&silent, now), now);
+        let turned = self.doubt.look(self.count(&silent, snapshot, now), now);
         for turn in [woken, turned].into_iter().flatten() {
             effects.push(match turn {
                 DoubtChange::Degraded(why) => Effect::Degraded(why),
@@ -252,13 +252,19 @@ impl Registry {
     }
 
     /// Counts the executors that are silent at the same time, and all that should not be.
-    fn count(&self, soon_over: &[Silent], now: Tick) -> Look {
+    fn count(&self, soon_over: &[Silent], snapshot: Option<&Snapshot>, now: Tick) -> Look {
         let settled = self.doubt.settled;
         let two_beats = 2 * self.config.backend.sessions.heartbeat_interval;
         let missed = |sign: Tick| now.since(sign) >= two_beats;
         // One that had not missed a heartbeat when the last doubt was settled has fallen silent since.
         let is_new = |sign: Tick| settled.is_none_or(|settled| settled.since(sign) < two_beats);
+        // Nobody expects to hear of an executor whose pod is being deleted, however long that takes.
+        let is_ending = |id: &ExecutorId| {
+            let entry = snapshot.and_then(|snapshot| snapshot.entry(*id));
+            entry.is_some_and(|entry| entry.class() == Class::Terminating)
+        };
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
+            _ if is_ending(&silent.id) => false,
             // With short timeouts the limit of each executor is always near.
             None => is_new(silent.since) && (silent.lost.is_some() || missed(silent.since)),
             Some(awaited) => awaited.adopted.is_some() && settled.is_none(),
@@ -270,8 +276,9 @@ impl Registry {
         // The fleet is counted only if an executor is silent, which is rare. One that never registered is as good a
         // reason: it may have met the path that the others' heartbeats do not come over.
         if !soon_over.is_empty() {
-            let accounts = (self.accounts.iter())
-                .filter(|(id, account)| !account.is_going && !self.restarting.contains(id));
+            let accounts = (self.accounts.iter()).filter(|(id, account)| {
+                !account.is_going && !self.restarting.contains(id) && !is_ending(id)
+            });
             let heard = accounts.map(|(id, account)| (id, account.last_sign));
             let adopted = self.awaited.iter();
             let adopted = adopted.filter_map(|(id, awaited)| Some((id, awaited.adopted?)));

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::{Profile, Registration};
 use crate::model::ledger::Inheritance;
 use crate::model::news::{News, TargetChange};
-use crate::testing::{Scenario, at, id, running};
+use crate::testing::{Scenario, at, id, running, terminating};
 use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};
 
 mod doubt;

@@ -130,6 +130,29 @@ fn a_path_that_is_cut_again_and_again_ends_no_executor_of_a_small_fleet() {
     }
 }
 
+// spec: B-58, I-12
+#[test]
+fn an_executor_whose_pod_is_being_deleted_for_long_is_none_of_the_fleet() {
+    let mut world = World::new(config(), 2);
+    world.registers(1);
+    world.registers(2);
+    world.scenario.terminates(2);
+    world.round();
+    world.pass(300, &[1]);
+    // The only other one loses the path.
+    world.loses(1);
+    world.pass(50, &[]);
+    let pods = vec![
+        running(world.scenario.pod(1)),
+        terminating(world.scenario.pod(2)),
+    ];
+    world.scenario.list(pods);
+    world.pass(100, &[]);
+    assert_eq!(world.given_up(), []);
+    let doubt = world.registry.doubt().map(|(why, _)| why);
+    assert_eq!(doubt, Some(WhyDoubt::MassLoss { silent: 1, of: 1 }));
+}
+
 // spec: B-58, B-15
 #[test]
 fn a_lost_connection_is_no_reason_to_give_an_executor_up_while_the_others_are_silent_too() {
