@@ -227,21 +227,29 @@ fn names_that_yaml_takes_for_something_else_stay_names() {
     for helm in Helm::all() {
         for object in objects_of(helm.render_as("y", "123", &values)) {
             let metadata = &object["metadata"];
-            assert!(metadata["name"].is_string(), "{object}");
             assert!(metadata["namespace"].is_null() || metadata["namespace"] == "123");
-            for at in [
-                "/metadata/labels",
-                "/spec/selector",
-                "/spec/selector/matchLabels",
-            ] {
-                let labels = object.pointer(at).and_then(Value::as_object);
-                let mut instance = labels.into_iter().flatten();
-                assert!(
-                    instance.all(|(key, value)| !key.contains('/') || value.is_string()),
-                    "{object}"
-                );
-            }
+            assert!(all_named(&object), "{object}");
         }
+    }
+}
+
+/// Whether each name and each of Kubernetes' labels in there is a text.
+fn all_named(value: &Value) -> bool {
+    let is_name = |key: &str| {
+        let names = [
+            "name",
+            "namespace",
+            "serviceName",
+            "serviceAccountName",
+            "secretName",
+        ];
+        names.contains(&key) || key.starts_with("app.kubernetes.io/")
+    };
+    match value {
+        Value::Object(map) => (map.iter())
+            .all(|(key, value)| all_named(value) && (!is_name(key) || value.is_string())),
+        Value::Array(list) => list.iter().all(all_named),
+        _ => true,
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     ttl(config, notes);
     bounds(config, notes);
     gangs(config, notes);
+    gangs_may_be_pending(config, notes);
     rolling(config, notes);
     claims(config, notes);
     service(config, notes);
@@ -177,25 +178,6 @@ fn gangs(config: &Config, notes: &mut Notes) {
                 format!("set it to {least} or more, or to 0; or lower min_executors"),
             );
         }
-        // The scheduler binds none of them before as many wait for it.
-        let as_a_whole = matches!(config.scheduling.gang, Gang::Volcano | Gang::Kubernetes);
-        let limits = [
-            (of(name, "max_pending"), profile.max_pending),
-            (
-                "allocation.max_pending".to_owned(),
-                config.allocation.max_pending,
-            ),
-        ];
-        for (key, most) in limits {
-            let Some(most) = most.filter(|most| as_a_whole && *most < least) else {
-                continue;
-            };
-            notes.contradict(
-                &[key.clone(), of(name, "min_executors")],
-                format!("{key} is {most}, but this gang is scheduled only when all of its {least} executors are pending"),
-                format!("set {key} to {least} or more, or lower min_executors"),
-            );
-        }
     }
     if config.profiles.values().all(|p| p.min_executors == 0) {
         let sizes = config.profiles.keys().map(|name| of(name, "min_executors"));
@@ -205,6 +187,32 @@ fn gangs(config: &Config, notes: &mut Notes) {
             "found on, but no profile sets the size of its gang",
             "set profiles.NAME.min_executors, or remove it",
         );
+    }
+}
+
+/// Volcano and Kubernetes bind no executor of a gang before all of them are pending (spec A-87).
+fn gangs_may_be_pending(config: &Config, notes: &mut Notes) {
+    if !matches!(config.scheduling.gang, Gang::Volcano | Gang::Kubernetes) {
+        return;
+    }
+    for (name, profile) in &config.profiles {
+        let least = profile.min_executors;
+        let limits = [
+            (format!("profiles.{name}.max_pending"), profile.max_pending),
+            (
+                "allocation.max_pending".to_owned(),
+                config.allocation.max_pending,
+            ),
+        ];
+        for (key, most) in limits {
+            if let Some(most) = most.filter(|most| *most < least) {
+                notes.contradict(
+                    &[key.clone(), format!("profiles.{name}.min_executors")],
+                    format!("{key} is {most}, but this gang is scheduled only when all of its {least} executors are pending"),
+                    format!("set {key} to {least} or more, or lower min_executors"),
+                );
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod claims;
 mod convert;
 mod effective;
 mod files;
+mod gangs;
 mod listeners;
 mod mistakes;
 mod overrides;

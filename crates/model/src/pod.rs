@@ -446,6 +446,13 @@ impl Sighting {
         }
     }
 
+    pub fn identity(&self) -> Option<&PodIdentity> {
+        match self {
+            Sighting::Read(pod) => Some(&pod.identity),
+            Sighting::Unreadable(part) => part.identity.as_ref(),
+        }
+    }
+
     pub fn uid(&self) -> Option<&PodUid> {
         match self {
             Sighting::Read(pod) => Some(&pod.uid),

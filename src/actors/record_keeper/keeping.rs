@@ -382,12 +382,13 @@ impl Keeping {
         if self.sent.is_some() || self.goal == Goal::Leave {
             return None;
         }
-        if self.goal == Goal::Delete || self.must_read || self.map.is_none() {
-            let creates = !self.must_read && self.last_version.is_none() && self.goal == Goal::Keep;
-            return Some(match creates && self.map.is_none() {
-                true => self.not_before.max(self.create_not_before),
-                false => self.not_before,
-            });
+        if self.goal == Goal::Delete || self.must_read {
+            return Some(self.not_before);
+        }
+        if self.map.is_none() {
+            let looks_up = self.last_version.is_some();
+            let at = self.create_not_before.max(self.not_before);
+            return Some(if looks_up { self.not_before } else { at });
         }
         match self.write {
             Write::Nothing => None,

@@ -15,7 +15,7 @@ use crate::kubernetes::record::{
 };
 use crate::model::ids::id_in_pod_name;
 use crate::model::ledger::PLAUSIBLE_ID;
-use crate::model::pod::Sighting;
+use crate::model::pod::{PodIdentity, Sighting};
 use crate::model::{AppId, ExecutorId};
 
 pub(super) struct Taken {
@@ -142,12 +142,13 @@ async fn last_id_of_pods(
     let calls = &calls.clone().of_app(app_id.clone());
     let list = || async {
         let mut last = None;
-        let id = |name: &str| id_in_pod_name(&place.prefix, name);
-        let plausible = |id: &ExecutorId| id.get() < PLAUSIBLE_ID;
-        let visit = |pod: &Sighting| {
-            let named = pod.name().and_then(|name| id(name));
-            last = last.max(named.filter(plausible));
+        // A pod of a set has its id as a label alone.
+        let id = |pod: &Sighting| {
+            let named = |name: &Arc<str>| id_in_pod_name(&place.prefix, name);
+            (pod.identity().and_then(PodIdentity::executor)).or_else(|| pod.name().and_then(named))
         };
+        let plausible = |id: &ExecutorId| id.get() < PLAUSIBLE_ID;
+        let visit = |pod: &Sighting| last = last.max(id(pod).filter(plausible));
         (calls.for_each_pod(config.tuning.page_size, visit).await).map(|()| last)
     };
     retries.call("the application's pods", list).await
@@ -207,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
+    use crate::config::Strategy;
     use crate::driver::succession::{Application, find_application, take_over_application};
     use crate::kubernetes::Clients;
     use devcluster::{self, DevCluster};
@@ -284,7 +286,7 @@ mod tests {
             "boatswain-exec-12",
             "other-exec-9000",
         ] {
-            create_pod(&cluster, name).await;
+            create_pod(&cluster, name, name).await;
         }
         let made = start_of(&cluster, 1, &config).await.unwrap();
         assert_eq!(made.inherited, None);
@@ -294,13 +296,21 @@ mod tests {
         );
         // An absurd id does not use up all others.
         let cluster = devcluster::start(devcluster::Options::default());
-        create_pod(&cluster, &format!("boatswain-exec-{}", u64::MAX >> 1)).await;
+        let absurd = format!("boatswain-exec-{}", u64::MAX >> 1);
+        create_pod(&cluster, &absurd, &absurd).await;
         let made = start_of(&cluster, 1, &config).await.unwrap();
         assert_eq!(made.record.reserved, ExecutorId::new(RESERVED_BLOCK));
+        // A pod of a set is named by the set.
+        let cluster = devcluster::start(devcluster::Options::default());
+        create_pod(&cluster, "boatswain-default-0", "7001").await;
+        config.allocation.strategy = Strategy::StatefulSet;
+        let made = start_of(&cluster, 1, &config).await.unwrap();
+        assert_eq!(made.record.reserved, ExecutorId::new(8_000));
     }
 
-    async fn create_pod(cluster: &DevCluster, name: &str) {
-        let id = name.rsplit('-').next();
+    /// `id`: it ends with the executor's.
+    async fn create_pod(cluster: &DevCluster, name: &str, id: &str) {
+        let id = id.rsplit('-').next();
         let pod = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -308,6 +318,7 @@ mod tests {
                 "boatswain.dev/app-id": "etl-1",
                 "boatswain.dev/role": "executor",
                 "boatswain.dev/executor-id": id,
+                "boatswain.dev/profile": "default",
             }},
             "spec": {"containers": [{"name": "executor", "image": "busybox"}]},
         });

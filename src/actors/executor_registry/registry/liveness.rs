@@ -276,13 +276,12 @@ impl Registry {
         // The fleet is counted only if an executor is silent, which is rare. One that never registered is as good a
         // reason: it may have met the path that the others' heartbeats do not come over.
         if !soon_over.is_empty() {
-            let accounts = (self.accounts.iter()).filter(|(id, account)| {
-                !account.is_going && !self.restarting.contains(id) && !is_ending(id)
-            });
+            let accounts = (self.accounts.iter())
+                .filter(|(id, account)| !account.is_going && !self.restarting.contains(id));
             let heard = accounts.map(|(id, account)| (id, account.last_sign));
             let adopted = self.awaited.iter();
             let adopted = adopted.filter_map(|(id, awaited)| Some((id, awaited.adopted?)));
-            for (id, last_sign) in heard.chain(adopted) {
+            for (id, last_sign) in heard.chain(adopted).filter(|(id, _)| !is_ending(id)) {
                 of += 1;
                 // It has missed a heartbeat, though its own limit may come later.
                 silent += usize::from(missed(last_sign) && is_new(last_sign) && !soon.contains(id));
