@@ -13,6 +13,7 @@ mod reload;
 mod report;
 mod run;
 mod signals;
+mod spark_submit;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -48,6 +49,8 @@ enum Command {
     Manifests(manifests::ManifestsArgs),
     /// Convert a Spark configuration, and name the keys that have no counterpart
     Convert(convert::ConvertArgs),
+    /// Run a Spark application in the cluster, with the arguments of spark-submit
+    SparkSubmit(spark_submit::SparkSubmitArgs),
     /// List the applications of a cluster's namespace
     List(ask::ListArgs),
     /// Show a driver's state: targets, executors by state, what they wait for, the last losses
@@ -96,6 +99,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Check(args) => check::check(&args),
             Command::Manifests(args) => manifests::manifests(&args),
             Command::Convert(args) => convert::convert(&args),
+            Command::SparkSubmit(args) => spark_submit::spark_submit(&args),
             Command::List(args) => ask::list(&args),
             Command::Status(args) => ask::status(&args),
             Command::Executors(args) => ask::executors(&args),

@@ -36,6 +36,7 @@ mod signal_cause;
 mod starting;
 mod stop_request;
 mod stopping;
+pub mod submission;
 mod succession;
 mod wiring;
 

@@ -217,6 +217,22 @@ impl Template {
     }
 }
 
+/// The `metadata` and `spec` of a pod that is no executor, but described as one. Its first container, or the template's
+/// executor container, has this name.
+///
+/// # Errors
+/// If a request is above its limit: the resource, the request and the limit.
+pub fn plain(spec: &ProfileSpec, container: &str) -> Result<Value, (String, String, String)> {
+    let mut shape = merge::shape(spec);
+    merge::check_resources(&shape)?;
+    merge::executor(&mut shape["spec"])["name"] = container.into();
+    if let Some(grace) = spec.termination_grace {
+        shape["spec"]["terminationGracePeriodSeconds"] = grace.as_secs().into();
+    }
+    without_nulls(&mut shape);
+    Ok(shape)
+}
+
 /// What a queue has to know of a profile's pods: what they request, and on which nodes they may run. Who may read a
 /// Workload learns nothing else of them.
 pub fn queued(spec: &ProfileSpec, injection: Option<&Injection>) -> QueuedPods {

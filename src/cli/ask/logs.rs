@@ -61,6 +61,7 @@ async fn follow(args: &LogsArgs, pod: &str) -> Exit {
         follow: args.follow,
         previous: args.previous,
         tail: args.tail,
+        ..LogPart::default()
     };
     let mut lines = match clean::log(place, pod, part).await {
         Ok(lines) => lines,

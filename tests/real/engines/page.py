@@ -1,4 +1,4 @@
-"""docs/spark.md, "In a cluster", step by step: deploy/spark as it is, but for the names of the images."""
+"""docs/spark.md, "In a cluster" and "Cluster mode", step by step: deploy/spark as it is, but for the names of the images."""
 
 import json
 import pathlib
@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 
+import cluster_mode
 from boatswain import DRIVER
 from cluster import equal, kill, run, until
 
@@ -54,6 +55,7 @@ def scenario(space, rng):
     number = victim.rsplit("-", 1)[1]
     assert re.search(rf"Lost executor {number} .*Exited: ended with exit 137 \(SIGKILL\)", log), log
     until("no executor is left", lambda: not space.pods("boatswain.dev/role=executor"))
+    cluster_mode.scenario(space, rng, WORDS)
     run("kubectl", "delete", "-k", folder, "--timeout=60s")
     until("nothing is left", lambda: not pods(space))
 

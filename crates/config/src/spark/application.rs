@@ -2,10 +2,14 @@
 //! for a key of Spark's; what the operator does to pods itself is in `pods`.
 
 mod pods;
+mod submission;
 
 use serde_json::{Map, Value as Json};
 
 use super::source::{Source, scalar};
+
+pub use submission::Arguments;
+pub(super) use submission::arguments;
 
 const KIND: &str = "a SparkApplication";
 const SCHEDULED: &str = "ScheduledSparkApplication";
@@ -114,6 +118,22 @@ const EXECUTOR: &[(&str, Means)] = &[
     ("ports", Refused(TEMPLATE)), ("shareProcessNamespace", Refused(TEMPLATE)),
 ];
 
+/// Whether it is an application, and one that is started at times.
+fn of_kind(document: &Json) -> Option<bool> {
+    match document.get("kind").and_then(Json::as_str) {
+        Some("SparkApplication") => Some(false),
+        Some(SCHEDULED) => Some(true),
+        _ => None,
+    }
+}
+
+/// The first application of the documents, and whether it is started at times.
+fn first(documents: &[Json]) -> Option<(&Json, bool)> {
+    documents
+        .iter()
+        .find_map(|document| Some((document, of_kind(document)?)))
+}
+
 /// Reads the first application of the documents; the rest is named.
 pub(super) fn read(documents: Vec<Json>) -> Source {
     let mut source = Source::of(KIND);
@@ -127,17 +147,16 @@ pub(super) fn read(documents: Vec<Json>) -> Source {
             .pointer("/metadata/name")
             .and_then(scalar)
             .unwrap_or_default();
-        let is_application = kind == "SparkApplication" || kind == SCHEDULED;
-        match (is_application, read) {
-            (true, false) => {
-                application(document, kind == SCHEDULED, &mut source);
+        match (of_kind(document), read) {
+            (Some(scheduled), false) => {
+                application(document, scheduled, &mut source);
                 read = true;
             }
-            (true, true) => source.refuse(
+            (Some(_), true) => source.refuse(
                 &format!("{kind} {name}"),
                 "only the first of the file is converted; give each a file of its own",
             ),
-            (false, _) => source.leave(&format!("{kind} {name}"), "it is no SparkApplication"),
+            (None, _) => source.leave(&format!("{kind} {name}"), "it is no SparkApplication"),
         }
     }
     source

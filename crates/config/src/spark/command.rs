@@ -35,15 +35,17 @@ const OPTIONS: &[(&str, Means)] = &[
     ("--load-spark-defaults", Means::Flag("convert spark-defaults.conf too")),
     ("--class", Means::Unused("it names the program, which Spark starts as before")),
     ("--proxy-user", Means::Unused("it is about the program, which Spark starts as before")),
+    ("--remote", Means::Unused("Spark Connect's server has the executors")),
     ("--kill", Means::Unused("it is about another application")),
     ("--status", Means::Unused("it is about another application")),
+    ("--version", Means::Flag("it submits nothing")),
     ("--supervise", Means::Flag("the Deployment or Job that boatswain is in starts it again")),
     ("--verbose", Means::Flag("it changes nothing")),
     ("-v", Means::Flag("it changes nothing")),
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Means {
+pub(super) enum Means {
     /// The value of this key.
     Key(&'static str),
     /// A key and its value.
@@ -103,44 +105,66 @@ pub(super) fn submits(word: &str) -> bool {
     ["spark-submit", "spark-shell", "spark-sql", "pyspark"].contains(&program)
 }
 
-/// Reads the options of spark-submit, up to the program.
-pub(super) fn options(words: &[String], into: &mut Source) {
-    let mut words = words.iter();
-    // Options win over what --conf says.
-    let mut of_options = Vec::new();
-    while let Some(word) = words.next() {
+/// An option as it is given.
+pub(super) struct Given<'w> {
+    pub name: &'w str,
+    /// `None`: spark-submit has no such option.
+    pub means: Option<Means>,
+    /// `None`: it has none, or lacks it.
+    pub value: Option<&'w str>,
+}
+
+/// Splits the arguments of spark-submit into the options, and the program with its arguments.
+pub(super) fn split(words: &[String]) -> (Vec<Given<'_>>, &[String]) {
+    let mut options = Vec::new();
+    let mut rest = words;
+    while let [word, after @ ..] = rest {
         if !word.starts_with('-') {
-            let rest = std::iter::once(word)
-                .chain(words)
-                .cloned()
-                .collect::<Vec<_>>();
-            into.leave(
-                &rest.join(" "),
-                "the program and its arguments, which Spark starts as before",
-            );
             break;
         }
+        rest = after;
         let (name, inline) = match word.split_once('=').filter(|_| word.starts_with("--")) {
-            Some((name, value)) => (name, Some(value.to_owned())),
+            Some((name, value)) => (name, Some(value)),
             None => (word.as_str(), None),
         };
-        let Some((_, means)) = OPTIONS.iter().find(|(option, _)| *option == name) else {
-            into.refuse(word, "spark-submit has no such option");
-            continue;
-        };
+        let means = OPTIONS.iter().find(|(option, _)| *option == name);
+        let means = means.map(|(_, means)| *means);
         let value = match means {
-            Means::Flag(why) => {
-                into.leave(word, why);
+            None | Some(Means::Flag(_)) => inline,
+            Some(_) => inline.or_else(|| {
+                let (value, after) = rest.split_first()?;
+                rest = after;
+                Some(value)
+            }),
+        };
+        options.push(Given { name, means, value });
+    }
+    (options, rest)
+}
+
+/// Reads the options of spark-submit, up to the program.
+pub(super) fn options(words: &[String], into: &mut Source) {
+    let (given, program) = split(words);
+    // Options win over what --conf says.
+    let mut of_options = Vec::new();
+    for Given { name, means, value } in given {
+        let (means, value) = match (means, value) {
+            (None, _) => {
+                into.refuse(name, "spark-submit has no such option");
                 continue;
             }
-            _ => inline.or_else(|| words.next().cloned()),
+            (Some(Means::Flag(why)), _) => {
+                into.leave(name, why);
+                continue;
+            }
+            (Some(_), None) => {
+                into.refuse(name, "it has no value");
+                continue;
+            }
+            (Some(means), Some(value)) => (means, value),
         };
-        let Some(value) = value else {
-            into.refuse(name, "it has no value");
-            continue;
-        };
-        match *means {
-            Means::Key(key) => of_options.push((key.to_owned(), value)),
+        match means {
+            Means::Key(key) => of_options.push((key.to_owned(), value.to_owned())),
             Means::Pair => match value.split_once('=') {
                 Some((key, value)) => into.set(key.trim(), value.trim()),
                 None => into.refuse(&format!("{name} {value}"), "it has no ="),
@@ -148,6 +172,12 @@ pub(super) fn options(words: &[String], into: &mut Source) {
             Means::Refused(why) => into.refuse(&format!("{name} {value}"), why),
             Means::Unused(why) | Means::Flag(why) => into.leave(&format!("{name} {value}"), why),
         }
+    }
+    if !program.is_empty() {
+        into.leave(
+            &program.join(" "),
+            "the program and its arguments, which Spark starts as before",
+        );
     }
     into.pairs.extend(of_options);
 }

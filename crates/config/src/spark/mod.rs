@@ -10,6 +10,7 @@ mod keys;
 mod memory;
 mod properties;
 mod source;
+mod submission;
 mod units;
 mod volumes;
 
@@ -17,7 +18,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use serde_json::{Map, Value as Json, json};
 use toml::Value;
+
+pub use application::Arguments;
+pub use submission::{LocalFile, MOUNTED_AT, Master, Submission};
 
 use gathered::Gathered;
 use keys::{Form, KEYS, Use, use_of};
@@ -66,9 +71,19 @@ pub fn convert(text: &str) -> Result<String, String> {
         ..LeftOut::default()
     };
     let set = last_of_each(source.pairs, &mut left);
+    let (written, missing) = assemble(&set, source.made, &mut left);
+    Ok(render(source.kind, &written, &missing, &left))
+}
+
+/// Makes boatswain's keys of Spark's. Returns the keys that are written, and those that are missing.
+fn assemble(
+    set: &BTreeMap<String, String>,
+    made: Vec<Gathered>,
+    left: &mut LeftOut,
+) -> (Vec<Written>, Vec<String>) {
     let mut written: Vec<Written> = Vec::new();
     let (mut of_memory, mut of_several) = (BTreeMap::new(), BTreeMap::new());
-    for (key, value) in in_order(&set, &mut left) {
+    for (key, value) in in_order(set, left) {
         let Some((at, Use::To(target, form), rest)) = use_of(key) else {
             continue;
         };
@@ -115,11 +130,34 @@ pub fn convert(text: &str) -> Result<String, String> {
     let (of_memory, refused) = memory::gather(&of_memory);
     left.refused.extend(refused);
     gathered.extend(of_memory);
-    gathered.extend(source.made);
-    add_gathered(gathered, &mut written, &mut left);
+    gathered.extend(made);
+    add_gathered(gathered, &mut written, left);
     written.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
-    let missing = drop_what_is_refused(&mut written, &mut left);
-    Ok(render(source.kind, &written, &missing, &left))
+    let missing = drop_what_is_refused(&mut written, left);
+    (written, missing)
+}
+
+/// The keys of the profile, as JSON.
+fn profile_of(written: &[Written]) -> Map<String, Json> {
+    let line = |one: &Written| format!("{} = {}\n", one.key, one.value);
+    let of_profile = written
+        .iter()
+        .filter(|one| one.section == "profiles.default");
+    let text: String = of_profile.map(line).collect();
+    let made: toml::Table = text.parse().unwrap_or_default();
+    match json!(made) {
+        Json::Object(made) => made,
+        _ => Map::new(),
+    }
+}
+
+/// The arguments with which spark-submit starts a SparkApplication at this master.
+///
+/// # Errors
+///
+/// Why the text is none.
+pub fn arguments(text: &str, master: &str) -> Result<Arguments, String> {
+    application::arguments(&source::documents(text)?, master)
 }
 
 /// The later of two equal keys wins, as in Spark.

@@ -1,4 +1,35 @@
-//! Parses spark-defaults.conf like Spark does: as a Java properties file.
+//! Parses spark-defaults.conf like Spark does, as a Java properties file, and writes such files.
+
+use std::fmt::Write as _;
+
+/// Writes a properties file that [`properties`] and Spark read as these pairs. Blanks around a value are lost, as in every
+/// such file. It has only ASCII characters.
+pub(super) fn written<'p>(pairs: impl IntoIterator<Item = (&'p String, &'p String)>) -> String {
+    let mut out = String::new();
+    for (key, value) in pairs {
+        escape(key, |c| matches!(c, '=' | ':' | '#' | '!' | ' '), &mut out);
+        out.push('=');
+        escape(value, |_| false, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+fn escape(text: &str, also: impl Fn(char) -> bool, out: &mut String) {
+    for c in text.chars() {
+        if c == '\\' || also(c) {
+            out.push('\\');
+            out.push(c);
+        } else if c.is_ascii_graphic() || c == ' ' {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing into a `String` cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+}
 
 /// A logical line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +191,16 @@ mod tests {
         #[test]
         fn no_text_panics(text in "[\\\\a=: \n\r#u0-9é]*") {
             let _ = properties(&text);
+        }
+
+        // spec: O-139
+        #[test]
+        fn what_is_written_is_read_as_the_same(
+            key in r"[\\a=: #!é\t]+",
+            value in r"|[a\\😀]|[a=:#!\\😀][\\a=: \n\r\t#!é😀]*[a\\😀]",
+        ) {
+            let text = written([(&key, &value)]);
+            assert_eq!(pairs(&text), [(key, value)], "{text}");
         }
     }
 }

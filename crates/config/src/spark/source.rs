@@ -61,13 +61,7 @@ pub(super) fn read(text: &str) -> Result<Source, String> {
                 .map_err(|error| format!("it is no JSON: {error}\n  {READ}"))?;
             of_json(document)
         }
-        _ if is_manifest(text) => {
-            let documents: Vec<Json> = serde_saphyr::from_multiple(text).map_err(|error| {
-                let why = error.to_string().replace('\n', " ");
-                format!("it is no YAML: {why}\n  {READ}")
-            })?;
-            application::read(documents)
-        }
+        _ if is_manifest(text) => application::read(documents(text)?),
         _ => command::read(text).unwrap_or_else(|| {
             let mut source = Source::of("a Spark properties file");
             let all = properties(text).into_iter();
@@ -82,6 +76,18 @@ pub(super) fn read(text: &str) -> Result<Source, String> {
             source.kind
         )),
     }
+}
+
+/// The objects of YAML, or of JSON, which is YAML as well.
+///
+/// # Errors
+///
+/// It is neither.
+pub(super) fn documents(text: &str) -> Result<Vec<Json>, String> {
+    serde_saphyr::from_multiple(text).map_err(|error| {
+        let why = error.to_string().replace('\n', " ");
+        format!("it is no YAML: {why}\n  {READ}")
+    })
 }
 
 /// What a JSON document says, whose kind its content tells.

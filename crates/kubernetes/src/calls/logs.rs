@@ -1,7 +1,8 @@
-//! The API call that reads the log of an executor's container, as it is written (spec O-138).
+//! The API call that reads a container's log, as it is written (spec O-138, O-139).
 
 use bytes::Bytes;
 use http::Method;
+use jiff::Timestamp;
 
 use super::Calls;
 use super::lines::{LineReader, Next};
@@ -10,14 +11,32 @@ use crate::pod_template::EXECUTOR_CONTAINER;
 use crate::refusal::{Failure, FailureKind};
 
 /// Which part of a log is read.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct LogPart {
+    pub container: &'static str,
     /// Also what is written from now on, until the container ends.
     pub follow: bool,
     /// The log of the container's previous run.
     pub previous: bool,
     /// At most so many lines from the end.
     pub tail: Option<u64>,
+    /// Each line begins with the time at which it was written, and a blank.
+    pub timestamps: bool,
+    /// Only lines since this time, of which the server may take whole seconds only.
+    pub since: Option<Timestamp>,
+}
+
+impl Default for LogPart {
+    fn default() -> Self {
+        Self {
+            container: EXECUTOR_CONTAINER,
+            follow: false,
+            previous: false,
+            tail: None,
+            timestamps: false,
+            since: None,
+        }
+    }
 }
 
 /// A log's lines.
@@ -27,16 +46,22 @@ pub struct LogLines {
 }
 
 impl Calls {
-    /// Opens the log of the executor's container of this pod.
+    /// Opens the log of a container of this pod.
     ///
     /// # Errors
     /// If there is no such pod or no log yet, or a right is missing.
     pub async fn log(&self, pod: &str, part: LogPart) -> Result<LogLines, Failure> {
         let yes_or_no = |yes| if yes { "true" } else { "false" };
         let mut query = Query::default()
-            .with("container", EXECUTOR_CONTAINER)
+            .with("container", part.container)
             .with("follow", yes_or_no(part.follow))
             .with("previous", yes_or_no(part.previous));
+        if part.timestamps {
+            query = query.with("timestamps", "true");
+        }
+        if let Some(since) = part.since {
+            query = query.with("sinceTime", &since.to_string());
+        }
         if let Some(lines) = part.tail {
             query = query.with("tailLines", &lines.to_string());
         }

@@ -22,6 +22,7 @@ mod pods;
 mod profile_objects;
 mod sets;
 mod streamed;
+mod submitted;
 mod transport;
 mod watch;
 mod workloads;
@@ -50,6 +51,7 @@ pub use pods::{Deleted, ListPage, ListQuery};
 pub use profile_objects::{NO_POD_GROUPS, ObjectSeen, PodGroups, ProfileObject, SCHEDULING};
 pub use sets::{SetKind, SetSeen};
 pub use streamed::NotStreamed;
+pub use submitted::JOB_NAME;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
 use super::client::{Clients, ConnectError, FileState};
@@ -161,6 +163,16 @@ impl Calls {
     pub fn gated(self, gate: WriteGate) -> Self {
         Self {
             gate: Some(gate),
+            ..self
+        }
+    }
+
+    /// Returns the same calls in another namespace.
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        let mut place = Place::clone(&self.at);
+        place.namespace = namespace.to_owned();
+        Self {
+            at: Arc::new(place),
             ..self
         }
     }

@@ -110,7 +110,11 @@ impl Calls {
         }
     }
 
-    async fn get_object(&self, resource: &str, name: &str) -> Result<Option<Value>, Failure> {
+    /// Gets an object of the core group; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn get_object(&self, resource: &str, name: &str) -> Result<Option<Value>, Failure> {
         let call = Call {
             method: Method::GET,
             path: self.core_path(resource, Some(name)),
@@ -128,7 +132,7 @@ impl Calls {
         }
     }
 
-    async fn write(
+    pub(super) async fn write(
         &self,
         method: Method,
         resource: &str,
