@@ -62,6 +62,13 @@ fn manifests(text: &str, master: &str) -> Result<String, String> {
     for note in arguments.notes.iter().chain(&submission.notes) {
         complain(format_args!("not taken over: {note}"));
     }
+    let of_boatswain = &submission.master.namespace;
+    if (submission.namespace.as_ref()).is_some_and(|namespace| namespace != of_boatswain) {
+        complain(format_args!(
+            "the CA of a boatswain in namespace {of_boatswain} is not among them; if it has one of its own, give the Spark \
+             driver's pod its certificate, and spark.boatswain.caFile"
+        ));
+    }
     let objects = submission::manifests(&submission, name);
     yaml(&objects.map_err(|error| error.to_string())?)
 }

@@ -25,6 +25,8 @@ struct DriverView {
     last_at: Option<Instant>,
     /// Whether the driver has ended.
     ended: bool,
+    /// Whether it shows no ledger, because it has no actors yet or no more.
+    shows_nothing: bool,
     /// The application that it has taken over, as counted by [`Checks`].
     application: u32,
     incarnation: Option<u64>,
@@ -174,8 +176,13 @@ impl Checks {
         self.drivers.entry(driver).or_default().ended = true;
     }
 
-    pub fn has_ended(&self, driver: usize) -> bool {
-        (self.drivers.get(&driver)).is_some_and(|view| view.ended)
+    pub fn ledger_is_gone(&mut self, driver: usize) {
+        self.drivers.entry(driver).or_default().shows_nothing = true;
+    }
+
+    /// Whether the ledger that was seen last may be older than the driver's last changes.
+    pub fn last_changes_are_unknown(&self, driver: usize) -> bool {
+        (self.drivers.get(&driver)).is_some_and(|view| view.ended || view.shows_nothing)
     }
 
     /// Whether an ended driver created this pod after its ledger was last checked. The executors that it had decided
@@ -325,6 +332,7 @@ impl Checks {
         };
         self.budget.ledger(driver, &now, unreported)?;
         let view = self.drivers.entry(driver).or_default();
+        view.shows_nothing = false;
         let same = view.last.as_ref().is_some_and(|last| last.seq == now.seq);
         let idle =
             view.unreported.is_empty() && self.deletes.iter().all(|delete| delete.driver != driver);

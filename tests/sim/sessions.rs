@@ -338,9 +338,9 @@ impl World {
         if matches!(text(pod, "/status/phase"), "Failed" | "Succeeded") {
             return Ok(());
         }
-        // The last changes of a driver's ledger before it was killed are unknown.
-        let driver = exit.driver.filter(|driver| !self.checks.has_ended(*driver));
-        let last = driver.and_then(|driver| self.checks.last_ledger(driver));
+        let is_known = |driver: &usize| !self.checks.last_changes_are_unknown(*driver);
+        let last =
+            (exit.driver.filter(is_known)).and_then(|driver| self.checks.last_ledger(driver));
         let wanted = last.is_some_and(|last| {
             (last.entries.values()).any(|entry| {
                 let is_its_pod = entry.uid().is_some_and(|bound| bound.as_str() == uid);

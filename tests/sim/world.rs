@@ -327,6 +327,8 @@ impl World {
                 })?;
                 self.check_silence(number, &snapshot)?;
                 self.checks.check_ledger(number, snapshot)?;
+            } else {
+                self.checks.ledger_is_gone(number);
             }
             if !is_stopping && !self.checks.is_superseded(number) {
                 self.checks.deadlines.check(number)?;

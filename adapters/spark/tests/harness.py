@@ -190,6 +190,31 @@ def spark(jar, directory, master, *, on=None, conf=()):
         session.stop()
 
 
+@contextlib.contextmanager
+def history_server(directory):
+    """Spark's own, for the event logs of the directory; gives its port."""
+    port = free_port()
+    settings = f"-Dspark.history.fs.logDirectory=file://{directory}/events -Dspark.history.ui.port={port}"
+    environment = dict(os.environ, SPARK_HISTORY_OPTS=f"{settings} {FRUGAL}", SPARK_DAEMON_MEMORY="256m")
+    command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer"]
+    with (pathlib.Path(directory) / "history.log").open("wb") as log:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+    try:
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def get(url):
+    """The JSON at a URL; None as long as there is none."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
 def word_count(sc, partitions=48, seconds=0.3):
     """The counts, by tasks that take this long each."""
 

@@ -12,14 +12,19 @@ import sys
 import threading
 import time
 
+from pyspark.sql import SparkSession
+
 import sql
 from harness import (
     BOATSWAIN,
     COUNTS,
+    TEXT,
     boatswain,
     equal,
     events_of,
     executor_pids,
+    get,
+    history_server,
     kill_executors,
     registered,
     removed,
@@ -246,6 +251,34 @@ def profiles(jar, directory):
             equal(sc.parallelize(range(8), 4).withResources(profile).map(lambda x: x * 2).sum(), 56)
             names = {executor["profile"].rsplit("-", 1)[1] for executor in driver.executors()}
             assert str(profile.id) in names, names
+
+
+@scenario
+def streaming(jar, directory):
+    """A stream counts each word once although an executor is killed, and Spark's history server says why that one ended."""
+    with spark(jar, directory, "spark+boatswain://local", conf={"spark.executor.instances": "2"}) as sc:
+        application = sc.applicationId
+        until("two are registered", lambda: registered(sc) == 2)
+        session = SparkSession(sc)
+        source, sink = directory / "source", directory / "sink"
+        source.mkdir()
+        for number in range(8):
+            (source / f"{number}.txt").write_text("\n".join(TEXT[number::8]) + "\n")
+        lines = session.readStream.option("maxFilesPerTrigger", 1).text(str(source))
+        words = lines.selectExpr("explode(split(value, ' ')) AS word")
+        query = words.writeStream.trigger(availableNow=True).option("checkpointLocation", f"{directory}/checkpoint")
+        query = query.format("json").start(str(sink))
+        until("two batches are done", lambda: len(query.recentProgress) >= 2)
+        kill_executors(sc, [1])
+        query.awaitTermination()
+        counts = {row.word: row["count"] for row in session.read.json(str(sink)).groupBy("word").count().collect()}
+        equal(counts, COUNTS)
+        until("it is replaced", lambda: registered(sc) == 2)
+    with history_server(directory) as port:
+        url = f"http://127.0.0.1:{port}/api/v1/applications/{application}/allexecutors"
+        executors = until("the history is there", lambda: get(url))
+        reasons = {executor["id"]: executor.get("removeReason", "") for executor in executors}
+        assert "Exited: ended with exit 137 (SIGKILL)" in reasons["1"], reasons
 
 
 @scenario

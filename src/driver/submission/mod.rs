@@ -105,7 +105,8 @@ impl SubmitError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Boatswain {
     namespace: String,
-    app_id: String,
+    /// What its objects' names begin with.
+    prefix: String,
     ca: Ca,
 }
 
@@ -119,8 +120,8 @@ enum Ca {
     ConfigMap(String),
 }
 
-/// The objects of an application with this name, for `kubectl apply`. The boatswain is taken to have the id after which
-/// its Service is named, and a CA of its own if it is in the same namespace.
+/// The objects of an application with this name, for `kubectl apply`. The boatswain is taken to have a CA of its own if it
+/// is in the same namespace.
 ///
 /// # Errors
 /// If the Spark driver's pod would be refused, or the Service is no boatswain's.
@@ -130,7 +131,7 @@ pub fn manifests(submission: &Submission, name: &str) -> Result<Vec<Value>, Subm
     let prefix = prefix(submission)?;
     let boatswain = Boatswain {
         namespace: of_boatswain.clone(),
-        app_id: prefix.to_owned(),
+        prefix: prefix.to_owned(),
         ca: match namespace == of_boatswain {
             true => Ca::ConfigMap(config_map_name(prefix)),
             false => Ca::None,
@@ -204,17 +205,20 @@ async fn boatswain(submission: &Submission, calls: &Calls) -> Result<Boatswain, 
     let Some(found) = calls.get_object("services", &service).await? else {
         return Err(SubmitError::NoService { service, namespace });
     };
+    let prefix = prefix(submission)?.to_owned();
     let labels = &found["metadata"]["labels"];
-    let app_id = [LabelScheme::Boatswain, LabelScheme::Spark]
-        .into_iter()
-        .find_map(|scheme| labels[scheme.keys().app_id].as_str());
-    let app_id = app_id.ok_or_else(|| foreign(submission))?.to_owned();
-    let map = config_map_name(prefix(submission)?);
+    if [LabelScheme::Boatswain, LabelScheme::Spark]
+        .iter()
+        .all(|scheme| labels[scheme.keys().app_id].is_null())
+    {
+        return Err(foreign(submission));
+    }
+    let map = config_map_name(&prefix);
     let map = calls.get_config_map(&map).await?;
     let ca = map.and_then(|mut map| map.data.remove(CA));
     Ok(Boatswain {
         namespace,
-        app_id,
+        prefix,
         ca: ca.map_or(Ca::None, Ca::Text),
     })
 }

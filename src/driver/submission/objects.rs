@@ -157,8 +157,8 @@ fn volume(submission: &Submission, name: &str, boatswain: &Boatswain) -> Value {
     for (at, file) in submission.files.iter().enumerate() {
         items.push(item(&key(at), &format!("application/{}", file.name)));
     }
-    // Proves who calls, to this boatswain only.
-    let audience = format!("boatswain.dev/{}/{}", boatswain.namespace, boatswain.app_id);
+    // Proves who calls, to this boatswain only (spec O-64).
+    let audience = format!("boatswain.dev/{}/{}", boatswain.namespace, boatswain.prefix);
     let mut sources = vec![
         json!({"secret": {"name": name, "items": items}}),
         json!({"serviceAccountToken": {"path": "token", "audience": audience, "expirationSeconds": TOKEN}}),
@@ -198,7 +198,7 @@ mod tests {
     fn made(words: &[&str]) -> Objects {
         let boatswain = Boatswain {
             namespace: "jobs".to_owned(),
-            app_id: "etl-7f3a".to_owned(),
+            prefix: "etl".to_owned(),
             ca: Ca::Text("a certificate".to_owned()),
         };
         objects(&submission(words), "word-count-1", "apps", &boatswain).unwrap()
@@ -240,7 +240,7 @@ mod tests {
                     {"key": "file-0", "path": "application/app.py"},
                 ]}},
                 {"serviceAccountToken": {
-                    "path": "token", "audience": "boatswain.dev/jobs/etl-7f3a", "expirationSeconds": 3600,
+                    "path": "token", "audience": "boatswain.dev/jobs/etl", "expirationSeconds": 3600,
                 }},
             ])
         );

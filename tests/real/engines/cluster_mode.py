@@ -13,6 +13,7 @@ from cluster import equal, kill, run, say, until
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 BOATSWAIN = ROOT / "target/debug/boatswain"
+CLUSTER = ROOT / "scripts/cluster"
 MASTER = "spark+boatswain+https://etl-driver.spark.svc:7117"
 EXECUTORS = 4
 # What every submission has.
@@ -125,6 +126,23 @@ def exit_code(space):
     nothing_is_left(space)
 
 
+def api_server_is_away(space):
+    """Each line of the log is printed once, although the connection breaks and the API server is away for a while."""
+    program = space.folder / "lines.py"
+    program.write_text("import time\nfor n in range(100):\n    print('line', n, flush=True)\n    time.sleep(0.2)\n")
+    submitted = Submission(space, "api-server-away", "--master", MASTER, *words(*NEEDED.items()), str(program))
+    until("it has begun", lambda: "line 20\n" in submitted.out.read_text())
+    run(CLUSTER, "kill", "apiserver")
+    time.sleep(5)
+    run(CLUSTER, "start", "apiserver")
+    code, out, err = submitted.end()
+    equal(code, 0, f"the exit code:\n{err}")
+    found = [int(number) for number in re.findall(r"^line (\d+)$", out, re.MULTILINE)]
+    equal(found, list(range(100)), f"lines:\n{err}")
+    assert "waiting for " in err, err
+    nothing_is_left(space)
+
+
 def interrupted(space):
     """Ctrl-C ends the application."""
     program = str(ROOT / "deploy/spark/word_count.py")
@@ -181,6 +199,7 @@ def scenario(space, rng, wanted):
     refused(space)
     exit_code(space)
     twenty_arguments(space, rng, wanted)
+    api_server_is_away(space)
     interrupted(space)
     unwatched(space)
     spark_application(space)

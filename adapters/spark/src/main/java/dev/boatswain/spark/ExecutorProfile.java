@@ -95,6 +95,9 @@ final class ExecutorProfile {
             // What a killed executor leaves behind goes with its pod's directory.
             script.append("export SPARK_LOCAL_DIRS=\"${SPARK_LOCAL_DIRS:-$PWD/spark-local}\"; ");
             script.append("set -- \"-Djava.io.tmpdir=$PWD\" \"$@\"; ");
+        } else {
+            // Files and archives of the application come into the working directory.
+            script.append("[ -w . ] || cd \"`mktemp -d`\"; ");
         }
         if (settings.java().isEmpty() && hasImage) {
             script.append("java=\"${JAVA_HOME:+$JAVA_HOME/bin/}java\"; ");

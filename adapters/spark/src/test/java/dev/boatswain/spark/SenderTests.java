@@ -173,8 +173,10 @@ final class SenderTests {
                 "{\"message\": \"no image\", \"field\": \"image\", \"hint\": \"name one\"}"))) {
             Check.fails("image: no image (name one)", () -> new Opening(boatswain.api(), LONG).profile("a-0", body()));
         }
-        try (FakeBoatswain boatswain = new FakeBoatswain(request -> new FakeBoatswain.Answer(401, "{}"))) {
-            Check.fails("the token is the one in", () -> new Opening(boatswain.api(), LONG).profile("a-0", body()));
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> new FakeBoatswain.Answer(401,
+                "{\"message\": \"it is for another audience\"}"))) {
+            Check.fails("refused PUT /v1/profiles/a-0 with 401: it is for another audience; the token is the one in",
+                    () -> new Opening(boatswain.api(), LONG).profile("a-0", body()));
         }
         try (FakeBoatswain boatswain = new FakeBoatswain(request -> new FakeBoatswain.Answer(503, "{}"))) {
             Check.fails("with 503", () -> new Opening(boatswain.api(), Duration.ofMillis(1)).profile("a-0", body()));
