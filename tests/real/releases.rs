@@ -192,6 +192,33 @@ fn a_release_serves_its_api_by_the_token_of_a_secret_behind_network_policies() {
     lives("helm", &values, &[secret]);
 }
 
+#[test]
+fn a_release_is_watched_by_the_objects_of_the_prometheus_operator() {
+    let programs = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .find(|folder| folder.join("monitoring-crds").is_dir())
+        .expect("scripts/cluster build monitoring");
+    for kind in ["podmonitors", "prometheusrules"] {
+        let name = format!("{kind}.monitoring.coreos.com");
+        let file = programs.join(format!("monitoring-crds/monitoring.coreos.com_{kind}.yaml"));
+        for arguments in [
+            &["apply", "--server-side", "-f", file.to_str().unwrap()][..],
+            &["wait", "--for=condition=established", "crd", &name],
+        ] {
+            let output = Command::new("kubectl").args(arguments).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {output:?}");
+        }
+    }
+    let values = json!({
+        "config": {"metrics": {"listen": "0.0.0.0:9090"}},
+        "metrics": {
+            "podMonitor": {"enabled": true},
+            "prometheusRule": {"enabled": true},
+            "dashboard": {"enabled": true},
+        },
+    });
+    lives("helm", &values, &[]);
+}
+
 // spec: O-11
 #[test]
 fn a_refused_upgrade_of_a_job_disturbs_nothing() {

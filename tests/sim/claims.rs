@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
-use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
+use crate::objects::{NAMESPACE, is_terminating, label, owner, text};
 use crate::script::{Fault, Script, Step};
 
 /// Separates the random stream of [`draw`] from the others.
@@ -200,23 +200,18 @@ fn is_orphan(script: &Script, claim: &Value) -> bool {
     owner(claim).is_empty() && script.is_of_sets() && script.steps.iter().any(orphans)
 }
 
-/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator
-/// deleted the record, and those that a pod mounts which that orphaned and a relabelling made unrecognisable. A record
-/// that is created again takes over only live pods.
+/// After the end: no claim is left, except those of pods that were orphaned when an operator deleted the record, and that
+/// no driver takes over: dead ones that are kept, and those that a relabelling made unrecognisable. A claim of the
+/// application's that such a pod mounts is deleted, and goes with the pod.
 // spec: K-2, K-8, K-10, O-11
 pub fn check_none_left(state: &State, script: &Script, app: &str) -> Verdict {
-    let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
-        .filter(|pod| is_inactive(pod) && owner(pod).is_empty())
-        .map(|pod| text(pod, "/metadata/uid"))
-        .collect();
-    let nobodys: BTreeSet<&str> = (state.pods(NAMESPACE))
-        .filter(|pod| owner(pod).is_empty())
-        .flat_map(claims_of)
-        .collect();
+    let nobodys = || (state.pods(NAMESPACE)).filter(|pod| owner(pod).is_empty());
+    let owners: BTreeSet<&str> = nobodys().map(|pod| text(pod, "/metadata/uid")).collect();
+    let mounted: BTreeSet<&str> = nobodys().flat_map(claims_of).collect();
     let left: Vec<&str> = claims(state)
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
-        .filter(|(name, claim)| !(is_terminating(claim) && nobodys.contains(name)))
-        .filter(|(_, claim)| !orphans.contains(owner(claim)) && !is_orphan(script, claim))
+        .filter(|(name, claim)| !(is_terminating(claim) && mounted.contains(name)))
+        .filter(|(_, claim)| !owners.contains(owner(claim)) && !is_orphan(script, claim))
         .map(|(name, _)| name)
         .collect();
     let name = format!("{PREFIX}-executor");

@@ -37,18 +37,23 @@ pub fn page(timeline: &Timeline) -> String {
             html,
             "<h2>Profile {}</h2>\n{}\n{}",
             escaped(profile),
-            chart::counts(timeline, profile),
+            picture(&chart::counts(timeline, profile)),
             numbers(figures)
         );
         html.push_str(&ends(figures));
     }
-    let _ = writeln!(html, "<h2>Executors</h2>\n{}", chart::lanes(timeline));
+    let lanes = picture(&chart::lanes(timeline));
+    let _ = writeln!(html, "<h2>Executors</h2>\n{lanes}");
     let more = timeline.lives.len().saturating_sub(MOST_LANES);
     if more > 0 {
         let _ = writeln!(html, "<p>{more} later executors are not drawn.</p>");
     }
     html.push_str(&incidents(timeline));
     html
+}
+
+fn picture(svg: &str) -> String {
+    format!("<div class=\"picture\">{svg}</div>")
 }
 
 fn summary(timeline: &Timeline, figures: &[(&str, Figures)]) -> String {
