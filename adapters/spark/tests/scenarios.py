@@ -282,6 +282,28 @@ def streaming(jar, directory):
 
 
 @scenario
+def metrics(jar, directory):
+    """Executors report the figures by which Spark rolls them, and boatswain replaces the one whose tasks took longest."""
+    roll = 'roll = { interval = "5s", policy = "highest", metric = "total_duration", min_tasks = 14 }'
+    with boatswain(directory, settings=[roll]) as driver:
+        conf = {"spark.plugins": "dev.boatswain.spark.ExecutorMetrics", "spark.executor.instances": "1"}
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            until("one is registered", lambda: registered(sc) == 1)
+            equal(sc.parallelize(range(8), 8).map(lambda x: time.sleep(0.2)).count(), 8)
+            pairs = sc.parallelize(range(1000), 4).map(lambda x: (x % 7, 1)).reduceByKey(lambda a, b: a + b, 2)
+            equal(pairs.count(), 7)
+
+            def reported():
+                metrics = [executor.get("session", {}).get("metrics", {}) for executor in driver.executors()]
+                return [of for of in metrics if of.get("tasks", 0) >= 14]
+
+            (found,) = until("they are reported", reported)
+            assert found["total_duration"] >= 1600 and found["total_shuffle_write"] > 0, found
+            assert found["failed_tasks"] == 0 and found["peak_jvm_onheap_memory"] > 1 << 20, found
+            until("it is to be replaced", lambda: 2 in [executor["executor"] for executor in driver.executors()])
+
+
+@scenario
 def ends(jar, directory):
     """A SparkContext fails at once if boatswain refuses it, and with its jobs if boatswain ends the application."""
     with boatswain(directory) as driver:

@@ -32,6 +32,18 @@ impl Gathered {
 
 const DEVICES: &str = "spark.executor.resource.";
 const IDLE: &str = "spark.dynamicAllocation.executorIdleTimeout";
+const ROLL: &str = "spark.kubernetes.executor.rollPolicy";
+
+/// Spark's policies by a figure, and the metric that the Spark adapter's executors report it as.
+const BY_METRIC: &[(&str, &str)] = &[
+    ("FAILED_TASKS", "failed_tasks"),
+    ("TOTAL_DURATION", "total_duration"),
+    ("AVERAGE_DURATION", "average_duration"),
+    ("TOTAL_GC_TIME", "total_gc_time"),
+    ("PEAK_JVM_ONHEAP_MEMORY", "peak_jvm_onheap_memory"),
+    ("PEAK_JVM_OFFHEAP_MEMORY", "peak_jvm_offheap_memory"),
+    ("TOTAL_SHUFFLE_WRITE", "total_shuffle_write"),
+];
 
 /// Combines these keys. Also returns what is not converted, with the reason.
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
@@ -51,7 +63,33 @@ pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>)
             )),
         }
     }
+    if let Some(policy) = set.get(ROLL) {
+        match roll(policy) {
+            Some(keys) => gathered.extend(keys),
+            None => refused.push(format!(
+                "{ROLL}: roll.policy has no {policy:?}; \"outlier\" compares one metric, which roll.metric names"
+            )),
+        }
+    }
     (gathered, refused)
+}
+
+/// How executors are chosen for rolling replacement.
+fn roll(policy: &str) -> Option<Vec<Gathered>> {
+    let key = |key: &str, value: &str| Gathered {
+        section: "roll",
+        key: key.to_owned(),
+        value: value.into(),
+        from: vec![ROLL.to_owned()],
+    };
+    match policy {
+        "ID" => Some(vec![key("policy", "id")]),
+        "ADD_TIME" => Some(vec![key("policy", "oldest")]),
+        _ => {
+            let (_, metric) = BY_METRIC.iter().find(|(known, _)| *known == policy)?;
+            Some(vec![key("policy", "highest"), key("metric", metric)])
+        }
+    }
 }
 
 /// Spark applies one timeout to idle executors and to surplus pods that do not run yet.
@@ -104,6 +142,21 @@ mod tests {
             .into_iter()
             .map(|made| (made.key, made.value.to_string()));
         (shown.collect(), refused)
+    }
+
+    // spec: C-7, B-32
+    #[test]
+    fn a_policy_for_rolling_replacement_may_compare_a_metric_that_executors_report() {
+        let pair = |key: &str, value: &str| (key.to_owned(), format!("\"{value}\""));
+        let of = |policy| made(&[(ROLL, policy)]).0;
+        assert_eq!(of("ADD_TIME"), [pair("policy", "oldest")]);
+        let by_metric = [pair("policy", "highest"), pair("metric", "total_gc_time")];
+        assert_eq!(of("TOTAL_GC_TIME"), by_metric);
+        let (none, refused) = made(&[(ROLL, "OUTLIER")]);
+        assert!(
+            none.is_empty() && refused[0].contains("roll.metric"),
+            "{refused:?}"
+        );
     }
 
     // spec: C-7, K-5

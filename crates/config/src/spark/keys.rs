@@ -22,8 +22,6 @@ pub(super) enum Form {
     SecretKey,
     /// Whether finished pods are deleted.
     Deleted,
-    /// The name of a policy for rolling replacement.
-    RollPolicy,
     /// A file, which Spark may also name as a URL.
     File,
     /// A summand of the executor's memory.
@@ -42,8 +40,8 @@ pub(super) enum Use {
 }
 
 use Form::{
-    Count, Deleted, File, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds,
-    SecretKey, Share, Text,
+    Count, Deleted, File, Flag, Gathered, List, Memory, Millis, Number, Seconds, SecretKey, Share,
+    Text,
 };
 use Use::{To, Unused};
 
@@ -155,7 +153,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.dynamicAllocation.initialExecutors", To("profiles.default.executors", Gathered)),
     ("spark.dynamicAllocation.", Unused(STORAGE)),
     ("spark.kubernetes.executor.rollInterval", To("roll.interval", Seconds)),
-    ("spark.kubernetes.executor.rollPolicy", To("roll.policy", RollPolicy)),
+    ("spark.kubernetes.executor.rollPolicy", To("roll.policy", Gathered)),
     // Keys without a counterpart.
     ("spark.kubernetes.executor.lostCheck.maxAttempts", Unused("the pod's last state says why an executor ended")),
     ("spark.kubernetes.pyspark.pythonVersion", Unused("the image has the Python that it has")),
@@ -167,7 +165,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.kubernetes.decommission.script", Unused("profiles.default.pre_stop runs before an executor gets SIGTERM")),
     ("spark.decommission.enabled", Unused("executors can be decommissioned without it")),
     ("spark.kubernetes.executor.deletedExecutorsCacheTimeout", Unused("no executor's end is forgotten")),
-    ("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", Unused("roll.min_tasks needs the metric `tasks`, which Spark's executors do not report")),
+    ("spark.kubernetes.executor.minTasksPerExecutorBeforeRolling", To("roll.min_tasks", Count)),
     ("spark.kubernetes.executor.useDriverPodIP", Unused("backend.url says where executors reach the driver")),
     ("spark.kubernetes.executorSnapshotsSubscribersShutdownGracePeriod", Unused("shutdown.grace limits the end as a whole")),
     ("spark.kubernetes.executor.pod.featureSteps", Unused(STEPS)),

@@ -237,9 +237,7 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
             let (name, key) = value.split_once(':')?;
             format!("{{ secret = {}, key = {} }}", quoted(name), quoted(key))
         }
-        Form::RollPolicy if value == "ID" => quoted("id"),
-        Form::RollPolicy if value == "ADD_TIME" => quoted("oldest"),
-        Form::RollPolicy | Form::Memory | Form::Gathered => return None,
+        Form::Memory | Form::Gathered => return None,
     })
 }
 
@@ -266,9 +264,6 @@ fn name_of(form: Form) -> &'static str {
         Form::Share => "a number from 0 to 1",
         Form::List | Form::Gathered => "a list",
         Form::SecretKey => "a Secret's name, a colon and a key",
-        Form::RollPolicy => {
-            "ID or ADD_TIME; the other policies of [roll] need a metric that executors report"
-        }
     }
 }
 

@@ -11,7 +11,7 @@ import java.util.function.BooleanSupplier;
 public final class Check {
     private static final Class<?>[] TESTS = {
         SettingsTests.class, ExecutorProfileTests.class, LossesTests.class, SenderTests.class, EventReaderTests.class,
-        SecondLookTests.class
+        SecondLookTests.class, ExecutorMetricsTests.class
     };
     private static final long WAIT_MS = 10_000;
 
