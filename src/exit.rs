@@ -28,7 +28,7 @@ pub enum Exit {
     Finished(u8),
     /// The agent's child ended with this code; the agent exits with it too.
     Child(u8),
-    /// 130, as a shell reports an interrupt: a second signal aborted the stop.
+    /// 130, as a shell reports an interrupt: a second signal aborted the stop, or a signal ended what was waited for.
     Interrupted,
 }
 

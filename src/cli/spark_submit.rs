@@ -1,6 +1,6 @@
 //! `boatswain spark-submit`: spark-submit's cluster mode (spec O-139).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::time::Duration;
@@ -59,8 +59,8 @@ pub(super) fn spark_submit(args: &SparkSubmitArgs) -> Exit {
 
 /// Reads a file that a Secret can hold.
 pub(super) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
+    // Before it is opened: a pipe would be waited for.
+    let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no file"));
     }
@@ -70,7 +70,7 @@ pub(super) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(why));
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes)?;
+    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -121,7 +121,7 @@ async fn run(submission: &Submission) -> Exit {
     exit
 }
 
-/// What is told of an application while it is waited for: each thing once.
+/// What is told while an application is waited for, unless it is what was told last.
 #[derive(Default)]
 struct Told(String);
 
@@ -139,7 +139,7 @@ impl Told {
 /// # Errors
 /// If the application cannot be looked at any more.
 async fn follow(submitted: &Submitted) -> Result<Exit, Failure> {
-    let mut told = Told::default();
+    let (mut state, mut trouble) = (Told::default(), Told::default());
     let mut printed_until = None;
     let mut tries = 0;
     // An application does not end because nobody reads its log any more.
@@ -148,7 +148,7 @@ async fn follow(submitted: &Submitted) -> Result<Exit, Failure> {
         let seen = match submitted.look().await {
             Ok(seen) => seen,
             Err(failure) if failure.kind.is_outage() => {
-                told.tell(format!(
+                trouble.tell(format!(
                     "waiting for the API server: {}",
                     failure.explained()
                 ));
@@ -159,11 +159,11 @@ async fn follow(submitted: &Submitted) -> Result<Exit, Failure> {
         };
         let pod = match &seen {
             Seen::Waits(why) => {
-                told.tell(format!("waiting: {why}"));
+                state.tell(format!("waiting: {why}"));
                 None
             }
             Seen::Runs { pod } => {
-                told.tell(format!("pod {pod} runs"));
+                state.tell(format!("pod {pod} runs"));
                 Some(pod)
             }
             Seen::Ended { pod, .. } => pod.as_ref(),
@@ -183,7 +183,7 @@ async fn follow(submitted: &Submitted) -> Result<Exit, Failure> {
         if let Some(unread) = unread {
             tries += u32::from(matches!(seen, Seen::Ended { .. }));
             if tries < TRIES {
-                told.tell(format!("waiting for the log: {unread}"));
+                trouble.tell(format!("waiting for the log: {unread}"));
                 sleep(BETWEEN_LOOKS).await;
                 continue;
             }

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::kubernetes::calls::{LogLines, LogPart};
 use crate::kubernetes::owned_resources::config_map_name;
 use crate::kubernetes::secret::{self, SecretError};
-use crate::kubernetes::{Calls, ConnectError, Failure, LabelScheme};
+use crate::kubernetes::{Calls, ConnectError, Failure, FailureKind, LabelScheme};
 use crate::model::PodUid;
 
 use super::clean::{Place, exit_of};
@@ -268,6 +268,19 @@ impl Submitted {
     /// # Errors
     /// If the API server does not answer, or refuses.
     pub async fn look(&self) -> Result<Seen, Failure> {
+        match self.seen().await {
+            // An application may run for longer than a token is valid.
+            Err(failure) if failure.kind == FailureKind::Credentials => {
+                match self.calls.renew_credentials().await {
+                    Ok(true) => self.seen().await,
+                    _ => Err(failure),
+                }
+            }
+            seen => seen,
+        }
+    }
+
+    async fn seen(&self) -> Result<Seen, Failure> {
         // In this order: a Job that has ended has no pod to come.
         let job = self.calls.get_job(&self.name).await?;
         let job = job.filter(|job| job.metadata.uid.as_deref() == Some(self.uid.as_str()));

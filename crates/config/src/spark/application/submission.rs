@@ -17,6 +17,9 @@ pub struct Arguments {
     pub notes: Vec<String>,
 }
 
+const NONE: &str =
+    "there is no SparkApplication in it\n  a spark-submit command runs as `boatswain spark-submit`";
+
 /// The fields of `deps`, and the options with their items.
 const DEPENDENCIES: &[(&str, &str)] = &[
     ("jars", "--jars"),
@@ -52,7 +55,7 @@ const RETRIES: &[&str] = &["restartPolicy", "failureRetries", "retryInterval"];
 ///
 /// There is none.
 pub(in crate::spark) fn arguments(documents: &[Json], master: &str) -> Result<Arguments, String> {
-    let (document, scheduled) = first(documents).ok_or("there is no SparkApplication")?;
+    let (document, scheduled) = first(documents).ok_or(NONE)?;
     let mut source = Source::of(KIND);
     application(document, scheduled, &mut source);
     let path = if scheduled { "/spec/template" } else { "/spec" };
