@@ -372,6 +372,8 @@ impl Checks {
                     (id.into_iter().chain(first)).any(|id| excuses.decommissioned.contains(&id))
                         || excuses.may_leave.contains(uid.as_str())
                         || excuses.held.iter().any(was_there)
+                        // Its request was on its way for longer.
+                        || (!excuses.held.is_empty() && self.left_unbound(&uid))
                 }
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
                     edited || self.was_assigned_before_restore(&uid)
@@ -414,11 +416,15 @@ impl Checks {
 
     /// Whether some driver decided to remove this pod, or its executor before it knew the pod.
     pub(super) fn was_leaving(&self, uid: &PodUid) -> bool {
-        let is_of = |created: &CreatedPod| {
+        self.ever_leaving.contains(uid) || self.left_unbound(uid)
+    }
+
+    /// Whether some driver decided to remove the executor before it knew this pod of it.
+    fn left_unbound(&self, uid: &PodUid) -> bool {
+        self.created.get(uid).is_some_and(|created| {
             let id = (self.application_of(created.driver), created.id);
             self.left_unbound.contains(&id)
-        };
-        self.ever_leaving.contains(uid) || self.created.get(uid).is_some_and(is_of)
+        })
     }
 
     /// The same for a pod whose removal no driver has decided.
