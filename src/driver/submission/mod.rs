@@ -62,7 +62,7 @@ pub enum SubmitError {
         request: String,
         limit: String,
     },
-    #[error("{cause}\njob/{name} is left: {why}")]
+    #[error("{cause}\njob/{name} may be left: {why}")]
     Left {
         name: String,
         /// Why not all objects are there.
@@ -161,18 +161,20 @@ pub async fn submit(submission: &Submission) -> Result<Submitted, SubmitError> {
     let (calls, _): (_, Client) = place.connect().await?;
     let boatswain = boatswain(submission, &calls).await?;
     let name = name(&submission.name, &secret::make()?);
-    let wanted = objects(submission, &name, calls.namespace(), &boatswain);
-    let wanted = wanted.map_err(
-        |(resource, request, limit)| SubmitError::RequestAboveLimit {
-            resource,
-            request,
-            limit,
+    let wanted = objects(submission, &name, calls.namespace(), &boatswain)?;
+    let made = while_away(async || calls.create_job(&name, &wanted.job).await).await;
+    let uid = made.map_err(|failure| match failure.kind.is_outage() {
+        true => SubmitError::Left {
+            name: name.clone(),
+            cause: failure.explained().to_string(),
+            why: "the answer to its creation was lost".to_owned(),
         },
-    )?;
-    let uid = calls.create_job(&name, &wanted.job).await?;
+        false => failure.into(),
+    })?;
     let submitted = Submitted { calls, name, uid };
     for (resource, object) in wanted.owned(&submitted.name, &submitted.uid) {
-        if let Err(failure) = submitted.create(resource, &object).await {
+        let create = async || submitted.calls.create_object(resource, &object).await;
+        if let Err(failure) = while_away(create).await {
             // Its pod could never start.
             return Err(match submitted.delete().await {
                 Ok(()) => failure.into(),
@@ -185,6 +187,19 @@ pub async fn submit(submission: &Submission) -> Result<Submitted, SubmitError> {
         }
     }
     Ok(submitted)
+}
+
+/// Makes a call that may be repeated, again and again while the API server is away, but not for ever.
+async fn while_away<T>(call: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
+    let began = Instant::now();
+    loop {
+        match call().await {
+            Err(failure) if failure.kind.is_outage() && began.elapsed() < OUTAGE_LIMIT => {
+                sleep(BETWEEN_LOOKS).await;
+            }
+            answered => return answered,
+        }
+    }
 }
 
 /// What a boatswain's objects begin with, by the name of its Service.
@@ -248,19 +263,6 @@ impl Submitted {
 
     pub fn namespace(&self) -> &str {
         self.calls.namespace()
-    }
-
-    /// Creates what belongs to the Job. While the API server is away, it is tried again.
-    async fn create(&self, resource: &str, object: &Value) -> Result<(), Failure> {
-        let began = Instant::now();
-        loop {
-            match self.calls.create_object(resource, object).await {
-                Err(failure) if failure.kind.is_outage() && began.elapsed() < OUTAGE_LIMIT => {
-                    sleep(BETWEEN_LOOKS).await;
-                }
-                created => return created,
-            }
-        }
     }
 
     /// Where the application is.

@@ -25,15 +25,17 @@ const JOBS: LeftoverKind = LeftoverKind {
 };
 
 impl Calls {
-    /// Creates a Job whose name nobody else has. If the answer is lost, the Job may be there: it is looked for.
+    /// Creates a Job whose name nobody else has. If there is one, the answer to an earlier try was lost.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it is not there, or may not be.
     pub async fn create_job(&self, name: &str, job: &Value) -> Result<PodUid, Failure> {
         let body = Some((JSON, Bytes::from(job.to_string())));
         let call = self.job_call(Method::POST, None, self.write_query(), body);
         let job = match self.read_json::<Job>(call).await {
-            Err(failure) if failure.kind.is_outage() => self.get_job(name).await?.ok_or(failure)?,
+            Err(failure) if failure.kind == FailureKind::AlreadyExists => {
+                self.get_job(name).await?.ok_or(failure)?
+            }
             created => created?,
         };
         let uid = job.metadata.uid;
