@@ -362,18 +362,13 @@ impl Checks {
                     | LossClass::RegistrationTimeout,
                 ) => true,
                 Some(LossClass::Decommissioned) => {
-                    let created = self.created.get(&uid).map(|created| created.at);
-                    let was_there =
-                        |held: &Instant| created.is_none_or(|at| at <= *held + REQUEST_DELAY);
                     // The mark stays on a pod whose id an injected fault changes afterwards.
                     let first = entry
                         .filter(|entry| entry.adopted && self.has_changed_id(&uid))
                         .and_then(|_| self.first_id(&uid));
                     (id.into_iter().chain(first)).any(|id| excuses.decommissioned.contains(&id))
                         || excuses.may_leave.contains(uid.as_str())
-                        || excuses.held.iter().any(was_there)
-                        // Its request was on its way for longer.
-                        || (!excuses.held.is_empty() && self.left_unbound(&uid))
+                        || self.was_held(&uid)
                 }
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
                     edited || self.was_assigned_before_restore(&uid)
@@ -397,6 +392,14 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// Whether an operator has held the application since this pod was requested, maybe long before it was created.
+    fn was_held(&self, uid: &PodUid) -> bool {
+        let created = self.created.get(uid).map(|created| created.at);
+        let is_on_its_way = self.left_unbound(uid);
+        (self.excuses.held.iter())
+            .any(|held| is_on_its_way || created.is_none_or(|at| at <= *held + REQUEST_DELAY))
     }
 
     /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, its
