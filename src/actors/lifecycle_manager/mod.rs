@@ -125,13 +125,18 @@ impl LifecycleManager {
         self.call(ctx, listed, |this, answer| {
             let answer = answer.map(|pods| {
                 let now = this.clock.now();
-                let pods = pods.into_iter().map(|pod| KeptPod {
-                    uid: pod.uid,
-                    name: pod.name,
-                    since: pod.since,
-                    executor: None,
-                });
-                this.pending_actions.inherit_kept(pods.collect(), now);
+                let (mut living, mut ended) = (Vec::new(), Vec::new());
+                for pod in pods {
+                    let of = if pod.lives { &mut living } else { &mut ended };
+                    of.push(KeptPod {
+                        uid: pod.uid,
+                        name: pod.name,
+                        since: pod.since,
+                        executor: None,
+                    });
+                }
+                this.pending_actions.inherit_kept(ended, now);
+                this.pending_actions.delete_living(living, now.tick);
                 Vec::new()
             });
             this.answered(&Subject::KeptPods, answer, None);

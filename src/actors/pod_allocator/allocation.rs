@@ -63,6 +63,8 @@ pub struct Allocation {
     /// When the last outage of the API server was over.
     server_back: Option<Tick>,
     had_an_executor: bool,
+    /// Whether a request whose outcome is unknown may have made the first one.
+    may_have_one: bool,
     /// The profiles of which executors are wanted, as long as there never was one.
     wanted: BTreeSet<ProfileName>,
     failures: Failures,
@@ -113,6 +115,7 @@ impl Allocation {
             repeatable: BTreeSet::new(),
             server_back: None,
             had_an_executor: false,
+            may_have_one: false,
             wanted: BTreeSet::new(),
             failures,
             restarts: Restarts::default(),
@@ -233,6 +236,7 @@ impl Allocation {
             self.observe(id, latest, now);
             self.see_restarts(id, latest, wall, &mut decision);
         }
+        self.may_have_one &= latest.entries.values().any(|entry| entry.uid().is_none());
         let has_failed = self.check_failure_budget(now, &mut decision);
         if self.failures.are_too_many() {
             // The application ends; the component that ends it retires the executors.

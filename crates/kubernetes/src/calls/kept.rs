@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::Calls;
 use crate::decode::PodReader;
@@ -20,12 +21,52 @@ pub struct KeptPod {
     pub uid: PodUid,
     pub name: Arc<str>,
     pub since: Timestamp,
+    /// Whether its executor runs: a restored server shows the pod as it was before the end.
+    pub lives: bool,
 }
 
 #[derive(Deserialize)]
 struct PodWire<'a> {
     #[serde(borrow)]
     metadata: MetaWire<'a>,
+    #[serde(borrow, default)]
+    status: StatusWire<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct StatusWire<'a> {
+    #[serde(borrow)]
+    phase: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    container_statuses: Option<Vec<ContainerWire<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct ContainerWire<'a> {
+    name: Cow<'a, str>,
+    state: Option<ContainerState>,
+}
+
+#[derive(Deserialize)]
+struct ContainerState {
+    terminated: Option<IgnoredAny>,
+}
+
+impl StatusWire<'_> {
+    /// Whether the executor has not ended; others of its containers may run on.
+    fn lives(&self, container: &str) -> bool {
+        let containers = self.container_statuses.as_deref().unwrap_or_default();
+        let is_over = |one: &ContainerWire<'_>| {
+            one.name == container
+                && one
+                    .state
+                    .as_ref()
+                    .is_some_and(|state| state.terminated.is_some())
+        };
+        !matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
+            && !containers.iter().any(is_over)
+    }
 }
 
 #[derive(Deserialize)]
@@ -55,7 +96,7 @@ impl Calls {
 }
 
 fn read(reader: &PodReader, json: &str) -> Option<KeptPod> {
-    let PodWire { metadata } = serde_json::from_str(json).ok()?;
+    let PodWire { metadata, status } = serde_json::from_str(json).ok()?;
     let id = metadata.labels?.remove(reader.labels.keys().executor_id)?;
     let id = ExecutorId::parse(&id).ok()?;
     let named = id_in_pod_name(&reader.prefix, &metadata.name) == Some(id);
@@ -65,6 +106,7 @@ fn read(reader: &PodReader, json: &str) -> Option<KeptPod> {
         uid: PodUid::from(&*metadata.uid),
         name: Arc::from(&*metadata.name),
         since,
+        lives: status.lives(&reader.container),
     })
 }
 
@@ -91,6 +133,28 @@ mod tests {
             "annotations": {{"boatswain.dev/kept-since": "{since}"}}{more}}}}}"#
         );
         read(&reader(), &json)
+    }
+
+    // spec: O-101
+    #[test]
+    fn a_kept_pod_whose_executor_runs_is_told_from_one_with_other_containers() {
+        let lives = |status: &str| {
+            let status = format!(r#"}}, "status": {{{status}"#);
+            kept("etl-exec-1", "1", SINCE, &status).unwrap().lives
+        };
+        let of = |name: &str, state: &str| {
+            format!(
+                r#""phase": "Running", "containerStatuses": [{{"name": "{name}", "state": {{{state}}}}}]"#
+            )
+        };
+        assert!(lives(&of("executor", r#""running": {}"#)));
+        assert!(lives(r#""phase": "Pending""#));
+        assert!(lives(&of("sidecar", r#""terminated": {"exitCode": 0}"#)));
+        assert!(!lives(&of(
+            "executor",
+            r#""terminated": {"exitCode": 137}"#
+        )));
+        assert!(!lives(r#""phase": "Failed""#));
     }
 
     const SINCE: &str = "2026-01-02T00:00:00Z";

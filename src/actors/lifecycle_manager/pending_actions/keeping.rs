@@ -60,14 +60,25 @@ impl PendingActions {
         let queue = &self.queue;
         let labelled = |id| !queue.has(&Subject::Executor(id));
         for pod in self.kept.take_surplus(labelled, now) {
-            let (name, uid) = (pod.name, pod.uid);
-            let subject = Subject::KeptPod(uid.clone());
-            let delete = PodCall::Delete {
-                name,
-                uid,
-                grace: None,
-            };
-            self.queue.set(subject, Some((delete, None)), now);
+            self.delete_one(pod, now);
         }
+    }
+
+    /// Deletes kept pods whose executors run: their end was reported, and neither source reads them (spec O-101).
+    pub fn delete_living(&mut self, pods: Vec<KeptPod>, now: Tick) {
+        for pod in pods {
+            self.delete_one(pod, now);
+        }
+    }
+
+    fn delete_one(&mut self, pod: KeptPod, now: Tick) {
+        let (name, uid) = (pod.name, pod.uid);
+        let subject = Subject::KeptPod(uid.clone());
+        let delete = PodCall::Delete {
+            name,
+            uid,
+            grace: None,
+        };
+        self.queue.set(subject, Some((delete, None)), now);
     }
 }

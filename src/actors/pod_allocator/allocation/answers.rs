@@ -58,6 +58,7 @@ impl Allocation {
                 said.extend(self.refused(Object::Pod, profile, sent, *kind, why, wall))
             }
             Answer::NameTaken | Answer::Trouble(..) => {
+                self.may_have_one |= matches!(answer, Answer::Trouble(..)) && !self.had_an_executor;
                 if let Some(pause) = self.refusal_pauses.get_mut(profile) {
                     pause.try_over(sent);
                 }
@@ -141,7 +142,8 @@ impl Allocation {
                 (true, true)
             }
         };
-        if kind.is_fatal_at_start() && !self.had_an_executor && self.are_all_refused(profile) {
+        let never_had_one = !self.had_an_executor && !self.may_have_one;
+        if kind.is_fatal_at_start() && never_had_one && self.are_all_refused(profile) {
             let why = Arc::clone(why);
             return vec![Notice::Fatal { kind, why }];
         }

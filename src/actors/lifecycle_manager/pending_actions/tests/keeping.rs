@@ -90,6 +90,27 @@ fn a_kept_pod_that_a_restored_server_shows_again_is_found_within_five_minutes() 
     assert_eq!(manager.seconds(1), [(300, Call::ListKept)]);
 }
 
+// spec: O-101
+#[test]
+fn a_kept_pod_whose_executor_runs_on_a_restored_server_is_deleted_at_once() {
+    let settings = PodRules {
+        keep: keeping(Which::All, 9),
+        ..settings()
+    };
+    let mut manager = Manager::with(settings, Scenario::new(&[("default", 9)]));
+    assert_eq!(manager.rounds(), [Call::ListKept]);
+    let pod = KeptPod {
+        uid: "revived".into(),
+        name: "etl-exec-1".into(),
+        since: manager.scenario.now().wall,
+        executor: None,
+    };
+    let now = manager.scenario.now().tick;
+    manager.pending_actions.delete_living(vec![pod], now);
+    manager.answer(true);
+    assert_eq!(manager.rounds(), [Call::Delete("revived")]);
+}
+
 // spec: C-6, O-101
 #[test]
 fn a_driver_that_begins_to_keep_pods_asks_for_those_of_earlier_drivers() {

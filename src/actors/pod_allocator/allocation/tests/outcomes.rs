@@ -285,6 +285,22 @@ fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executo
     }
 }
 
+// spec: A-24
+#[test]
+fn a_refusal_is_not_fatal_while_a_request_without_an_answer_may_have_made_an_executor() {
+    let mut driver = Driver::new(&[("default", 3)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.scenario.pass(5_000);
+    driver.round();
+    driver.answer_all(|_, _| Reply::Refused(RefusalKind::Rights));
+    assert!(
+        matches!(driver.said[..], [.., Notice::RefusalBegan { .. }]),
+        "{:?}",
+        driver.said
+    );
+}
+
 // spec
 #[test]
 fn a_refused_profile_ends_no_application_of_which_another_profile_may_start() {
