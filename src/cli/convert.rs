@@ -18,7 +18,7 @@ pub(super) struct ConvertArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print manifests of the SparkApplication instead: a Job that gets its executors from this boatswain, such as
-    /// spark+boatswain+https://etl-driver.jobs.svc:7117
+    /// `spark+boatswain+https://etl-driver.jobs.svc:7117`
     #[arg(long, value_name = "URL")]
     master: Option<String>,
 }

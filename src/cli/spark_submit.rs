@@ -34,7 +34,7 @@ const TRIES: u32 = 10;
     override_usage = "boatswain spark-submit [OPTIONS OF SPARK-SUBMIT] <jar or Python file> [ITS ARGUMENTS]"
 )]
 pub(super) struct SparkSubmitArgs {
-    /// The arguments of spark-submit. --master is a boatswain's Service, spark+boatswain+https://NAME-driver.NAMESPACE.svc:PORT.
+    /// The arguments of spark-submit. --master is a boatswain's Service, `spark+boatswain+https://NAME-driver.NAMESPACE.svc:PORT`.
     /// Of the keys of Spark on Kubernetes those of pods are used, for the driver and for executors: images, cores,
     /// labels, volumes, secrets and so on. Files of this machine are copied into the pod
     #[arg(
