@@ -146,7 +146,10 @@ def start(here, queue):
 
 
 def patch(here, words, what, spec):
-    here.do(words, "kubectl", "-n", here.space.name, "patch", what, "--type=merge", "-p", json.dumps({"spec": spec}))
+    command = ("kubectl", "-n", here.space.name, "patch", what, "--type=merge", "-p", json.dumps({"spec": spec}))
+    here.do(words)
+    # An API server may say for a moment that it does not know a kind that is defined by others.
+    here.until(" ".join(command), lambda: "patched" in run(*command, fails=True), 20)
 
 
 def equal(found, wanted):
