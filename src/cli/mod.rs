@@ -221,6 +221,17 @@ fn print(what: impl std::fmt::Display) -> Result<(), Exit> {
     })
 }
 
+/// Prints a line of a container's log; on a terminal without what controls it.
+///
+/// # Errors
+/// As [`print`].
+fn print_of_log(line: &str, is_terminal: bool) -> Result<(), Exit> {
+    match is_terminal {
+        true => print(line.replace(|c| c != '\t' && controls_display(c), " ")),
+        false => print(line),
+    }
+}
+
 /// JSON that means the same and does not control the terminal.
 fn plain_json(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());

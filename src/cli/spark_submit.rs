@@ -9,14 +9,13 @@ use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 
 use super::signals::Signals;
-use super::{complain, fail, print, wait_for};
+use super::{complain, fail, print_of_log, wait_for};
 use crate::config::spark::Submission;
 use crate::driver::clean::exit_of;
 use crate::driver::submission::{CONTAINER, Seen, Submitted, submit};
 use crate::exit::Exit;
 use crate::kubernetes::Failure;
 use crate::kubernetes::calls::LogPart;
-use crate::model::text::controls_display;
 
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
@@ -241,11 +240,7 @@ async fn copy_log(
             continue;
         }
         *printed_until = Some(at);
-        let printed = match is_terminal {
-            true => print(text.replace(|c| c != '\t' && controls_display(c), " ")),
-            false => print(text),
-        };
-        printed.map_err(|_| Stopped::Printing)?;
+        print_of_log(text, is_terminal).map_err(|_| Stopped::Printing)?;
     }
     Ok(())
 }

@@ -236,7 +236,11 @@ impl Allocation {
             self.observe(id, latest, now);
             self.see_restarts(id, latest, wall, &mut decision);
         }
-        self.may_have_one &= latest.entries.values().any(|entry| entry.uid().is_none());
+        // Only then: a round looks at what has changed, not at all executors.
+        if self.may_have_one {
+            let is_open = latest.entries.values().any(|entry| entry.uid().is_none());
+            self.may_have_one = is_open && !self.had_an_executor;
+        }
         let has_failed = self.check_failure_budget(now, &mut decision);
         if self.failures.are_too_many() {
             // The application ends; the component that ends it retires the executors.

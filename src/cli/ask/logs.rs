@@ -7,11 +7,10 @@ use clap::Args;
 use http::Method;
 
 use super::{Connection, pod_name};
-use crate::cli::{fail, print, wait_for};
+use crate::cli::{fail, print_of_log, wait_for};
 use crate::driver::clean;
 use crate::exit::Exit;
 use crate::kubernetes::calls::LogPart;
-use crate::model::text::controls_display;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LogsArgs {
@@ -74,11 +73,7 @@ async fn follow(args: &LogsArgs, pod: &str) -> Exit {
             Ok(None) => return Exit::Clean,
             Err(failure) => return fail(clean::exit_of(&failure), failure.explained()),
         };
-        let text = String::from_utf8_lossy(&line);
-        let printed = match is_terminal {
-            true => print(text.replace(|c| c != '\t' && controls_display(c), " ")),
-            false => print(text),
-        };
+        let printed = print_of_log(&String::from_utf8_lossy(&line), is_terminal);
         if let Err(exit) = printed {
             return exit;
         }

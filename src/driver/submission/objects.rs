@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use super::{Boatswain, Ca};
+use super::{Boatswain, CA, Ca};
 use crate::config::spark::{MOUNTED_AT, Submission};
 use crate::driver::profile_spec;
 use crate::kubernetes::calls::JOB_NAME;
@@ -18,7 +18,6 @@ use crate::model::PodUid;
 pub const CONTAINER: &str = "spark";
 
 const PROPERTIES: &str = "spark.properties";
-const CA: &str = "ca.crt";
 /// The volume with what the submission consists of.
 const VOLUME: &str = "boatswain-submission";
 

@@ -227,6 +227,23 @@ impl Calls {
             .map_err(|error| garbage(&place, &error.to_string()))
     }
 
+    /// The same of an object; `None` if the answer says that there is none of this name.
+    async fn read_if_there<T: DeserializeOwned>(
+        &self,
+        call: Call,
+        resource: &str,
+        name: &str,
+    ) -> Result<Option<T>, Failure> {
+        let place = call.place();
+        match self.answer(&self.clients().reads, call).await {
+            Ok(body) => serde_json::from_str(&transport::text(&body))
+                .map(Some)
+                .map_err(|error| garbage(&place, &error.to_string())),
+            Err(rejection) if pods::is_missing(&rejection, resource, name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
     async fn answer_within(
         &self,
         client: &kube::Client,

@@ -5,8 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Calls;
-use super::pods::is_missing;
-use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, garbage};
+use super::transport::{Call, JSON, OBJECT_LIMIT, Query};
 use crate::owned_resources::{OwnedResource, is_as_wanted};
 use crate::refusal::{Failure, FailureKind};
 
@@ -122,14 +121,7 @@ impl Calls {
             body: None,
             limit: OBJECT_LIMIT,
         };
-        let place = call.place();
-        match self.answer(&self.clients().reads, call).await {
-            Ok(body) => serde_json::from_str(&transport::text(&body))
-                .map(Some)
-                .map_err(|error| garbage(&place, &error.to_string())),
-            Err(rejection) if is_missing(&rejection, resource, name) => Ok(None),
-            Err(rejection) => Err(rejection.failure),
-        }
+        self.read_if_there(call, resource, name).await
     }
 
     pub(super) async fn write(

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 use super::Calls;
-use super::pods::is_missing;
-use super::transport::{Call, JSON, OBJECT_LIMIT, Query, garbage, path, text};
+use super::transport::{Call, JSON, OBJECT_LIMIT, Query, path};
 use crate::leftovers::{Leftover, LeftoverKind};
 use crate::refusal::{Failure, FailureKind};
 use boatswain_model::PodUid;
@@ -49,14 +48,7 @@ impl Calls {
     /// If it cannot be read.
     pub async fn get_job(&self, name: &str) -> Result<Option<Job>, Failure> {
         let call = self.job_call(Method::GET, Some(name), Query::default(), None);
-        let place = call.place();
-        match self.answer(&self.clients().reads, call).await {
-            Ok(body) => serde_json::from_str(&text(&body))
-                .map(Some)
-                .map_err(|error| garbage(&place, &error.to_string())),
-            Err(rejection) if is_missing(&rejection, JOBS.resource, name) => Ok(None),
-            Err(rejection) => Err(rejection.failure),
-        }
+        self.read_if_there(call, JOBS.resource, name).await
     }
 
     /// Lists the pods of a Job.

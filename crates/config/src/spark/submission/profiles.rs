@@ -18,9 +18,6 @@ pub(in crate::spark) const EXECUTOR_PROFILE: &str = "spark.boatswain.profile";
 pub(in crate::spark) const DRIVER_PROFILE: &str = "spark.boatswain.driver.profile";
 const IMAGE: &str = "spark.boatswain.image";
 
-const OF_EXECUTORS: &str = "spark.kubernetes.executor.";
-const OF_DRIVER: &str = "spark.kubernetes.driver.";
-
 /// The keys of a profile that are Spark's.
 const OWN: [&str; 3] = ["executors", "command", "args"];
 
@@ -130,7 +127,7 @@ impl Reading {
     fn unused(&mut self) {
         for key in self.settings.keys() {
             let is_used = USED.contains(&key.as_str())
-                || of_driver(key).is_some_and(|(key, _)| is_of_a_profile(&key))
+                || of_driver(key).is_some_and(|key| is_of_a_profile(&key))
                 || is_of_a_profile(key);
             if !key.starts_with("spark.kubernetes.") || is_used {
                 continue;
@@ -168,7 +165,7 @@ impl Reading {
     fn driver(&mut self) -> Json {
         let mut set = Settings::new();
         for (key, value) in &self.settings {
-            if let Some((key, _)) = of_driver(key).filter(|(key, _)| is_of_a_profile(key)) {
+            if let Some(key) = of_driver(key).filter(|key| is_of_a_profile(key)) {
                 set.insert(key, value.clone());
             }
         }
@@ -259,15 +256,16 @@ impl Reading {
     }
 }
 
-/// The executors' key with the meaning that this key has for the driver, and the prefix of it.
-fn of_driver(key: &str) -> Option<(String, &'static str)> {
+/// The executors' key with the meaning that this key has for the driver.
+fn of_driver(key: &str) -> Option<String> {
     let fits = |known: &str| key == known || (known.ends_with('.') && key.starts_with(known));
     if let Some((known, becomes)) = DRIVERS.iter().find(|(known, _)| fits(known)) {
         let rest = &key[known.len()..];
-        return (!becomes.is_empty()).then(|| (format!("{becomes}{rest}"), *known));
+        return (!becomes.is_empty()).then(|| format!("{becomes}{rest}"));
     }
-    let (known, _) = BOTH.iter().find(|(known, _)| fits(known))?;
-    Some((key.to_owned(), *known))
+    BOTH.iter()
+        .any(|(known, _)| fits(known))
+        .then(|| key.to_owned())
 }
 
 fn is_of_a_profile(key: &str) -> bool {
@@ -303,7 +301,7 @@ pub(in crate::spark) fn as_the_drivers(mistake: String) -> String {
     {
         told = told.replace(executors, driver);
     }
-    told.replace(OF_EXECUTORS, OF_DRIVER)
+    told
 }
 
 fn merge(into: &mut Json, given: Json) {
