@@ -249,7 +249,11 @@ fn deleted(pod: Option<&Pod>) -> String {
 fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
     if let Some(end) = pod.termination() {
         return Some(match end.reason.as_deref() {
-            Some(reason @ ("StartError" | "ContainerCannotRun" | "CreateContainerError")) => (
+            Some(reason) if is_broken_off(reason, end.message.as_deref()) => (
+                LossClass::Disrupted,
+                format!("{}{}", which(pod), broken_off(end.message.as_deref())),
+            ),
+            Some(reason @ (START_ERROR | "ContainerCannotRun" | "CreateContainerError")) => (
                 LossClass::StartFailed,
                 format!(
                     "{}{}",
@@ -297,6 +301,9 @@ fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
         }
         (ContainerState::Waiting { reason, message }, _) => {
             let reason = reason.as_deref().unwrap_or("never started");
+            if is_broken_off(reason, message.as_deref()) {
+                return Some((LossClass::Disrupted, broken_off(message.as_deref())));
+            }
             (
                 LossClass::StartFailed,
                 with_detail(reason, message.as_deref()),
@@ -351,6 +358,12 @@ fn says_nothing(reason: &Option<Arc<str>>, message: &Option<Arc<str>>) -> bool {
     }
 }
 
+/// What containerd says of a container that it could not start.
+const START_ERROR: &str = "StartError";
+
+/// How its message ends where the call was cancelled or had no more time.
+const BROKEN_OFF: [&str; 2] = ["context canceled", "context deadline exceeded"];
+
 /// Kubelet or runtime has lost the container, as after the crash of a node. The program did not cause that.
 fn is_lost(end: &Termination) -> bool {
     end.exit_code.is_none()
@@ -358,6 +371,17 @@ fn is_lost(end: &Termination) -> bool {
             end.reason.as_deref(),
             Some(STATUS_UNKNOWN | RUNTIME_UNKNOWN)
         )
+}
+
+/// The kubelet went away while the runtime started the container, or had no more time for it. What is wrong with the
+/// program is told otherwise.
+fn is_broken_off(reason: &str, message: Option<&str>) -> bool {
+    reason == START_ERROR
+        && message.is_some_and(|message| BROKEN_OFF.iter().any(|end| message.ends_with(end)))
+}
+
+fn broken_off(message: Option<&str>) -> String {
+    with_detail("its node broke off the start of its container", message)
 }
 
 /// Only the agent's message shows a probe's kill in the pod: the code is whatever the program makes of SIGTERM. Whoever

@@ -123,6 +123,41 @@ fn each_reason_of_a_pod_that_is_known_has_its_class() {
 
 // spec: L-20
 #[test]
+fn a_start_that_its_node_broke_off_is_no_failure_and_one_that_cannot_succeed_is() {
+    let class_of = |pod: Pod| reason_of(&entry(pod)).class;
+    let own = |message: &str| {
+        let mut pod = failed(128, Some("StartError"));
+        let ContainerState::Terminated(end) = &mut pod.executor else {
+            panic!("it has not ended: {pod:?}");
+        };
+        end.message = Some(message.into());
+        class_of(pod)
+    };
+    let of_init_container = |message: &str| {
+        class_of(Pod {
+            executor: ContainerState::Waiting {
+                reason: Some("StartError".into()),
+                message: Some(
+                    format!("init container fetch ended with exit 128: {message}").into(),
+                ),
+            },
+            ..failed(0, None)
+        })
+    };
+    for broken_off in [
+        "failed to start containerd task \"5\": context canceled",
+        "failed to create containerd task: context deadline exceeded",
+    ] {
+        assert_eq!(own(broken_off), LossClass::Disrupted);
+        assert_eq!(of_init_container(broken_off), LossClass::Disrupted);
+    }
+    let missing = "exec: \"context canceled\": executable file not found in $PATH";
+    assert_eq!(own(missing), LossClass::StartFailed);
+    assert_eq!(of_init_container(missing), LossClass::StartFailed);
+}
+
+// spec: L-20
+#[test]
 fn each_mark_of_the_driver_has_a_message() {
     let marked = |why: LeaveReason| {
         let mut entry = entry(running());
