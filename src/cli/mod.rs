@@ -73,6 +73,8 @@ enum Command {
     Kill(ask::KillArgs),
     /// Decommission executors: they finish their work and exit
     Decommission(ask::DecommissionArgs),
+    /// Replace executors, a few at a time
+    Restart(ask::RestartArgs),
     /// Decommission all executors, and keep the targets for a later resume
     Hold(ask::HoldArgs),
     /// Restore the targets from before the hold
@@ -111,6 +113,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Agent(agent) => run_agent(*agent),
             Command::Kill(args) => ask::kill(&args),
             Command::Decommission(args) => ask::decommission(&args),
+            Command::Restart(args) => ask::restart(&args),
             Command::Hold(args) => ask::hold(&args),
             Command::Resume(args) => ask::resume(&args),
             Command::Reset(args) => ask::reset(&args),

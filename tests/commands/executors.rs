@@ -184,15 +184,40 @@ async fn an_executor_is_found_by_the_address_of_its_pod() {
     assert_eq!(found["executors"], json!([one]));
     let none = driver.get("/v1/executors?ip=192.0.2.1").await;
     assert_eq!(none["executors"], json!([]));
-    let (status, answer) = driver
-        .call(
-            http::Method::GET,
-            "/v1/executors?ip=node-1",
-            crate::world::nothing(),
-        )
-        .await;
-    assert_eq!(
-        (status, &answer["field"]),
-        (StatusCode::BAD_REQUEST, &json!("ip"))
-    );
+}
+
+// spec: B-53
+#[actix::test]
+async fn executors_are_listed_by_profile_and_state_and_a_part_at_a_time() {
+    let (_world, driver) = driver(&[]).await;
+    let ids = async |query: &str| {
+        let answer = driver.get(&format!("/v1/executors?{query}")).await;
+        let ids = answer["executors"].as_array().unwrap().iter();
+        let ids: Vec<u64> = ids.map(|one| one["executor"].as_u64().unwrap()).collect();
+        (ids, answer["more_after"].as_u64())
+    };
+    assert_eq!(ids("profile=default&state=running").await, (vec![1, 2, 3], None));
+    assert_eq!(ids("profile=other").await, (vec![], None));
+    assert_eq!(ids("state=leaving").await, (vec![], None));
+    assert_eq!(ids("limit=2").await, (vec![1, 2], Some(2)));
+    assert_eq!(ids("limit=2&after=2").await, (vec![3], None));
+    assert_eq!(ids("limit=3&after=0").await, (vec![1, 2, 3], None));
+    for (query, field) in [
+        ("ip=node-1", json!("ip")),
+        ("state=runing", json!("state")),
+        ("after=x", json!("after")),
+        ("limit=0", json!("limit")),
+        ("profil=default", json!(null)),
+        ("limit=1&limit=2", json!(null)),
+    ] {
+        let path = format!("/v1/executors?{query}");
+        let (status, answer) = driver
+            .call(http::Method::GET, &path, crate::world::nothing())
+            .await;
+        assert_eq!(
+            (status, &answer["field"]),
+            (StatusCode::BAD_REQUEST, &field),
+            "{query}: {answer}"
+        );
+    }
 }

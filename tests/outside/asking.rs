@@ -316,6 +316,35 @@ fn the_client_kills_holds_resumes_and_ends_with_an_exit_code() {
     assert_eq!(both.status.code(), Some(64));
 }
 
+// spec: O-43, O-140
+#[test]
+fn a_restart_replaces_those_that_are_named_and_ends_when_as_many_run_again() {
+    let cluster = Cluster::any();
+    let asked = Asked::start(&cluster, 3);
+    until("three run", || (asked.running() == 3).then_some(()));
+    let restarted = asked.ask(&["restart", "1-2", "--at-a-time", "2"]);
+    let said = String::from_utf8(restarted.stdout).unwrap();
+    assert_eq!(said, "2 executors were replaced\n");
+    assert_eq!(asked.running(), 3);
+    let named = asked.ask(&["executors", "--state", "running", "-o", "name"]);
+    assert_eq!(String::from_utf8(named.stdout).unwrap(), "3\n4\n5\n");
+    let yaml = asked.ask(&["scale", "default=3", "-o", "yaml"]);
+    let yaml: Value = serde_saphyr::from_slice(&yaml.stdout).unwrap();
+    assert_eq!(yaml, json!({"targets": {"default": 3}}));
+    for (arguments, why) in [
+        (["restart", "1"], "no such executor lives"),
+        (["restart", "t-exec-1"], "no living executor of this application has the pod t-exec-1"),
+    ] {
+        let refused = asked.ask(&arguments);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    asked.json(&["hold"]);
+    let held = asked.ask(&["restart", "--timeout", "20s"]);
+    assert_eq!(held.status.code(), Some(1), "{held:?}");
+}
+
 // spec: O-42
 #[test]
 fn before_the_takeover_the_driver_is_live_but_not_ready() {

@@ -69,8 +69,15 @@ impl Client {
     /// # Errors
     ///
     /// There is no answer within 10 s, or it is a refusal.
-    pub async fn executors(&self, ip: Option<&str>) -> Result<Executors, ClientError> {
-        let path = with_query("/v1/executors", &[("ip", ip)]);
+    pub async fn executors(
+        &self,
+        ip: Option<&str>,
+        profile: Option<&str>,
+        state: Option<&str>,
+        after: Option<&str>,
+        limit: Option<&str>,
+    ) -> Result<Executors, ClientError> {
+        let path = with_query("/v1/executors", &[("ip", ip), ("profile", profile), ("state", state), ("after", after), ("limit", limit)]);
         self.ask(Method::GET, &path, None).await
     }
 

@@ -178,6 +178,9 @@ pub struct ExecutorHistory {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Executors {
     pub executors: Vec<Executor>,
+    /// Only if there are more: the last one, for `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_after: Option<Id>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::event::{EventId, What};
 use super::history::{ExecutorHistory, Reading};
-use super::views::ExecutorView;
+use super::views::{ExecutorList, ExecutorView, Selection};
 use crate::model::ExecutorId;
 
 /// Reports an event that no snapshot shows.
@@ -14,10 +14,10 @@ use crate::model::ExecutorId;
 #[rtype(result = "()")]
 pub struct Happened(pub What);
 
-/// Requests all live executors.
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "Vec<ExecutorView>")]
-pub struct GetExecutors;
+/// Requests live executors.
+#[derive(Debug, Clone, Default, Message)]
+#[rtype(result = "ExecutorList")]
+pub struct GetExecutors(pub Selection);
 
 /// Requests the history of an executor (spec B-51); `None` for one that ended long ago.
 #[derive(Debug, Clone, Copy, Message)]

@@ -33,7 +33,7 @@ use history::{History, Reading};
 use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, Growth, Happened, ReadEvents,
 };
-use views::ExecutorView;
+use views::{ExecutorList, ExecutorView, Selection};
 
 pub struct EventHistory {
     history: History,
@@ -102,14 +102,18 @@ impl EventHistory {
         self.grown();
     }
 
-    /// All live executors of this snapshot, with their sessions.
-    fn living(&self, snapshot: Option<Snapshot>) -> ResponseActFuture<Self, Vec<ExecutorView>> {
+    /// Live executors of this snapshot, with their sessions.
+    fn living(
+        &self,
+        snapshot: Option<Snapshot>,
+        selection: Selection,
+    ) -> ResponseActFuture<Self, ExecutorList> {
         let Some(snapshot) = snapshot else {
-            return Box::pin(actix::fut::ready(Vec::new()));
+            return Box::pin(actix::fut::ready(ExecutorList::default()));
         };
         let sessions = sessions(&self.sessions, None).into_actor(self);
         Box::pin(sessions.map(move |sessions, this: &mut Self, _| {
-            views::living(&snapshot, sessions, this.clock.now().tick)
+            views::living(&snapshot, &selection, sessions, this.clock.now().tick)
         }))
     }
 }
@@ -166,10 +170,14 @@ impl Handler<SessionEvent> for EventHistory {
 }
 
 impl Handler<GetExecutors> for EventHistory {
-    type Result = ResponseActFuture<Self, Vec<ExecutorView>>;
+    type Result = ResponseActFuture<Self, ExecutorList>;
 
-    fn handle(&mut self, _: GetExecutors, _: &mut Self::Context) -> Self::Result {
-        self.living(self.history.snapshot().cloned())
+    fn handle(
+        &mut self,
+        GetExecutors(selection): GetExecutors,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        self.living(self.history.snapshot().cloned(), selection)
     }
 }
 
@@ -214,11 +222,11 @@ impl Handler<ReadEvents> for EventHistory {
         let failed = (snapshot.iter().flat_map(|snapshot| &snapshot.failed))
             .map(|(profile, why)| (profile.to_string(), why.to_string()))
             .collect();
-        let living = self.living(snapshot);
+        let living = self.living(snapshot, Selection::default());
         Box::pin(living.map(|living, this: &mut Self, _| EventsRead {
             reading,
             time: this.clock.now().wall,
-            living,
+            living: living.executors,
             removing,
             failed,
         }))

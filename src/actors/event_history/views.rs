@@ -14,7 +14,7 @@ use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 pub struct ExecutorView {
     pub executor: u64,
     pub profile: String,
-    /// A word of [`state`].
+    /// One of [`STATES`].
     pub state: &'static str,
     /// How long this driver has known it, in seconds.
     pub age_seconds: u64,
@@ -34,6 +34,16 @@ pub struct ExecutorView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionView>,
 }
+
+/// The states of executors that are listed.
+pub const STATES: [&str; 6] = [
+    "requested",
+    "unanswered",
+    "pending",
+    "running",
+    "uncertain",
+    "leaving",
+];
 
 /// The states of the API. An executor is `uncertain` while its pod is missing from a list or its state is unreadable.
 pub fn state(class: Class) -> &'static str {
@@ -66,14 +76,56 @@ impl ExecutorView {
     }
 }
 
-/// All executors that have not ended, by id: O(executors).
+/// Which of the live executors are listed; by default all.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    pub profile: Option<String>,
+    /// One of [`STATES`].
+    pub state: Option<String>,
+    pub ip: Option<IpAddr>,
+    /// Only those with higher ids.
+    pub after: Option<ExecutorId>,
+    /// The most that are listed.
+    pub limit: Option<usize>,
+}
+
+impl Selection {
+    fn takes(&self, entry: &Entry) -> bool {
+        let ip = || entry.pod().and_then(|pod| pod.ip);
+        let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+        !entry.has_ended()
+            && is(&self.profile, entry.profile.as_str())
+            && is(&self.state, state(entry.class()))
+            && (self.ip.is_none() || ip() == self.ip)
+    }
+}
+
+/// Live executors, by id.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ExecutorList {
+    pub executors: Vec<ExecutorView>,
+    /// The last one of them, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_after: Option<ExecutorId>,
+}
+
+/// The executors of a selection: O(executors).
 pub fn living(
     snapshot: &Snapshot,
+    selection: &Selection,
     mut sessions: BTreeMap<ExecutorId, SessionView>,
     now: Tick,
-) -> Vec<ExecutorView> {
-    (snapshot.entries.values())
-        .filter(|entry| !entry.has_ended())
+) -> ExecutorList {
+    let mut selected = (snapshot.entries.values())
+        .skip_while(|entry| selection.after.is_some_and(|after| entry.id <= after))
+        .filter(|entry| selection.takes(entry));
+    let executors: Vec<ExecutorView> = (selected.by_ref())
+        .take(selection.limit.unwrap_or(usize::MAX))
         .map(|entry| ExecutorView::of(entry, sessions.remove(&entry.id), now))
-        .collect()
+        .collect();
+    let last = executors.last().and_then(|last| ExecutorId::new(last.executor));
+    ExecutorList {
+        more_after: selected.next().and(last),
+        executors,
+    }
 }

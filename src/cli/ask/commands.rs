@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use boatswain_client::Executors;
 use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
@@ -77,15 +78,15 @@ pub(in crate::cli) struct StopArgs {
 }
 
 #[derive(Debug, Args)]
-struct Who {
+pub(super) struct Who {
     /// Name of the requester, for logs, events and loss reasons
     #[arg(long, env = "USER", value_name = "NAME")]
-    by: Option<String>,
+    pub(super) by: Option<String>,
 }
 
 /// Executors that a command names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Which {
+pub(super) enum Which {
     /// The first and the last.
     Ids(RangeInclusive<u64>),
     Pod(String),
@@ -94,7 +95,7 @@ enum Which {
 /// The most ids of one range; more is a typing error.
 const MOST_IDS: u64 = 10_000;
 
-fn which(text: &str) -> Result<Which, String> {
+pub(super) fn which(text: &str) -> Result<Which, String> {
     if text.contains("-exec-") {
         return Ok(Which::Pod(pod_name(text).to_owned()));
     }
@@ -119,17 +120,20 @@ fn which(text: &str) -> Result<Which, String> {
 /// The ids of these executors. A pod's is looked up among the living, because its name may be another application's.
 ///
 /// # Errors
-/// Returns the pod that no living executor has.
-fn ids(executors: &[Which], living: &Value) -> Result<Vec<u64>, String> {
-    let living = living["executors"].as_array();
+/// Names a pod that no living executor has.
+pub(super) fn ids(executors: &[Which], living: &Executors) -> Result<Vec<u64>, String> {
     let mut ids = Vec::new();
     for executor in executors {
         match executor {
             Which::Ids(range) => ids.extend(range.clone()),
             Which::Pod(pod) => {
-                let found = (living.into_iter().flatten()).find(|one| one["pod"] == **pod);
-                let id = found.and_then(|one| one["executor"].as_u64());
-                ids.push(id.ok_or_else(|| pod.clone())?);
+                let found = (living.executors.iter()).find(|one| one.pod.as_ref() == Some(pod));
+                let id = found.map(|one| one.executor).ok_or_else(|| {
+                    format!(
+                        "no living executor of this application has the pod {pod}\n`boatswain executors` lists them"
+                    )
+                })?;
+                ids.push(id);
             }
         }
     }
@@ -141,17 +145,12 @@ fn tell_executors(driver: &Driver, command: &str, executors: &[Which], mut body:
     driver.ask(async |client| {
         let names_pods = executors.iter().any(|one| matches!(one, Which::Pod(_)));
         let living = match names_pods {
-            true => client.call(Method::GET, "/v1/executors", None).await?,
-            false => Value::Null,
+            true => client.executors(None, None, None, None, None).await?,
+            false => Executors::default(),
         };
         body["executors"] = match ids(executors, &living) {
             Ok(ids) => json!(ids),
-            Err(pod) => {
-                let why = format_args!(
-                    "no living executor of this application has the pod {pod}\n`boatswain executors` lists them"
-                );
-                return Ok(fail(Exit::Refused, why));
-            }
+            Err(why) => return Ok(fail(Exit::Refused, why)),
         };
         let path = format!("/v1/executors/{command}");
         let answer = client.call(Method::POST, &path, Some(&body)).await?;
@@ -210,12 +209,21 @@ pub(in crate::cli) fn stop(args: &StopArgs) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use boatswain_client::Executor;
+
     use super::*;
 
     // spec: O-43
     #[test]
     fn executors_are_given_by_id_as_a_range_or_by_their_pods() {
-        let living = json!({"executors": [{"executor": 7, "pod": "etl-exec-7"}, {"executor": 8}]});
+        let living = Executors {
+            executors: vec![Executor {
+                executor: 7,
+                pod: Some("etl-exec-7".to_owned()),
+                ..Executor::default()
+            }],
+            ..Executors::default()
+        };
         let given = |texts: &[&str]| {
             let which: Vec<Which> = texts.iter().map(|text| which(text).unwrap()).collect();
             ids(&which, &living)
@@ -224,7 +232,7 @@ mod tests {
         assert_eq!(given(&["etl-exec-7", "pod/etl-exec-7"]), Ok(vec![7, 7]));
         assert_eq!(
             given(&["1", "other-exec-7"]),
-            Err("other-exec-7".to_owned())
+            Err("no living executor of this application has the pod other-exec-7\n`boatswain executors` lists them".to_owned())
         );
         for (bad, part) in [
             ("3-1", "3 is above 1"),

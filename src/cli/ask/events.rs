@@ -3,15 +3,15 @@
 use boatswain_client::{Client, ClientError};
 use serde_json::Value;
 
-use super::tables;
-use crate::cli::{complain, plain_json, print};
+use super::{Output, plain_yaml, tables};
+use crate::cli::{complain, fail, plain_json, print};
 use crate::exit::Exit;
 
 /// Prints events until interrupted. If the driver disappears, waits for it to return.
 pub async fn follow(
     client: &Client,
     after: Option<&str>,
-    as_json: bool,
+    output: Output,
 ) -> Result<Exit, ClientError> {
     // The first connection must succeed, so that a wrong address is reported at once.
     let mut events = client.events(after).await?;
@@ -20,9 +20,14 @@ pub async fn follow(
             complain("the stream has ended; waiting for the driver");
             continue;
         };
-        let shown = match serde_json::from_str::<Value>(&message.data) {
-            Ok(event) if !as_json => tables::event(&event),
-            _ => plain_json(&message.data),
+        let event = serde_json::from_str::<Value>(&message.data);
+        let shown = match (output, event) {
+            (Output::Table, Ok(event)) => tables::event(&event),
+            (Output::Yaml, Ok(event)) => match plain_yaml(&event) {
+                Ok(text) => format!("---\n{text}"),
+                Err(why) => return Ok(fail(Exit::Bug, why)),
+            },
+            (Output::Json, _) | (_, Err(_)) => plain_json(&message.data),
         };
         if let Err(exit) = print(shown) {
             return Ok(exit);

@@ -33,7 +33,9 @@ async fn look(args: &ListArgs) -> Exit {
             let now = Timestamp::now();
             let rows: Vec<Value> = listed.iter().map(|one| shown(one, now)).collect();
             let answer = json!({"applications": rows});
-            let table = |answer: &Value| tables::applications(answer, args.all_namespaces);
+            let table = |answer: &Value, is_wide: bool| {
+                tables::applications(answer, args.all_namespaces, is_wide)
+            };
             args.output.show(&answer, "applications", "id", table)
         }
         Err(why) => fail(why.exit(), why),

@@ -7,6 +7,7 @@ mod list;
 mod logs;
 mod open;
 mod reset;
+mod restart;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use tokio::time::sleep;
 
 use super::{complain, fail, fail_with, plain_json, say, wait_for};
 use crate::exit::Exit;
+use crate::manifests::yaml;
+use crate::model::text::controls_display;
 use crate::server::api::tokens;
 pub(super) use commands::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
@@ -31,6 +34,7 @@ use in_cluster::InCluster;
 pub(super) use list::{ListArgs, list};
 pub(super) use logs::{LogsArgs, logs};
 pub(super) use reset::{ResetArgs, reset};
+pub(super) use restart::{RestartArgs, restart};
 
 /// Where the driver is, and what proves to it who calls.
 #[derive(Debug, Args)]
@@ -72,15 +76,27 @@ enum Output {
     Table,
     /// The driver's answer, as JSON
     Json,
+    /// The same, as YAML
+    Yaml,
 }
 
 impl Output {
     fn show(self, answer: &Value, table: impl Fn(&Value) -> String) -> Exit {
         match self {
             Self::Json => say(plain_json(&format!("{answer:#}"))),
+            Self::Yaml => match plain_yaml(answer) {
+                Ok(text) => say(text),
+                Err(why) => fail(Exit::Bug, why),
+            },
             Self::Table => say(table(answer)),
         }
     }
+}
+
+/// YAML that does not control the terminal.
+fn plain_yaml(answer: &Value) -> Result<String, String> {
+    let text = yaml(std::slice::from_ref(answer))?;
+    Ok(text.replace(|c| c != '\n' && controls_display(c), " "))
 }
 
 /// The formats of a list.
@@ -88,18 +104,30 @@ impl Output {
 enum Listing {
     /// Human-readable text
     Table,
+    /// The same with more columns
+    Wide,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
     /// A name on each line, as other commands take it
     Name,
 }
 
 impl Listing {
     /// Shows an answer whose list `of` has items with this name.
-    fn show(self, answer: &Value, of: &str, name: &str, table: impl Fn(&Value) -> String) -> Exit {
+    fn show(
+        self,
+        answer: &Value,
+        of: &str,
+        name: &str,
+        table: impl Fn(&Value, bool) -> String,
+    ) -> Exit {
+        let table = |answer: &Value| table(answer, self == Self::Wide);
         match self {
             Self::Json => Output::Json.show(answer, table),
-            Self::Table => Output::Table.show(answer, table),
+            Self::Yaml => Output::Yaml.show(answer, table),
+            Self::Table | Self::Wide => Output::Table.show(answer, table),
             Self::Name => match tables::names(answer, of, name) {
                 names if names.is_empty() => Exit::Clean,
                 names => say(names),
@@ -318,9 +346,11 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
     args.driver.ask(async |client| {
         loop {
             let answer = client.call(Method::GET, "/v1/status", None).await?;
-            if args.driver.output == Output::Table {
-                say(CLEAR_SCREEN);
-            }
+            match args.driver.output {
+                Output::Table => say(CLEAR_SCREEN),
+                Output::Yaml => say("---"),
+                Output::Json => Exit::Clean,
+            };
             let exit = args.driver.show(&answer, tables::status);
             if exit != Exit::Clean {
                 return Ok(exit);
@@ -355,9 +385,8 @@ pub(super) fn explain(args: &ExplainArgs) -> Exit {
 }
 
 pub(super) fn events(args: &EventsArgs) -> Exit {
-    let as_json = args.driver.output == Output::Json;
-    args.driver
-        .ask(async |client| events::follow(client, args.after.as_deref(), as_json).await)
+    let (after, output) = (args.after.as_deref(), args.driver.output);
+    (args.driver).ask(async |client| events::follow(client, after, output).await)
 }
 
 pub(super) fn scale(args: &ScaleArgs) -> Exit {

@@ -127,38 +127,44 @@ pub fn status(answer: &Value) -> String {
 }
 
 /// The applications of a namespace, or of all.
-pub fn applications(answer: &Value, with_namespace: bool) -> String {
-    let rows: Vec<Vec<String>> = list(answer, "applications")
-        .map(|one| {
-            let namespace = with_namespace.then(|| text(one, "namespace").to_owned());
-            let rest = [
-                text(one, "name").to_owned(),
-                text(one, "id").to_owned(),
-                number(one, "executors"),
-                one["age_seconds"].as_u64().map_or_else(String::new, age),
-                text(one, "driver").to_owned(),
-                text(one, "state").to_owned(),
-            ];
-            namespace.into_iter().chain(rest).collect()
-        })
-        .collect();
-    if rows.is_empty() {
-        return "no applications".to_owned();
-    }
-    let columns = [
-        "NAMESPACE",
-        "NAME",
-        "ID",
-        "EXECUTORS",
-        "AGE",
-        "DRIVER",
-        "STATE",
+pub fn applications(answer: &Value, with_namespace: bool, is_wide: bool) -> String {
+    let field = |name: &'static str| move |one: &Value| text(one, name).to_owned();
+    let mut columns: Columns = vec![
+        ("NAME", Box::new(field("name"))),
+        ("ID", Box::new(field("id"))),
+        ("EXECUTORS", Box::new(|one| number(one, "executors"))),
+        ("AGE", Box::new(|one| age(one, "age_seconds"))),
+        ("DRIVER", Box::new(field("driver"))),
+        ("STATE", Box::new(field("state"))),
     ];
-    table(&columns[usize::from(!with_namespace)..], &rows)
+    if with_namespace {
+        columns.insert(0, ("NAMESPACE", Box::new(field("namespace"))));
+    }
+    if is_wide {
+        columns.push(("SINCE", Box::new(field("since"))));
+    }
+    rows(answer, "applications", &columns)
 }
 
-/// As kubectl shows ages: one unit.
-fn age(seconds: u64) -> String {
+/// Titles of columns, and what an item has there.
+type Columns = Vec<(&'static str, Box<dyn Fn(&Value) -> String>)>;
+
+/// A table with a row for each item of a list.
+fn rows(answer: &Value, of: &str, columns: &Columns) -> String {
+    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
+    let rows: Vec<Vec<String>> = list(answer, of).map(row).collect();
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    match rows.is_empty() {
+        true => format!("no {of}"),
+        false => table(&titles, &rows),
+    }
+}
+
+/// As kubectl shows ages: one unit. Empty if it is missing.
+fn age(item: &Value, field: &str) -> String {
+    let Some(seconds) = item[field].as_u64() else {
+        return String::new();
+    };
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7_200 => format!("{}m", seconds / 60),
@@ -222,37 +228,25 @@ fn session(session: &Value) -> String {
 }
 
 /// `/v1/executors`
-pub fn executors(answer: &Value) -> String {
-    let rows: Vec<Vec<String>> = list(answer, "executors")
-        .map(|executor| {
-            vec![
-                number(executor, "executor"),
-                text(executor, "profile").to_owned(),
-                text(executor, "state").to_owned(),
-                format!("{}s", number(executor, "age_seconds")),
-                session(&executor["session"]),
-                text(executor, "pod").to_owned(),
-                text(executor, "node").to_owned(),
-                text(executor, "why").to_owned(),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        return "no executors".to_owned();
+pub fn executors(answer: &Value, is_wide: bool) -> String {
+    let field = |name: &'static str| move |one: &Value| text(one, name).to_owned();
+    let mut columns: Columns = vec![
+        ("EXECUTOR", Box::new(|one| number(one, "executor"))),
+        ("PROFILE", Box::new(field("profile"))),
+        ("STATE", Box::new(field("state"))),
+        ("AGE", Box::new(|one| age(one, "age_seconds"))),
+        ("SESSION", Box::new(|one| session(&one["session"]))),
+        ("POD", Box::new(field("pod"))),
+        ("NODE", Box::new(field("node"))),
+        ("WAITS FOR", Box::new(field("why"))),
+    ];
+    if is_wide {
+        let heard = |one: &Value| age(&one["session"], "heard_seconds_ago");
+        columns.push(("IP", Box::new(field("ip"))));
+        columns.push(("HEARD", Box::new(heard)));
+        columns.push(("INCARNATION", Box::new(|one| number(one, "incarnation"))));
     }
-    table(
-        &[
-            "EXECUTOR",
-            "PROFILE",
-            "STATE",
-            "AGE",
-            "SESSION",
-            "POD",
-            "NODE",
-            "WAITS FOR",
-        ],
-        &rows,
-    )
+    rows(answer, "executors", &columns)
 }
 
 /// `/v1/executors/ID`
@@ -359,7 +353,7 @@ pub fn event(event: &Value) -> String {
         true => "events since the last one are no longer kept; ",
         false => "",
     };
-    format!("{gap}live executors:\n{}", executors(event))
+    format!("{gap}live executors:\n{}", executors(event, false))
 }
 
 /// An event in one line: time, executor, event, details.

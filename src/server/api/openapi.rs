@@ -118,7 +118,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             json!({"name": name, "in": "path", "required": true, "schema": schema})
         })
         .collect();
-    if let Some((name, about)) = route.finds {
+    for (name, about) in route.finds {
         let schema = json!({"type": "string"});
         parameters
             .push(json!({"name": name, "in": "query", "description": about, "schema": schema}));

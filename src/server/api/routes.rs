@@ -1,10 +1,12 @@
 //! Builds the API's router, authorises requests, and serves the read-only routes.
 
-use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::str::FromStr;
 
 use axum::Json;
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -19,9 +21,12 @@ use super::tokens::Right;
 use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, answers, ask, openapi, page};
 use crate::actors::driver_backend::messages::{Command, GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
+use crate::actors::event_history::views::{STATES, Selection};
 use crate::model::ExecutorId;
 use crate::server::problem::{NO_PLACE, Problem};
 use crate::server::serve::{self, Full};
+
+const ID: &str = "an id is a whole number from 1";
 
 pub fn of(api: Api) -> Router {
     let (mut open, mut closed, mut adopted) = (Router::new(), Router::new(), Router::new());
@@ -139,24 +144,54 @@ pub async fn token(Extension(right): Extension<Right>) -> Json<Value> {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Find {
     ip: Option<String>,
+    profile: Option<String>,
+    state: Option<String>,
+    after: Option<String>,
+    limit: Option<String>,
 }
 
-/// The live executors; with an address only those whose pods have it (spec B-53).
+impl Find {
+    fn selection(self) -> Result<Selection, Problem> {
+        let (ip, after, limit) = (self.ip, self.after, self.limit);
+        if self.state.as_deref().is_some_and(|state| !STATES.contains(&state)) {
+            return Err(Problem::bad_request("no executor is ever in this state")
+                .at("state")
+                .hint(format!("the states are {}", STATES.join(", "))));
+        }
+        let address = "write it as in the pod's status.podIP, such as 10.0.3.17";
+        Ok(Selection {
+            profile: self.profile,
+            state: self.state,
+            ip: parsed(ip, "ip", "this is not an IP address", address)?,
+            after: parsed(after, "after", "this is no executor's id", ID)?.and_then(ExecutorId::new),
+            limit: parsed::<NonZeroU32>(limit, "limit", "this is no limit", "give a whole number from 1")?
+                .map(|most| most.get() as usize),
+        })
+    }
+}
+
+/// A value of the query, if it is given.
+fn parsed<T: FromStr>(
+    given: Option<String>,
+    field: &str,
+    message: &str,
+    hint: &str,
+) -> Result<Option<T>, Problem> {
+    let value = given.map(|text| text.parse()).transpose();
+    value.map_err(|_| Problem::bad_request(message).at(field).hint(hint))
+}
+
+/// Live executors: all, or those that the query selects (spec B-53).
 pub async fn executors(
     State(api): State<Api>,
-    Query(find): Query<Find>,
+    find: Result<Query<Find>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let ip: Option<IpAddr> =
-        (find.ip.map(|ip| ip.parse::<IpAddr>()).transpose()).map_err(|_| {
-            Problem::bad_request("this is not an IP address")
-                .at("ip")
-                .hint("write it as in the pod's status.podIP, such as 10.0.3.17")
-        })?;
-    let mut executors = ask(&api.actors.history, GetExecutors).await?;
-    executors.retain(|executor| ip.is_none() || executor.ip == ip);
-    Ok(Json(json!({"executors": executors})))
+    let Query(find) = find.map_err(|why| Problem::bad_request(why.body_text()))?;
+    let selection = find.selection()?;
+    Ok(Json(json!(ask(&api.actors.history, GetExecutors(selection)).await?)))
 }
 
 /// An executor's history (spec B-51), with evidence from the cluster (spec O-78).
@@ -167,7 +202,7 @@ pub async fn explain(
     let parsed = ExecutorId::parse(&id).map_err(|_| {
         Problem::bad_request(format!("{id:?} is no executor's id"))
             .at("id")
-            .hint("an id is a whole number from 1")
+            .hint(ID)
     })?;
     let explanation = ask(&api.actors.history, Explain(parsed))
         .await?

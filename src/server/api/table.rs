@@ -26,8 +26,8 @@ pub struct Route {
     pub answers: Answers,
     /// The error statuses that not every route may return.
     pub refusals: &'static [u16],
-    /// A parameter of the query that selects from the answer, and its description.
-    pub finds: Option<(&'static str, &'static str)>,
+    /// The parameters of the query that select from the answer, and their descriptions.
+    pub finds: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn looks(path: &'static str, handler: MethodRouter<Api>, schema: &'static str) -
         status: 200,
         answers: Answers::Json(schema),
         refusals: &[],
-        finds: None,
+        finds: &[],
     }
 }
 
@@ -101,11 +101,8 @@ impl Route {
         Self { refusals, ..self }
     }
 
-    fn finds(self, name: &'static str, about: &'static str) -> Self {
-        Self {
-            finds: Some((name, about)),
-            ..self
-        }
+    fn finds(self, finds: &'static [(&'static str, &'static str)]) -> Self {
+        Self { finds, ..self }
     }
 
     fn text(self, kind: &'static str) -> Self {
@@ -163,7 +160,13 @@ fn profiles_and_targets() -> Vec<Route> {
             .early(),
         looks("/v1/executors", get(executors), "Executors")
             .is("The executors that live")
-            .finds("ip", "Only the executors whose pods have this address")
+            .finds(&[
+                ("ip", "Only the executors whose pods have this address"),
+                ("profile", "Only the executors of this profile"),
+                ("state", "Only the executors in this state"),
+                ("after", "Only the executors with higher ids than this one"),
+                ("limit", "At most so many, the lowest ids first"),
+            ])
             .refuses(&[400]),
         looks("/v1/executors/{id}", get(explain), "ExecutorHistory")
             .is("The history of a live executor, or of one of the last that ended")

@@ -146,8 +146,9 @@ impl Driver {
 
     /// What the driver shows of an executor's session.
     async fn shown(&self, n: u64) -> Value {
-        let executors = self.backend.history.send(GetExecutors).await.unwrap();
-        let shown = executors.iter().find(|view| view.executor == n).unwrap();
+        let all = GetExecutors::default();
+        let listed = self.backend.history.send(all).await.unwrap();
+        let shown = listed.executors.iter().find(|view| view.executor == n).unwrap();
         json!(shown.session)
     }
 }
@@ -348,8 +349,9 @@ async fn a_silent_executor_is_given_up_and_one_that_sends_heartbeats_is_not() {
         assert_eq!(ask(&mut other, &beat).await["type"], "ack");
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
-    let executors = driver.backend.history.send(GetExecutors).await.unwrap();
-    let states: Vec<_> = executors.iter().map(|view| view.state).collect();
+    let all = GetExecutors::default();
+    let listed = driver.backend.history.send(all).await.unwrap();
+    let states: Vec<_> = listed.executors.iter().map(|view| view.state).collect();
     assert_eq!(states, ["leaving", "running"]);
 }
 

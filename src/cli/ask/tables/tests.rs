@@ -13,14 +13,17 @@ fn applications_are_a_table_with_their_namespace_where_there_are_several() {
     });
     let answer = json!({"applications": [one]});
     assert_eq!(
-        applications(&answer, false),
+        applications(&answer, false, false),
         "NAME    ID     EXECUTORS  AGE  DRIVER  STATE\n\
          My ETL  etl-1  4          2h   etl-0   its driver runs"
     );
-    assert!(applications(&answer, true).starts_with("NAMESPACE  NAME"));
-    assert_eq!(applications(&json!({}), true), "no applications");
+    assert!(applications(&answer, true, false).starts_with("NAMESPACE  NAME"));
+    assert!(applications(&answer, true, true).contains("STATE            SINCE"));
+    assert_eq!(applications(&json!({}), true, false), "no applications");
     let ages = [(0, "0s"), (119, "119s"), (120, "2m"), (172_800, "2d")];
-    assert!(ages.iter().all(|(seconds, shown)| age(*seconds) == *shown));
+    for (seconds, shown) in ages {
+        assert_eq!(age(&json!({"age": seconds}), "age"), shown);
+    }
 }
 
 // spec: O-43
@@ -118,14 +121,17 @@ fn what_the_api_server_refuses_is_said() {
 #[test]
 fn an_executors_session_is_shown_with_how_busy_it_is() {
     let executor = |session| json!({"executor": 7, "profile": "default", "state": "running", "age_seconds": 5, "session": session});
-    let busy = json!({"state": "connected", "busy_slots": 1, "slots": 4});
-    let shown = executors(&json!({"executors": [executor(busy), executor(json!(null))]}));
+    let busy = json!({"state": "connected", "busy_slots": 1, "slots": 4, "heard_seconds_ago": 3});
+    let shown = executors(&json!({"executors": [executor(busy), executor(json!(null))]}), false);
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
         lines[1].contains("running  5s   connected, 1 of 4 busy"),
         "{shown}"
     );
     assert!(lines[2].ends_with("5s"), "{shown}");
+    let busy = json!({"heard_seconds_ago": 3});
+    let wide = executors(&json!({"executors": [executor(busy)]}), true);
+    assert!(wide.contains("HEARD  INCARNATION\n") && wide.ends_with("3s"), "{wide}");
 }
 
 // spec: O-78
