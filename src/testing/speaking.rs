@@ -156,6 +156,7 @@ pub(crate) fn backend_with(
     })
     .start();
     let events = EventHistory::new(event_history::Wiring {
+        app: AppId::from("app"),
         incarnation: Incarnation(1),
         past: Vec::new(),
         sessions: registry.clone().recipient(),

@@ -196,7 +196,10 @@ async fn executors_are_listed_by_profile_and_state_and_a_part_at_a_time() {
         let ids: Vec<u64> = ids.map(|one| one["executor"].as_u64().unwrap()).collect();
         (ids, answer["more_after"].as_u64())
     };
-    assert_eq!(ids("profile=default&state=running").await, (vec![1, 2, 3], None));
+    assert_eq!(
+        ids("profile=default&state=running").await,
+        (vec![1, 2, 3], None)
+    );
     assert_eq!(ids("profile=other").await, (vec![], None));
     assert_eq!(ids("state=leaving").await, (vec![], None));
     assert_eq!(ids("limit=2").await, (vec![1, 2], Some(2)));

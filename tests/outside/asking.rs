@@ -333,7 +333,10 @@ fn a_restart_replaces_those_that_are_named_and_ends_when_as_many_run_again() {
     assert_eq!(yaml, json!({"targets": {"default": 3}}));
     for (arguments, why) in [
         (["restart", "1"], "no such executor lives"),
-        (["restart", "t-exec-1"], "no living executor of this application has the pod t-exec-1"),
+        (
+            ["restart", "t-exec-1"],
+            "no living executor of this application has the pod t-exec-1",
+        ),
     ] {
         let refused = asked.ask(&arguments);
         let said = String::from_utf8(refused.stderr).unwrap();

@@ -69,6 +69,8 @@ pub struct Event {
 pub enum What {
     /// A driver has taken over.
     Began {
+        /// The application's id.
+        app: String,
         /// The number of executors that it found.
         adopted: usize,
         /// By profile.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, Incarnation, Now, PodUid, ProfileName, Snapshot, Tick,
+    AppId, Batch, Ending, Entry, ExecutorId, Incarnation, Now, PodUid, ProfileName, Snapshot, Tick,
 };
 
 use crate::model::recorded_end::RecordedEnd;
@@ -27,6 +27,7 @@ const STORY: usize = 32;
 /// All events since this driver took over.
 #[derive(Debug)]
 pub struct History {
+    app: AppId,
     incarnation: Incarnation,
     /// The number of the last event; 0 before the first.
     last: u64,
@@ -71,8 +72,9 @@ pub enum Reading {
 }
 
 impl History {
-    pub fn new(incarnation: Incarnation) -> Self {
+    pub fn new(app: AppId, incarnation: Incarnation) -> Self {
         Self {
+            app,
             incarnation,
             last: 0,
             events: VecDeque::new(),
@@ -179,6 +181,7 @@ impl History {
             .collect();
         self.push(
             What::Began {
+                app: self.app.to_string(),
                 adopted: adopted.len(),
                 targets: (snapshot.targets.iter())
                     .map(|(profile, target)| (profile.to_string(), target.executors))

@@ -26,7 +26,7 @@ use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
 use crate::metrics::{Measure, whole};
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
+use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot};
 
 use event::{Step, What};
 use history::{History, Reading};
@@ -47,6 +47,7 @@ pub struct EventHistory {
 }
 
 pub struct Wiring {
+    pub app: AppId,
     pub incarnation: Incarnation,
     /// The last ends before this driver's start.
     pub past: Vec<RecordedEnd>,
@@ -58,7 +59,7 @@ pub struct Wiring {
 impl EventHistory {
     pub fn new(wiring: Wiring) -> Self {
         Self {
-            history: History::new(wiring.incarnation).with_past(&wiring.past),
+            history: History::new(wiring.app, wiring.incarnation).with_past(&wiring.past),
             waiting: Vec::new(),
             growth: watch::Sender::new(0),
             adopted: watch::Sender::new(false),

@@ -123,7 +123,9 @@ pub fn living(
         .take(selection.limit.unwrap_or(usize::MAX))
         .map(|entry| ExecutorView::of(entry, sessions.remove(&entry.id), now))
         .collect();
-    let last = executors.last().and_then(|last| ExecutorId::new(last.executor));
+    let last = executors
+        .last()
+        .and_then(|last| ExecutorId::new(last.executor));
     ExecutorList {
         more_after: selected.next().and(last),
         executors,

@@ -151,7 +151,10 @@ impl Restart {
                 .filter(|one| one.profile == *name)
                 .partition(|one| one.state == "leaving" || self.told.contains(&one.executor));
             let is_old = |one: &&&Executor| self.old.contains_key(&one.executor);
-            let wanted = status.profiles.get(name).map_or(0, |profile| profile.target);
+            let wanted = status
+                .profiles
+                .get(name)
+                .map_or(0, |profile| profile.target);
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
             let missing = wanted.saturating_sub(count_of_working(&staying));
             let mut olds = staying.iter().filter(is_old).map(|one| one.executor);
@@ -218,7 +221,13 @@ mod tests {
             profiles: BTreeMap::from([("default".to_owned(), default)]),
             ..Status::default()
         };
-        restart.step(&status, &Executors { executors: living, ..Executors::default() })
+        restart.step(
+            &status,
+            &Executors {
+                executors: living,
+                ..Executors::default()
+            },
+        )
     }
 
     // spec: O-140
@@ -231,9 +240,15 @@ mod tests {
         let later = step(&[1, 2], vec![runs(1), runs(2), runs(3)]);
         assert_eq!((later.now.len(), later.leaving, later.missing), (0, 2, 2));
         let pending = executor(5, "pending", None);
-        let one_is_back = step(&[1, 2], vec![executor(2, "leaving", None), runs(3), runs(4), pending]);
+        let one_is_back = step(
+            &[1, 2],
+            vec![executor(2, "leaving", None), runs(3), runs(4), pending],
+        );
         assert_eq!((&*one_is_back.now, one_is_back.missing), (&[3][..], 1));
-        let two_leave = step(&[1, 2, 3], vec![executor(3, "leaving", None), runs(4), runs(5), runs(6)]);
+        let two_leave = step(
+            &[1, 2, 3],
+            vec![executor(3, "leaving", None), runs(4), runs(5), runs(6)],
+        );
         assert_eq!((two_leave.now.len(), two_leave.leaving), (0, 1));
         let done = step(&[1, 2, 3], vec![runs(4), runs(5), runs(6)]);
         assert_eq!(done, Step::default());
@@ -243,7 +258,10 @@ mod tests {
     #[test]
     fn where_executors_register_one_without_a_session_is_missing() {
         let works = |id| executor(id, "running", Some("connected"));
-        let (lost, new) = (executor(4, "running", Some("disabled")), executor(5, "running", None));
+        let (lost, new) = (
+            executor(4, "running", Some("disabled")),
+            executor(5, "running", None),
+        );
         let waits = step(&[1, 2], vec![works(3), lost, new]);
         assert_eq!((waits.now.len(), waits.missing), (0, 2));
         let goes_on = step(&[1, 2], vec![works(3), works(4), works(5)]);

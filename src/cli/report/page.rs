@@ -22,11 +22,14 @@ pub fn page(timeline: &Timeline) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>boatswain: report</title>\n<style>\n{STYLE}</style>\n"
+         <title>{}: report</title>\n<style>\n{STYLE}</style>\n",
+        escaped(timeline.app.as_deref().unwrap_or("boatswain"))
     );
+    let of = |app: &String| format!("{}, ", escaped(app));
     let _ = writeln!(
         html,
-        "<h1>{} to {}</h1>\n<p>{}</p>\n{}",
+        "<h1>{}{} to {}</h1>\n<p>{}</p>\n{}",
+        timeline.app.as_ref().map(of).unwrap_or_default(),
         timeline.begin.strftime("%Y-%m-%d %H:%M:%S"),
         timeline.end.strftime("%H:%M:%S UTC"),
         summary(timeline, &figures),

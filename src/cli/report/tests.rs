@@ -35,7 +35,11 @@ fn ended(executor: u64, reason: &str, failure: bool) -> Value {
 /// Two executors come up, one dies and is replaced, the application ends.
 fn a_run() -> String {
     events(&[
-        (0, "began", json!({"adopted": 0, "targets": {"p": 2}})),
+        (
+            0,
+            "began",
+            json!({"app": "a<b", "adopted": 0, "targets": {"p": 2}}),
+        ),
         (0, "requested", of(1)),
         (0, "requested", of(2)),
         (1, "pending", of(1)),
@@ -269,6 +273,11 @@ fn a_line_that_is_no_event_is_named() {
 fn a_page_shows_hostile_text_as_text_and_loads_nothing() {
     let hostile = "<script>alert('1')</script>";
     let lines = events(&[
+        (
+            0,
+            "began",
+            json!({"app": hostile, "adopted": 0, "targets": {}}),
+        ),
         (0, "requested", json!({"executor": 1, "profile": hostile})),
         (1, "degraded", json!({"why": hostile})),
         (
@@ -279,7 +288,7 @@ fn a_page_shows_hostile_text_as_text_and_loads_nothing() {
     ]);
     let page = page::page(&read(&lines));
     assert!(
-        !page.contains("<script") && page.contains("&lt;script&gt;"),
+        !page.contains("<script") && page.contains("<h1>&lt;script&gt;"),
         "{page}"
     );
     for loads in ["src=", "href=", "url(", "@import"] {

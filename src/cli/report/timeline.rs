@@ -54,6 +54,8 @@ pub struct Incident {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
+    /// The application's id, if the events tell it.
+    pub app: Option<String>,
     pub begin: Timestamp,
     pub end: Timestamp,
     pub lives: BTreeMap<u64, Life>,
@@ -145,7 +147,10 @@ impl Timeline {
 
     fn of(events: &[Event]) -> Option<Self> {
         let times = || events.iter().map(|event| event.time);
+        let mut began = events.iter().filter(|event| event.event == "began");
+        let app = began.find_map(|event| event.more.get("app")?.as_str());
         let mut timeline = Self {
+            app: app.map(str::to_owned),
             begin: times().min()?,
             end: times().max()?,
             lives: BTreeMap::new(),

@@ -109,6 +109,7 @@ pub(super) fn executor_registry(basis: &Basis<'_>, links: &Links) -> ExecutorReg
 
 pub(super) fn event_history(basis: &Basis<'_>, links: &Links) -> EventHistory {
     EventHistory::new(event_history::Wiring {
+        app: basis.application.record.app_id.clone(),
         incarnation: basis.application.record.incarnation,
         past: basis.application.record.ends.clone(),
         sessions: links.registry.clone().recipient(),

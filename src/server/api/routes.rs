@@ -156,7 +156,11 @@ pub struct Find {
 impl Find {
     fn selection(self) -> Result<Selection, Problem> {
         let (ip, after, limit) = (self.ip, self.after, self.limit);
-        if self.state.as_deref().is_some_and(|state| !STATES.contains(&state)) {
+        if self
+            .state
+            .as_deref()
+            .is_some_and(|state| !STATES.contains(&state))
+        {
             return Err(Problem::bad_request("no executor is ever in this state")
                 .at("state")
                 .hint(format!("the states are {}", STATES.join(", "))));
@@ -166,9 +170,15 @@ impl Find {
             profile: self.profile,
             state: self.state,
             ip: parsed(ip, "ip", "this is not an IP address", address)?,
-            after: parsed(after, "after", "this is no executor's id", ID)?.and_then(ExecutorId::new),
-            limit: parsed::<NonZeroU32>(limit, "limit", "this is no limit", "give a whole number from 1")?
-                .map(|most| most.get() as usize),
+            after: parsed(after, "after", "this is no executor's id", ID)?
+                .and_then(ExecutorId::new),
+            limit: parsed::<NonZeroU32>(
+                limit,
+                "limit",
+                "this is no limit",
+                "give a whole number from 1",
+            )?
+            .map(|most| most.get() as usize),
         })
     }
 }
@@ -191,7 +201,9 @@ pub async fn executors(
 ) -> Result<Json<Value>, Problem> {
     let Query(find) = find.map_err(|why| Problem::bad_request(why.body_text()))?;
     let selection = find.selection()?;
-    Ok(Json(json!(ask(&api.actors.history, GetExecutors(selection)).await?)))
+    Ok(Json(json!(
+        ask(&api.actors.history, GetExecutors(selection)).await?
+    )))
 }
 
 /// An executor's history (spec B-51), with evidence from the cluster (spec O-78).

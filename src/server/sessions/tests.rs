@@ -148,7 +148,11 @@ impl Driver {
     async fn shown(&self, n: u64) -> Value {
         let all = GetExecutors::default();
         let listed = self.backend.history.send(all).await.unwrap();
-        let shown = listed.executors.iter().find(|view| view.executor == n).unwrap();
+        let shown = listed
+            .executors
+            .iter()
+            .find(|view| view.executor == n)
+            .unwrap();
         json!(shown.session)
     }
 }

@@ -1,9 +1,10 @@
 use super::*;
+use crate::model::AppId;
 use crate::model::news::Outcome;
 use crate::testing::{Scenario as World, id};
 
 fn event_history() -> History {
-    History::new(Incarnation(1))
+    History::new(AppId::from("app"), Incarnation(1))
 }
 
 /// The names of the events after that one.

@@ -122,7 +122,10 @@ fn what_the_api_server_refuses_is_said() {
 fn an_executors_session_is_shown_with_how_busy_it_is() {
     let executor = |session| json!({"executor": 7, "profile": "default", "state": "running", "age_seconds": 5, "session": session});
     let busy = json!({"state": "connected", "busy_slots": 1, "slots": 4, "heard_seconds_ago": 3});
-    let shown = executors(&json!({"executors": [executor(busy), executor(json!(null))]}), false);
+    let shown = executors(
+        &json!({"executors": [executor(busy), executor(json!(null))]}),
+        false,
+    );
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
         lines[1].contains("running  5s   connected, 1 of 4 busy"),
@@ -131,7 +134,10 @@ fn an_executors_session_is_shown_with_how_busy_it_is() {
     assert!(lines[2].ends_with("5s"), "{shown}");
     let busy = json!({"heard_seconds_ago": 3});
     let wide = executors(&json!({"executors": [executor(busy)]}), true);
-    assert!(wide.contains("HEARD  INCARNATION\n") && wide.ends_with("3s"), "{wide}");
+    assert!(
+        wide.contains("HEARD  INCARNATION\n") && wide.ends_with("3s"),
+        "{wide}"
+    );
 }
 
 // spec: O-78
