@@ -23,7 +23,7 @@ use crate::server::api;
 use crate::server::limits::Limits;
 use crate::server::sessions::Sessions;
 
-use super::events_file::Writer;
+use super::event_sinks::Writer;
 use super::handle::Command;
 use super::provisioners::Provisioner;
 
@@ -44,8 +44,8 @@ pub(super) struct Actors {
     pub(super) record_is_gone: watch::Receiver<bool>,
     /// `None` outside a cluster.
     pub(super) event_recorder: Option<EventRecorder>,
-    /// `None` without `history.file`.
-    pub(super) events_file: Option<Writer>,
+    /// What hands the events over.
+    pub(super) event_sinks: Vec<Writer>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) registry: Addr<ExecutorRegistry>,
     pub(super) api: api::Actors,

@@ -14,7 +14,7 @@ pub mod clean;
 mod cluster;
 mod dry_run;
 mod early;
-mod events_file;
+mod event_sinks;
 mod handle;
 mod lease;
 mod left;

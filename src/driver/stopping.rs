@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::MailboxError;
+use futures::future::join_all;
 use futures::{TryStreamExt as _, stream};
 use tokio::sync::watch::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -26,6 +27,7 @@ use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::actors::Actors;
+use super::event_sinks::Writer;
 use super::left::{Left, first};
 
 /// The intervals between lists of what is left. Each list costs as much as there are pods.
@@ -72,9 +74,10 @@ impl Actors {
             // What could not be recorded in time is in the log.
             let _ = timeout(LAST_EVENTS, event_recorder.record_rest()).await;
         }
-        if let Some(events_file) = &self.events_file {
+        if !self.event_sinks.is_empty() {
             self.store.do_send(AskRound(Subscriber::History));
-            let _ = timeout(LAST_EVENTS, events_file.finish()).await;
+            let all = join_all(self.event_sinks.iter().map(Writer::finish));
+            let _ = timeout(LAST_EVENTS, all).await;
         }
         if let Some(watch) = &self.watch {
             watch.do_send(StopCalling);

@@ -82,7 +82,7 @@ fn a_file_that_cannot_be_written_is_said_once_and_holds_nothing_up() {
     let error = said["error"].as_str().unwrap();
     assert!(error.contains("No such file"), "{error}");
     fs::create_dir(file.parent().unwrap()).unwrap();
-    driver.says("events are written again");
+    driver.says("events are written to history.file again");
     until("the file has the events from the first on", || {
         let events = events(&file);
         (of(&events, "running").len() == 2).then_some(events[0]["event"] == "began")

@@ -40,6 +40,8 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, String>;
 /// What proves to the driver who calls (`api.token_file`, `api.service_accounts`).
 #[derive(Clone)]
 pub enum Token {
+    /// None is asked for.
+    None,
     Text(String),
     /// A file whose first line that is neither empty nor a comment begins with the token. It is read for each request.
     File(PathBuf),
@@ -197,12 +199,13 @@ impl Client {
         last: Option<&str>,
     ) -> Result<Response<Body>, ClientError> {
         let uri = format!("{}{path}", self.server.to_string().trim_end_matches('/'));
-        let token = self.bearer().await?;
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
-            .header(AUTHORIZATION, format!("Bearer {token}"))
             .header(ACCEPT, "application/json, text/event-stream");
+        if let Some(token) = self.bearer().await? {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
@@ -255,9 +258,10 @@ impl Client {
         }
     }
 
-    async fn bearer(&self) -> Result<String, ClientError> {
+    async fn bearer(&self) -> Result<Option<String>, ClientError> {
         let path = match &self.token {
-            Token::Text(token) => return Ok(token.clone()),
+            Token::None => return Ok(None),
+            Token::Text(token) => return Ok(Some(token.clone())),
             Token::File(path) => path,
         };
         let reading = path.clone();
@@ -272,7 +276,7 @@ impl Client {
                 .next();
             token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it has no token"))
         });
-        token.map_err(|why| ClientError::Token {
+        token.map(Some).map_err(|why| ClientError::Token {
             path: path.clone(),
             why,
         })

@@ -54,7 +54,7 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures, NodeAvoidance, OnExceeded};
 pub use ha::Ha;
 pub use listeners::{Metrics, Probes, Tls};
-pub use log::{History, Log, LogFormat};
+pub use log::{History, Log, LogFormat, Traces};
 pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
@@ -116,6 +116,7 @@ section! {
         pub shutdown: Shutdown = section(Shutdown::read);
         pub log: Log = section(Log::read);
         pub history: History = section(History::read);
+        pub traces: Traces = section(Traces::read);
         pub tuning: Tuning = flattened(|_| Tuning::default());
     }
 }

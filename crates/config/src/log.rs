@@ -1,11 +1,12 @@
-//! `[log]` and `[history]`: what is written of what happens.
+//! `[log]`, `[history]` and `[traces]`: what is written of what happens.
 
 use std::path::PathBuf;
 
+use http::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::declare::{choice, section};
-use super::kinds::{Amount, PATH, Text, one_of};
+use super::kinds::{Amount, PATH, Parsed, Text, one_of};
 use boatswain_model::quantity::Quantity;
 
 choice! {
@@ -37,6 +38,29 @@ section! {
         pub max_size: Quantity = value(Amount::MEMORY) or Quantity::mebibytes(64);
     }
 }
+
+section! {
+    /// `[traces]`: the collector that gets executors' lives as traces (spec O-141).
+    pub struct Traces {
+        /// `None`: none are sent.
+        pub collector: Option<Uri> = option(COLLECTOR);
+        /// The file with the token that the collector wants. `None`: it wants none.
+        pub token_file: Option<PathBuf> = option(PATH);
+        /// The CA that the collector's certificate has to lead to. `None`: this machine's CAs.
+        pub ca_file: Option<PathBuf> = option(PATH);
+    }
+}
+
+const COLLECTOR: Parsed<Uri> = Parsed {
+    read: |text| {
+        let uri: Uri = text.parse().ok()?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        (is_http && uri.host().is_some_and(|host| !host.is_empty()) && uri.query().is_none())
+            .then_some(uri)
+    },
+    show: |uri| uri.to_string().trim_end_matches('/').to_owned(),
+    allowed: "a collector's URL, such as \"http://otel-collector.monitoring:4318\"",
+};
 
 const LEVEL: Text = Text {
     rule: is_level,

@@ -1,4 +1,4 @@
-//! The actors that write to the cluster (application record, Kubernetes Events, objects of profiles), the file of events,
+//! The actors that write to the cluster (application record, Kubernetes Events, objects of profiles), where events are handed over,
 //! and the routes of executors' sessions.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::profile_objects::{Place, ProfileObjects};
 use crate::actors::record_keeper::{self, RecordKeeper};
 use crate::config::AccountRight;
-use crate::driver::events_file::{EventsFile, Writer};
+use crate::driver::event_sinks::{Collector, EventsFile, Traces, Writer};
 use crate::driver::listener;
 use crate::driver::settings;
 use crate::event_recorder::EventRecorder;
@@ -109,15 +109,29 @@ fn profile_objects(
     ProfileObjects::start(object, calls, place, least, store, event_recorder, refused)
 }
 
-/// `None` without `history.file`.
-pub(super) fn events_file(basis: &Basis<'_>, links: &Links) -> Option<Writer> {
-    let history = &basis.config.history;
-    let file = EventsFile {
-        path: Arc::from(history.file.as_deref()?),
-        most: history.max_size.bytes(),
-    };
-    let incarnation = basis.application.record.incarnation;
-    Some(Writer::start(file, links.history.clone(), incarnation))
+/// By `history.file` and `traces.collector`.
+pub(super) fn event_sinks(basis: &Basis<'_>, links: &Links) -> Vec<Writer> {
+    let (config, application) = (&basis.config, basis.application);
+    let incarnation = application.record.incarnation;
+    let mut writers = Vec::new();
+    if let Some(path) = config.history.file.as_deref() {
+        let file = EventsFile {
+            path: Arc::from(path),
+            most: config.history.max_size.bytes(),
+        };
+        writers.push(Writer::start(file, links.history.clone(), incarnation));
+    }
+    if let Some(server) = &config.traces.collector {
+        let collector = Collector {
+            server: server.clone(),
+            token_file: config.traces.token_file.clone(),
+            ca_file: config.traces.ca_file.clone(),
+        };
+        let (app, namespace) = (application.record.app_id.as_str(), &application.namespace);
+        let traces = Traces::of(collector, app, namespace);
+        writers.push(Writer::start(traces, links.history.clone(), incarnation));
+    }
+    writers
 }
 
 /// The cluster's keys, with which service account tokens are verified. They are fetched when the

@@ -91,7 +91,7 @@ pub(super) fn wire(
     start_provisioner();
     let limits = listener::limits(&config);
     let keys = edges::token_keys(&basis, &links);
-    let events_file = edges::events_file(&basis, &links);
+    let event_sinks = edges::event_sinks(&basis, &links);
     Ok(Actors {
         api: edges::api_actors(&basis, &links, adoption, keys.as_ref()),
         sessions: edges::sessions(&basis, &links, limits, keys),
@@ -106,7 +106,7 @@ pub(super) fn wire(
         record: links.record,
         record_is_gone,
         event_recorder: links.event_recorder,
-        events_file,
+        event_sinks,
         lifecycle: links.lifecycle,
         registry: links.registry,
         calls: links.calls,

@@ -9,6 +9,38 @@ pub(super) fn check(config: &Config, notes: &mut Notes) {
     certificate(config, notes);
     plain_http(config, notes);
     scheme(config, notes);
+    collector(config, notes);
+}
+
+/// What the collector of traces wants, and whether it is safe to send it (spec O-141).
+fn collector(config: &Config, notes: &mut Notes) {
+    let traces = &config.traces;
+    let Some(collector) = &traces.collector else {
+        for (key, is_set) in [
+            ("traces.token_file", traces.token_file.is_some()),
+            ("traces.ca_file", traces.ca_file.is_some()),
+        ] {
+            if is_set {
+                let found = "found, and traces.collector is not set";
+                notes.contradict(&[key, "traces.collector"], found, "set it, or remove this");
+            }
+        }
+        return;
+    };
+    if collector.scheme_str() == Some("https") {
+        return;
+    }
+    if traces.token_file.is_some() {
+        let keys = ["traces.token_file", "traces.collector"];
+        let found =
+            "found, and traces.collector is no https:// URL, so that the token could be read";
+        notes.contradict(&keys, found, "use https://, or remove the token");
+    }
+    if traces.ca_file.is_some() {
+        let keys = ["traces.ca_file", "traces.collector"];
+        let found = "found, and traces.collector is no https:// URL";
+        notes.contradict(&keys, found, "use https://, or remove it");
+    }
 }
 
 /// Metrics and probes without a token share no port with the API or the sessions.

@@ -6,28 +6,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::Addr;
-use boatswain_agent::backoff::Backoff;
 use boatswain_agent::file;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
 
-use crate::actors::event_history::EventHistory;
-use crate::actors::event_history::event::EventId;
-use crate::actors::event_history::reader::{Reader, Told};
-use crate::model::Incarnation;
-
-/// How long to wait before the file is tried again.
-const TRY_AGAIN: Backoff = Backoff {
-    initial: Duration::from_secs(1),
-    max: Duration::from_secs(60),
-};
-
-/// At the end events that come within this time of the ones before are written too.
-const LAST: Duration = Duration::from_millis(100);
+use super::Sink;
+use crate::actors::event_history::reader::Told;
 
 /// The longest part of a line that a machine without power may have left, in bytes.
 const LONGEST_PART: u64 = 1 << 20;
@@ -39,103 +23,23 @@ pub(super) struct EventsFile {
     pub(super) most: u64,
 }
 
-/// The task that writes the file.
-pub(super) struct Writer {
-    finish: watch::Sender<bool>,
-    /// Closed when the task has ended.
-    done: watch::Receiver<()>,
-}
+impl Sink for EventsFile {
+    type Batch = Arc<[u8]>;
 
-impl Writer {
-    /// Writes the events of this incarnation from the first one on.
-    pub(super) fn start(
-        file: EventsFile,
-        history: Addr<EventHistory>,
-        incarnation: Incarnation,
-    ) -> Self {
-        let (finish, to_finish) = watch::channel(false);
-        let (running, done) = watch::channel(());
-        let first = EventId {
-            incarnation,
-            number: 0,
-        };
-        actix::spawn(async move {
-            let _running = running;
-            if let Some(reader) = Reader::new(history, Some(first)).await {
-                file.write(reader, to_finish).await;
-            }
-        });
-        Self { finish, done }
-    }
+    const KEY: &'static str = "history.file";
 
-    /// Writes what is there, and ends.
-    pub(super) async fn finish(&self) {
-        self.finish.send_replace(true);
-        // An error says that the task has ended.
-        let _ = self.done.clone().changed().await;
-    }
-}
-
-impl EventsFile {
-    /// Writes what is read until the driver ends, or until it is to finish: then what is there is written, and no failed
-    /// write is tried again.
-    async fn write(self, mut reader: Reader, mut finish: watch::Receiver<bool>) {
-        loop {
-            let told = tokio::select! {
-                biased;
-                told = reader.next() => told,
-                _ = finish.wait_for(|finish| *finish) => break,
-            };
-            let Some(told) = told else { return };
-            tokio::select! {
-                biased;
-                () = self.write_all(lines(&told)) => {}
-                _ = finish.wait_for(|finish| *finish) => break,
-            }
-        }
-        while let Ok(Some(told)) = timeout(LAST, reader.next()).await {
-            if let Err(error) = self.append(lines(&told)).await {
-                return self.warn(&error);
-            }
-        }
-    }
-
-    /// Tries until it succeeds. Meanwhile the events that follow stay in the history.
-    async fn write_all(&self, lines: Arc<[u8]>) {
-        let mut failures = 0;
-        while let Err(error) = self.append(Arc::clone(&lines)).await {
-            failures += 1;
-            if failures == 1 {
-                self.warn(&error);
-            }
-            sleep(TRY_AGAIN.delay(failures)).await;
-        }
-        if failures > 0 {
-            tracing::info!(file = %self.path.display(), "events are written again");
-        }
-    }
-
-    fn warn(&self, error: &io::Error) {
-        tracing::warn!(
-            file = %self.path.display(), %error,
-            "events cannot be written to history.file: the driver keeps the last 10,000, and tries again"
-        );
+    fn batch(&mut self, events: &[Told]) -> Option<Arc<[u8]>> {
+        let lines = events.iter().map(|told| format!("{}\n", told.event));
+        Some(Arc::from(lines.collect::<String>().into_bytes()))
     }
 
     /// On a thread of its own: the file may be on a mount that hangs.
-    async fn append(&self, lines: Arc<[u8]>) -> io::Result<()> {
-        let (path, most) = (Arc::clone(&self.path), self.most);
+    async fn put(&mut self, lines: &Arc<[u8]>) -> Result<(), String> {
+        let (path, most, lines) = (Arc::clone(&self.path), self.most, Arc::clone(lines));
         let appended = spawn_blocking(move || append(&path, most, &lines)).await;
-        appended.map_err(io::Error::other)?
+        let appended = appended.map_err(io::Error::other).flatten();
+        appended.map_err(|error| format!("{}: {error}", self.path.display()))
     }
-}
-
-fn lines(told: &[Told]) -> Arc<[u8]> {
-    let lines: String = told
-        .iter()
-        .map(|told| format!("{}\n", told.event))
-        .collect();
-    Arc::from(lines.into_bytes())
 }
 
 /// Appends whole lines or nothing. Before it has more than half of `most` bytes, the file gets another name, by which it
