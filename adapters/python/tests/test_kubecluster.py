@@ -74,15 +74,16 @@ def test_what_no_profile_can_have_is_refused(given, error, told):
     ("given", "error", "told"),
     [
         ({"nworkers": 2}, TypeError, "unexpected keyword argument 'nworkers'"),
-        ({"create_mode": "CONNECT_ONLY"}, ValueError, "create_mode: .*name that is in use is refused"),
-        ({"shutdown_on_close": False}, ValueError, "shutdown_on_close: .*scheduler='tcp://"),
+        ({"create_mode": "CONNECT_ONLY"}, ValueError, "create_mode.*only with scheduler='cluster'"),
+        ({"create_mode": "CREATE", "scheduler": "cluster"}, ValueError, "create_mode: has to be one of"),
+        ({"shutdown_on_close": False}, ValueError, "shutdown_on_close: only with scheduler='cluster'"),
+        ({"shutdown_on_close": False, "scheduler": "cluster"}, ValueError, "shutdown_on_close: .*name a server"),
         ({"jupyter": True}, ValueError, "jupyter: use scheduler_options="),
         ({"scheduler_forward_port": 8787}, ValueError, "scheduler_forward_port: use scheduler_options="),
         ({"scheduler_service_type": "LoadBalancer"}, ValueError, "scheduler_service_type: use scheduler_options="),
         ({"port_forward_cluster_ip": True}, ValueError, "port_forward_cluster_ip: leave it out"),
-        ({"resource_timeout": 60}, ValueError, "resource_timeout: use cluster.wait_for_workers"),
-        ({"scheduler": "cluster"}, NotImplementedError, "scheduler: .*a pod of your own"),
         ({"scheduler": "tcp://a:1", "idle_timeout": 60}, ValueError, "idle_timeout: .*--idle-timeout"),
+        ({"idle_timeout": 9, "shutdown_on_close": False, "scheduler": "cluster"}, ValueError, "idle_timeout: nobody"),
         ({"namespace": "jobs"}, ValueError, "namespace: .*a local one is not known to be in jobs"),
     ],
 )
@@ -96,11 +97,6 @@ def test_a_refusal_does_not_show_what_a_spec_has():
     with pytest.raises(ValueError, match="custom_cluster_spec: use profile=") as refused:
         BoatswainCluster(custom_cluster_spec={"env": [{"name": "PASSWORD", "value": "hunter2"}]})
     assert "hunter2" not in str(refused.value)
-
-
-def test_a_cluster_is_not_found_by_its_name():
-    with pytest.raises(NotImplementedError, match="from_name: .*a pod of your own"):
-        BoatswainCluster.from_name("foo")
 
 
 def test_the_namespace_is_the_drivers():
@@ -139,6 +135,7 @@ class Dasks:
 
 def cluster_of(driver, seen=(1, 2, 3)):
     cluster = object.__new__(BoatswainCluster)
+    cluster._ends = True
     cluster.status, cluster.quiet, cluster._cluster_manager_logs = dask.Status.closed, True, []
     cluster._profile, cluster._driver, cluster.scheduler_comm = "dask-a", driver, Dasks()
     cluster._changing, cluster._retired = asyncio.Lock(), set()

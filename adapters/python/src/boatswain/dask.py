@@ -30,9 +30,10 @@ from distributed.protocol import pickle
 from distributed.utils import Log, silence_logging_cmgr
 
 from boatswain.client import AsyncClient, BoatswainError, Living
-from boatswain.kubecluster import NO_SCHEDULER_POD, OF_RESOURCES, check_namespace, profile_keys, refuse
+from boatswain.kubecluster import ONLY_IN_POD, OF_RESOURCES, check_namespace, mode_of, profile_keys, refuse
 from boatswain.local import LocalBoatswain, binary
 from boatswain.operations import Event, Executor, NewProfile
+from boatswain.scheduler_pod import SchedulerPod
 
 # Seconds between two calls that show a driver that this process lives: with `app.ttl` (see local.TTL), and to keep the profile.
 CALL_EVERY = 8.0
@@ -79,7 +80,8 @@ class Group:
 
     name: str
     profile: str
-    description: NewProfile
+    # Another process keeps the profile of a cluster that this one has connected to.
+    description: NewProfile | None
     wanted: int = 0
     # Why the driver requests no more of them: they failed too often.
     failed: str | None = None
@@ -102,8 +104,12 @@ class BoatswainCluster(Cluster):
     nthreads, worker_options : of each worker; the options are those of `dask worker`. Those in its command come first.
     agent : the command of boatswain's agent in the workers' image, such as `["/usr/bin/boatswain-agent"]`. With it a worker
         that an operator or a drain decommissions has time to move its data. A local boatswain brings its own.
-    scheduler : address of a scheduler that runs already. Without it one is started in this process, with
-        `scheduler_options` (`host`, `port`, `dashboard_address` and so on).
+    scheduler : "cluster": an executor of its own, in a pod, to which this process connects; or the address of one that runs
+        already. Without it one is started in this process, with `scheduler_options` (`host`, `port`, `dashboard_address`
+        and so on).
+    create_mode, shutdown_on_close, resource_timeout : with scheduler="cluster": whether a cluster of this name is created or
+        connected to (`CREATE_OR_CONNECT`, `CREATE_ONLY`, `CONNECT_ONLY`); whether it ends with this process; and how many
+        seconds the scheduler may take to start.
     token_file, ca_file : as `boatswain.Client` has them.
     quiet : whether nothing is printed, and of the scheduler's log warnings only.
     """
@@ -126,6 +132,9 @@ class BoatswainCluster(Cluster):
         agent: Sequence[str] = (),
         scheduler: str | None = None,
         scheduler_options: Mapping[str, Any] | None = None,
+        create_mode: Any = "CREATE_OR_CONNECT",
+        shutdown_on_close: bool = True,
+        resource_timeout: float = 60,
         token_file: Any = None,
         ca_file: Any = None,
         asynchronous: bool = False,
@@ -134,13 +143,19 @@ class BoatswainCluster(Cluster):
         **others: Any,
     ) -> None:
         refuse(type(self).__name__, others)
-        if scheduler == "cluster":
-            raise NotImplementedError(f"scheduler: {NO_SCHEDULER_POD}")
-        if scheduler is not None and idle_timeout:
+        self._in_pod = scheduler == "cluster"
+        self._create_mode, self._ends, self._start_within = mode_of(create_mode), shutdown_on_close, resource_timeout
+        if not self._in_pod and (self._create_mode != "CREATE_OR_CONNECT" or not self._ends):
+            raise ValueError(f"create_mode, shutdown_on_close: {ONLY_IN_POD}")
+        if scheduler is not None and not self._in_pod and idle_timeout:
             raise ValueError("idle_timeout: a scheduler elsewhere has its own: dask scheduler --idle-timeout")
         self._server = server or os.environ.get("BOATSWAIN_SERVER")
         if namespace is not None:
             check_namespace(namespace, self._server)
+        if idle_timeout and not self._ends:
+            raise ValueError("idle_timeout: nobody would end the workers: leave it out, or shutdown_on_close=False")
+        if self._server is None and not self._ends:
+            raise ValueError("shutdown_on_close: a local boatswain ends with this process: name a server")
         self._token_file, self._ca_file = token_file, ca_file
         self._n_workers = n_workers
         self._keys = profile_keys(image=image, env=env, resources=resources, worker_command=worker_command, profile=profile)
@@ -148,9 +163,12 @@ class BoatswainCluster(Cluster):
         self._worker_options = list(worker_options)
         self._agent = list(agent)
         self._scheduler_given = scheduler
-        options = {"port": 0, "dashboard_address": ":0", "idle_timeout": idle_timeout}
-        self._scheduler_options = {**options, **(scheduler_options or {})}
+        options = {} if self._in_pod else {"port": 0, "dashboard_address": ":0"}
+        self._scheduler_options = {**options, "idle_timeout": idle_timeout, **(scheduler_options or {})}
         self.scheduler: Scheduler | None = None
+        self._pod: SchedulerPod | None = None
+        # The task that closes a cluster whose scheduler has ended.
+        self._lost: asyncio.Task[None] | None = None
         self._local: LocalBoatswain | None = None
         self._silenced = contextlib.ExitStack()
         self._tasks: list[asyncio.Task[None]] = []
@@ -185,8 +203,10 @@ class BoatswainCluster(Cluster):
         return started().__await__()
 
     @classmethod
-    def from_name(cls, name: str, **_: Any) -> BoatswainCluster:
-        raise NotImplementedError(f"from_name: {NO_SCHEDULER_POD}")
+    def from_name(cls, name: str, server: str | None = None, **options: Any) -> BoatswainCluster:
+        """Connects to a cluster whose scheduler is in a pod. It goes on when this process ends, or closes it."""
+        options = {"shutdown_on_close": False, **options}
+        return cls(server, name=name, scheduler="cluster", create_mode="CONNECT_ONLY", **options)
 
     async def _start(self) -> None:
         if self.quiet:
@@ -197,15 +217,52 @@ class BoatswainCluster(Cluster):
             self._scheduler_options.setdefault("host", "127.0.0.1")
         self._driver = AsyncClient(self._server, token_file=self._token_file, ca_file=self._ca_file, timeout=ANSWER)
         address = self._scheduler_given
-        if address is None:
+        if self._in_pod:
+            address = await self._scheduler_in_pod()
+        elif address is None:
             self.scheduler = await Scheduler(**self._scheduler_options)
             self.scheduler.add_plugin(EndsWorkers(self))
             address = self.scheduler.address
         self.scheduler_comm = rpc(address)
         await super()._start()
-        await self._add(DEFAULT, self._profile, self._keys, self._n_workers)
+        if self._groups:
+            self._log(f"connected to {self.name}: {', '.join(group.name for group in self._groups.values())}")
+        else:
+            await self._add(DEFAULT, self._profile, self._keys, self._n_workers)
         self._tasks = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._call())]
         self._log(f"{self.scheduler_address} waits for workers; dashboard: {self.dashboard_link}")
+
+    async def _scheduler_in_pod(self) -> str:
+        """Its address. The worker groups of a cluster that is there already become this one's."""
+        command, _ = self._commands("scheduler")
+        ttl = TTL if self._ends else None
+        self._pod = SchedulerPod(f"{self._profile}-scheduler", self._keys, command, self._scheduler_options, ttl)
+        profiles = (await self._driver.status())["profiles"]
+        is_there = self._pod.profile in profiles
+        if is_there and self._create_mode == "CREATE_ONLY":
+            raise BoatswainError(f"there is a cluster {self.name} already")
+        if not is_there and self._create_mode == "CONNECT_ONLY":
+            raise BoatswainError(f"there is no cluster {self.name}")
+        if is_there:
+            of = {profile: self._group_name(profile) for profile in profiles if profile != self._pod.profile}
+            self._groups = {
+                profile: Group(name, profile, None, profiles[profile]["target"]) for profile, name in of.items() if name
+            }
+        else:
+            await self._pod.start(self._driver)
+        return await self._pod.address(self._driver, self._start_within)
+
+    def _group_name(self, profile: str) -> str | None:
+        """Of a profile of this cluster."""
+        if profile == self._profile:
+            return DEFAULT
+        return profile.removeprefix(f"{self._profile}-") if profile.startswith(f"{self._profile}-") else None
+
+    def _commands(self, what: str) -> tuple[list[str], list[str]]:
+        """Dask's command, and the agent's."""
+        if self._local is None:
+            return ["dask", what], self._agent
+        return [sys.executable, "-m", "dask", what], self._agent or [binary(), "agent"]
 
     async def _add(self, name: str, profile: str, keys: NewProfile, n: int) -> None:
         group = Group(name, profile, self._described(profile, keys))
@@ -215,15 +272,14 @@ class BoatswainCluster(Cluster):
 
     def _described(self, profile: str, keys: NewProfile) -> NewProfile:
         """The workers' profile. Kubernetes puts the executor's id into the worker's name."""
-        command, agent = ["dask", "worker"], self._agent
-        if self._local is not None:
-            command, agent = [sys.executable, "-m", "dask", "worker"], agent or [binary(), "agent"]
+        command, agent = self._commands("worker")
         command = keys.get("command", command)
         given = {word.partition("=")[0] for word in command}
         options = [word for option, values in self._options.items() if option not in given for word in (option, *values)]
         name = f"{profile}-$(BOATSWAIN_EXECUTOR_ID)"
         command = [*command, self.scheduler_address, "--name", name, *options, *self._worker_options]
-        return {"ttl": TTL, **keys, "executors": 0, "command": [*agent, *LEFT_ALONE] * bool(agent) + command}
+        ttl = {"ttl": TTL} if self._ends else {}
+        return {**ttl, **keys, "executors": 0, "command": [*agent, *LEFT_ALONE] * bool(agent) + command}
 
     def _group(self, name: str) -> Group:
         groups = {group.name: group for group in self._groups.values()}
@@ -353,6 +409,10 @@ class BoatswainCluster(Cluster):
                     for profile, group in self._groups.items():
                         self._set_failed(group, event.get("failed", {}).get(profile))
                     self._living = await self._confirmed(event)
+                elif self._pod is not None and event.get("profile") == self._pod.profile:
+                    if event["event"] == "ended":
+                        self._log(f"the scheduler ended, and the cluster with it: {event.get('reason')}: {event.get('why', '')}")
+                        self._lost = asyncio.ensure_future(self._close())
                 elif group := self._groups.get(event.get("profile", "")):
                     if event["event"] in ("failed", "reset"):
                         self._set_failed(group, event.get("why"))
@@ -431,6 +491,8 @@ class BoatswainCluster(Cluster):
             self._tasks = [task for task in self._tasks if not task.done()]
             if left := sorted(self._retired & self._living.keys()):
                 await self._attempt(self._end(left))
+            if self._pod is not None and self._pod.is_kept:
+                await self._attempt(self._pod.start(self._driver))
             for group in list(self._groups.values()):
                 await self._attempt(self._renew(group))
 
@@ -442,7 +504,7 @@ class BoatswainCluster(Cluster):
 
     async def _renew(self, group: Group) -> None:
         async with self._changing:
-            if group.profile not in self._groups:
+            if group.profile not in self._groups or group.description is None:
                 return
             if group.failed:
                 # It is refused, and keeps the profile for an operator who resets it.
@@ -458,6 +520,8 @@ class BoatswainCluster(Cluster):
         await self._end_workers()
         if self.scheduler is not None:
             await self.scheduler.close()
+        if self._pod is not None and self._ends:
+            await self._attempt(self._pod.remove(self._driver), "the scheduler may stay")
         await super()._close()
         if hasattr(self, "_driver"):
             await self._driver.close()
@@ -479,6 +543,8 @@ class BoatswainCluster(Cluster):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._ends:
+            return
         while self._groups:
             _, group = self._groups.popitem()
             await self._attempt(self._remove(group), f"{group.profile}: workers may stay until their --death-timeout")

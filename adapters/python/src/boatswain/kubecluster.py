@@ -25,24 +25,19 @@ SOURCES = {
     "fieldRef": {"fieldPath": "field"},
     "resourceFieldRef": {"resource": "resource"},
 }
-NO_SCHEDULER_POD = (
-    "boatswain starts no scheduler in a pod: the scheduler is in this process, and the cluster ends with it. For one that "
-    "outlives this process run `dask scheduler` in a pod of your own, and name its address: scheduler='tcp://…:8786'"
-)
+ONLY_IN_POD = "only with scheduler='cluster': a scheduler in this process ends with it, and its cluster too"
+MODES = ("CREATE_OR_CONNECT", "CREATE_ONLY", "CONNECT_ONLY")
 PROFILE = "use profile=, with the keys of a profile in the driver's configuration; its `template` may name a pod template there"
 INSTEAD = {
-    "create_mode": "leave it out: a cluster is always created, and a name that is in use is refused",
     "custom_cluster_spec": PROFILE,
     "custom_spec": PROFILE,
     "jupyter": "use scheduler_options={'jupyter': True}",
     "port_forward_cluster_ip": "leave it out: the scheduler is in this process, where the workers have to reach it",
-    "resource_timeout": "use cluster.wait_for_workers(n, timeout=…)",
     "scheduler_forward_port": "use scheduler_options={'dashboard_address': ':8787'}",
     "scheduler_service_type": "use scheduler_options={'host': …, 'port': …}: the scheduler listens in this process",
-    "shutdown_on_close": NO_SCHEDULER_POD,
 }
 # What is so in any case.
-SO_ANYWAY = {"jupyter": False, "port_forward_cluster_ip": False, "shutdown_on_close": True}
+SO_ANYWAY = {"jupyter": False, "port_forward_cluster_ip": False}
 
 
 def refuse(function: str, others: Mapping[str, Any]) -> None:
@@ -52,6 +47,14 @@ def refuse(function: str, others: Mapping[str, Any]) -> None:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
         if value is not None and value is not SO_ANYWAY.get(name):
             raise ValueError(f"{name}: {INSTEAD[name]}")
+
+
+def mode_of(create_mode: Any) -> str:
+    """Its name, of dask-kubernetes' CreateMode too."""
+    mode = str(getattr(create_mode, "value", create_mode))
+    if mode not in MODES:
+        raise ValueError(f"create_mode: has to be one of {', '.join(MODES)}")
+    return mode
 
 
 def check_namespace(namespace: str, server: str | None) -> None:
