@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from boatswain import dask
+from boatswain.cluster_spec import arguments_of, make_cluster_spec, make_worker_spec, worker_arguments
 from boatswain.dask import BoatswainCluster
 from boatswain.kubecluster import check_namespace, profile_keys
 
@@ -94,9 +95,42 @@ def test_what_has_no_meaning_here_is_refused_with_what_to_use_instead(given, err
 
 
 def test_a_refusal_does_not_show_what_a_spec_has():
-    with pytest.raises(ValueError, match="custom_cluster_spec: use profile=") as refused:
-        BoatswainCluster(custom_cluster_spec={"env": [{"name": "PASSWORD", "value": "hunter2"}]})
+    spec = make_cluster_spec("foo", env={"PASSWORD": "hunter2"})
+    spec["spec"]["worker"]["spec"]["volumes"] = [{"name": "hunter2"}]
+    with pytest.raises(ValueError, match=r"spec.worker.spec.volumes: is no key of a profile here: use profile=") as refused:
+        BoatswainCluster(custom_cluster_spec=spec)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_spec_of_a_cluster_stands_for_arguments():
+    config = {"name": "foo", "n_workers": 2, "resources": {"limits": {"memory": "64Gi"}}, "env": {"A": "1"}, "image": "dask:1"}
+    spec = make_cluster_spec(**config, jupyter=True, idle_timeout=300)
+    pod = spec["spec"]["worker"]["spec"]
+    pod["nodeSelector"], pod["imagePullSecrets"] = {"disktype": "ssd"}, [{"name": "regcred"}]
+    pod["tolerations"] = [{"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
+    assert arguments_of(spec) == {
+        **config,
+        "env": [{"name": "A", "value": "1"}],
+        "worker_command": ["dask", "worker"],
+        "idle_timeout": 300,
+        "scheduler_options": {"jupyter": True},
+        "profile": {
+            "node_selector": {"disktype": "ssd"},
+            "pull_secrets": ["regcred"],
+            "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerate_for": "30s"}],
+        },
+    }
+
+
+def test_what_dasks_own_specs_have_besides_is_read_as_boatswain_has_it():
+    worker = ["dask-worker", "--name", "$(DASK_WORKER_NAME)", "--dashboard", "--dashboard-address", "8788", "--nthreads", "2"]
+    container = {"name": "worker", "args": worker, "env": None, "resources": None, "ports": [{"containerPort": 8788}]}
+    assert worker_arguments({"replicas": 3, "spec": {"containers": [container]}}, "custom_spec") == {
+        "n_workers": 3,
+        "worker_command": ["dask", "worker", "--nthreads", "2"],
+    }
+    with pytest.raises(ValueError, match=r"custom_spec.spec.containers\[0\].livenessProbe: is no key"):
+        worker_arguments({"spec": {"containers": [{**container, "livenessProbe": {"exec": {}}}]}}, "custom_spec")
 
 
 def test_the_namespace_is_the_drivers():
@@ -208,8 +242,8 @@ def test_a_group_has_what_it_is_not_given_from_the_cluster():
         ("more", 3, {"image": "dask:1", "env": {"A": "1"}, "cpu_limit": 1, "memory_limit": "1Gi"}),
         ("high", 2, {"image": "dask:1", "env": {"A": "1"}, "memory_limit": "64Gi", "node_selector": {"size": "big"}}),
     ]
-    with pytest.raises(ValueError, match="custom_spec: use profile="):
-        cluster.add_worker_group("other", custom_spec={})
+    cluster.add_worker_group("spec", custom_spec=make_worker_spec("dask:2", 4))
+    assert added[2][1:] == (4, {**added[0][2], "image": "dask:2", "command": ["dask", "worker"]})
 
 
 def test_options_in_the_workers_command_are_not_given_twice():

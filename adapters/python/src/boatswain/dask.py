@@ -30,6 +30,7 @@ from distributed.protocol import pickle
 from distributed.utils import Log, silence_logging_cmgr
 
 from boatswain.client import AsyncClient, BoatswainError, Living
+from boatswain.cluster_spec import arguments_of, make_cluster_spec, make_worker_spec, worker_arguments
 from boatswain.kubecluster import ONLY_IN_POD, OF_RESOURCES, check_namespace, mode_of, profile_keys, refuse
 from boatswain.local import LocalBoatswain, binary
 from boatswain.operations import Event, Executor, NewProfile
@@ -49,6 +50,9 @@ WHO = "dask"
 LEFT_ALONE = ["--decommission-command", "true", "--"]
 # The worker group that a cluster begins with, and that `adapt` scales.
 DEFAULT = "default"
+
+
+__all__ = ["BoatswainCluster", "make_cluster_spec", "make_worker_spec"]
 
 
 class BoatswainAdaptive(Adaptive):
@@ -110,6 +114,8 @@ class BoatswainCluster(Cluster):
     create_mode, shutdown_on_close, resource_timeout : with scheduler="cluster": whether a cluster of this name is created or
         connected to (`CREATE_OR_CONNECT`, `CREATE_ONLY`, `CONNECT_ONLY`); whether it ends with this process; and how many
         seconds the scheduler may take to start.
+    custom_cluster_spec : a DaskCluster, as `make_cluster_spec` makes it, or the path of one in YAML: what of it is not given
+        by another argument.
     token_file, ca_file : as `boatswain.Client` has them.
     quiet : whether nothing is printed, and of the scheduler's log warnings only.
     """
@@ -135,6 +141,7 @@ class BoatswainCluster(Cluster):
         create_mode: Any = "CREATE_OR_CONNECT",
         shutdown_on_close: bool = True,
         resource_timeout: float = 60,
+        custom_cluster_spec: Mapping[str, Any] | str | None = None,
         token_file: Any = None,
         ca_file: Any = None,
         asynchronous: bool = False,
@@ -143,6 +150,13 @@ class BoatswainCluster(Cluster):
         **others: Any,
     ) -> None:
         refuse(type(self).__name__, others)
+        if custom_cluster_spec is not None:
+            of = arguments_of(custom_cluster_spec)
+            name, n_workers = name or of.get("name"), n_workers or of.get("n_workers", 0)
+            image, env, resources = image or of.get("image"), env or of.get("env"), resources or of.get("resources")
+            worker_command, idle_timeout = worker_command or of.get("worker_command"), idle_timeout or of.get("idle_timeout")
+            profile = of.get("profile", {}) | (profile or {})
+            scheduler_options = of.get("scheduler_options", {}) | (scheduler_options or {})
         self._in_pod = scheduler == "cluster"
         self._create_mode, self._ends, self._start_within = mode_of(create_mode), shutdown_on_close, resource_timeout
         if not self._in_pod and (self._create_mode != "CREATE_OR_CONNECT" or not self._ends):
@@ -337,12 +351,16 @@ class BoatswainCluster(Cluster):
         resources: Mapping[str, Mapping[str, Any]] | None = None,
         worker_command: str | Sequence[str] | None = None,
         env: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+        custom_spec: Mapping[str, Any] | None = None,
         *,
         profile: NewProfile | None = None,
-        **others: Any,
     ) -> Any:
         """Adds workers of another kind. What is not given is the cluster's."""
-        refuse("add_worker_group", others)
+        if custom_spec is not None:
+            of = worker_arguments(custom_spec, "custom_spec")
+            n_workers, worker_command = of.get("n_workers", n_workers), worker_command or of.get("worker_command")
+            image, env, resources = image or of.get("image"), env or of.get("env"), resources or of.get("resources")
+            profile = of.get("profile", {}) | (profile or {})
         keys = profile_keys(image=image, env=env, resources=resources, worker_command=worker_command, profile=profile)
         inherited = {key: value for key, value in self._keys.items() if not (resources and key in OF_RESOURCES)}
         return self.sync(self._add_worker_group, name, n_workers, inherited | keys)

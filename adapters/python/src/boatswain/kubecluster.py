@@ -27,10 +27,7 @@ SOURCES = {
 }
 ONLY_IN_POD = "only with scheduler='cluster': a scheduler in this process ends with it, and its cluster too"
 MODES = ("CREATE_OR_CONNECT", "CREATE_ONLY", "CONNECT_ONLY")
-PROFILE = "use profile=, with the keys of a profile in the driver's configuration; its `template` may name a pod template there"
 INSTEAD = {
-    "custom_cluster_spec": PROFILE,
-    "custom_spec": PROFILE,
     "jupyter": "use scheduler_options={'jupyter': True}",
     "port_forward_cluster_ip": "leave it out: the scheduler is in this process, where the workers have to reach it",
     "scheduler_forward_port": "use scheduler_options={'dashboard_address': ':8787'}",
