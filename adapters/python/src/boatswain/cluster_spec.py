@@ -5,11 +5,8 @@ Of a pod's fields those are read that a profile has keys for. All others are ref
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-
-import yaml
 
 INSTEAD = "is no key of a profile here: use profile=, whose `template` may name a pod template of the driver"
 DASK = {"dask-worker": ["dask", "worker"], "dask-scheduler": ["dask", "scheduler"]}
@@ -67,10 +64,8 @@ def _container(
     return {"name": name, "image": image, "args": args, "env": variables, "resources": resources}
 
 
-def arguments_of(spec: Mapping[str, Any] | str) -> dict[str, Any]:
+def arguments_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of BoatswainCluster that a DaskCluster stands for. Those that it says nothing of are missing."""
-    if isinstance(spec, str):
-        spec = yaml.safe_load(pathlib.Path(spec).read_text())
     of, worker = spec["spec"], worker_arguments(spec["spec"]["worker"], "custom_cluster_spec: spec.worker")
     containers = of.get("scheduler", {}).get("spec", {}).get("containers", [{}])
     given = {

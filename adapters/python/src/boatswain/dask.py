@@ -16,11 +16,13 @@ import contextlib
 import dataclasses
 import logging
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any
 
+import yaml
 from distributed import Scheduler
 from distributed.core import Status, rpc
 from distributed.deploy import Adaptive, Cluster
@@ -151,6 +153,8 @@ class BoatswainCluster(Cluster):
     ) -> None:
         refuse(type(self).__name__, others)
         if custom_cluster_spec is not None:
+            if isinstance(custom_cluster_spec, str):
+                custom_cluster_spec = yaml.safe_load(pathlib.Path(custom_cluster_spec).read_text())
             of = arguments_of(custom_cluster_spec)
             name, n_workers = name or of.get("name"), n_workers or of.get("n_workers", 0)
             image, env, resources = image or of.get("image"), env or of.get("env"), resources or of.get("resources")
