@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [sessions] [fabric8] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [kubecluster] [sessions] [fabric8] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
@@ -29,7 +29,7 @@ WANTED = 4
 AUTHORITY = {"configMap": {"name": "etl-executor", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
 
 
-def application(space, command, files, sources):
+def application(space, command, files, sources, env=None):
     """The engine's own driver: a pod with a name in the DNS, which has these files and, at /boatswain, those of the sources."""
     container = {
         "name": "engine",
@@ -38,6 +38,7 @@ def application(space, command, files, sources):
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "PYTHONPATH", "value": "/opt/python:/application"},
+            *({"name": name, "value": value} for name, value in (env or {}).items()),
         ],
         "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
         "volumeMounts": [
@@ -94,14 +95,33 @@ def spark(space, jar):
 
 
 def dask(space, jar):
-    """A Python program, with a token of the API's."""
+    server = f"https://etl-driver.{space.name}.svc:7117"
+    python(space, ["dask_app.py", server, "/boatswain/token", "/boatswain/ca.crt"])
+
+
+def python(space, command, env=None):
+    """A Python program of this folder, with a token of the API's."""
     token = {"secret": {"name": "etl-boatswain-secrets", "items": [{"key": "tokens", "path": "token"}]}}
     package = ROOT / "adapters/python/src/boatswain"
     files = {f"boatswain/{file.name}": file.read_bytes() for file in package.glob("*.py")}
-    files["dask_app.py"] = (HERE / "dask_app.py").read_bytes()
+    files[command[0]] = (HERE / command[0]).read_bytes()
+    application(space, ["python3", f"/application/{command[0]}", *command[1:]], files, [AUTHORITY, token], env)
+
+
+def kubecluster(space):
+    """The examples of dask-kubernetes, by the class of the adapter."""
+    install(space, configuration(f"{space.name}/engine"))
     server = f"https://etl-driver.{space.name}.svc:7117"
-    command = ["python3", "/application/dask_app.py", server, "/boatswain/token", "/boatswain/ca.crt"]
-    application(space, command, files, [AUTHORITY, token])
+    env = {"BOATSWAIN_SERVER": server, "BOATSWAIN_TOKEN_FILE": "/boatswain/token", "BOATSWAIN_CA_FILE": "/boatswain/ca.crt"}
+    python(space, ["kubecluster_app.py"], env)
+    try:
+        until("the examples are over", lambda: space.pod("engine")["status"].get("phase") in ("Succeeded", "Failed"), 600)
+        equal(space.pod("engine")["status"]["phase"], "Succeeded", "the examples:")
+        until("no executor is left", lambda: not space.pods("boatswain.dev/role=executor"))
+    finally:
+        shown(space)
+    said = [line.removeprefix("example ") for line in space.kubectl("logs", "engine").splitlines() if line.startswith("example ")]
+    say(f"{len(said)} examples: {', '.join(said)}")
 
 
 def fabric8(space):
@@ -216,7 +236,7 @@ def scenario(engine, space, rng, of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=[*ENGINES, "sessions", "fabric8", "page"], help="of these")
+    parser.add_argument("engines", nargs="*", default=[*ENGINES, "kubecluster", "sessions", "fabric8", "page"], help="of these")
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--rotations", type=int, default=0)
@@ -234,6 +254,8 @@ def main():
             sessions.scenario(space, rng, of)
         elif engine == "fabric8":
             fabric8(space)
+        elif engine == "kubecluster":
+            kubecluster(space)
         elif engine == "page":
             page.scenario(space, rng)
         else:
