@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -195,6 +196,74 @@ def refused(space):
     nothing_is_left(space)
 
 
+# A volume that all pods share, on a cluster of one node.
+SHARED = [
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "shared"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "shared",
+            "hostPath": {"path": "/tmp/boatswain-shared", "type": "DirectoryOrCreate"},
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "shared"},
+        "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "shared", "resources": {"requests": {"storage": "1Gi"}}},
+    },
+]
+# As docs/spark.md, "Storage and credentials", has them.
+STORAGE = {
+    "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID": "s3:key",
+    "spark.kubernetes.executor.secrets.keytab": "/etc/keytab",
+    "spark.kubernetes.driver.volumes.persistentVolumeClaim.shared.mount.path": "/shared",
+    "spark.kubernetes.driver.volumes.persistentVolumeClaim.shared.options.claimName": "shared",
+    "spark.kubernetes.executor.volumes.persistentVolumeClaim.shared.mount.path": "/shared",
+    "spark.kubernetes.executor.volumes.persistentVolumeClaim.shared.options.claimName": "shared",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.fallbackStorage.path": "file:///shared/fallback/",
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
+}
+
+
+def storage(space):
+    """Secrets, a shared volume, and shuffled data that outlives the executors that made it."""
+    folder = pathlib.Path("/tmp/boatswain-shared")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    folder.chmod(0o777)
+    space.apply(*SHARED)
+    space.kubectl("create", "secret", "generic", "s3", "--from-literal=key=from-a-secret")
+    space.kubectl("create", "secret", "generic", "keytab", "--from-literal=user.keytab=a-keytab")
+    settings = words(*NEEDED.items(), *STORAGE.items(), ("spark.executor.instances", 2), ("spark.executor.memory", "512m"))
+    program = str(HERE / "storage_app.py")
+    submitted = Submission(space, "storage", "--master", MASTER, *map(str, settings), program)
+    until("it has shuffled", lambda: "shuffled\n" in submitted.out.read_text())
+    before = set(space.executors())
+    token = space.folder / "token"
+    audience = "--audience=boatswain.dev/spark/etl"
+    token.write_text(space.kubectl("create", "token", "word-count", audience))
+    token.chmod(0o600)
+    authority = space.folder / "ca.crt"
+    authority.write_text(space.kubectl("get", "configmap", "etl-executor", "-o", r"jsonpath={.data.ca\.crt}"))
+    ids = [name.rsplit("-", 1)[1] for name in sorted(before)]
+    run(BOATSWAIN, "decommission", *ids, "--app", "etl", "-n", "spark", "--token-file", token, "--ca-file", authority)
+    until("others are there", lambda: len(set(space.executors()) - before) == 2 and not before & set(space.executors()))
+    (folder / "go").touch()
+    code, out, err = submitted.end()
+    equal(code, 0, f"the exit code:\n{err}\n{out}")
+    assert "executors see from-a-secret a-keytab\n" in out, out
+    assert "sum 499500 of 1000\n" in out, f"something was computed again:\n{out}"
+    space.kubectl("delete", "secret/s3", "secret/keytab", "pvc/shared", "pv/shared")
+    nothing_is_left(space)
+
+
 def scenario(space, rng, wanted):
     refused(space)
     exit_code(space)
@@ -202,6 +271,7 @@ def scenario(space, rng, wanted):
     api_server_is_away(space)
     interrupted(space)
     unwatched(space)
+    storage(space)
     spark_application(space)
 
 
