@@ -76,13 +76,12 @@ fn a_file_that_cannot_be_written_is_said_once_and_holds_nothing_up() {
     let set = format!("history.file={}", file.display());
     let mut driver = Driver::start(&cluster, 2, &[&set]);
     cluster.settles(2);
-    let said = driver.says(
-        "events cannot be written to history.file: the driver keeps the last 10,000, and tries again",
-    );
+    let said = driver
+        .says("events cannot be handed over: the driver keeps the last 10,000, and tries again");
     let error = said["error"].as_str().unwrap();
     assert!(error.contains("No such file"), "{error}");
     fs::create_dir(file.parent().unwrap()).unwrap();
-    driver.says("events are written to history.file again");
+    driver.says("events are handed over again");
     until("the file has the events from the first on", || {
         let events = events(&file);
         (of(&events, "running").len() == 2).then_some(events[0]["event"] == "began")

@@ -59,4 +59,5 @@ mod talking;
 mod through_pods;
 mod tls;
 mod told_once;
+mod traces;
 mod unreadable_keys;

@@ -120,14 +120,13 @@ async fn put<S: Sink>(sink: &mut S, batch: &S::Batch) {
         sleep(TRY_AGAIN.delay(failures)).await;
     }
     if failures > 0 {
-        tracing::info!("events are written to {} again", S::KEY);
+        tracing::info!(to = S::KEY, "events are handed over again");
     }
 }
 
 fn warn<S: Sink>(error: &str) {
     tracing::warn!(
-        %error,
-        "events cannot be written to {}: the driver keeps the last 10,000, and tries again",
-        S::KEY
+        to = S::KEY, %error,
+        "events cannot be handed over: the driver keeps the last 10,000, and tries again"
     );
 }
