@@ -14,6 +14,7 @@ use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::StopRequesting;
+use crate::actors::poll_source::messages::NewInterval;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
 use crate::actors::snapshot_store::messages::{AskRound, Subscriber, Tell};
 use crate::exit::{Exit, OVER_BUDGET};
@@ -35,6 +36,10 @@ const LIST_EVERY: Backoff = Backoff {
     initial: Duration::from_millis(50),
     max: Duration::from_secs(3),
 };
+
+/// How often the poll lists in the time of an end, and the least interval of these lists.
+const LISTS_OF_AN_END: u32 = 4;
+const LEAST_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Answers are awaited this much longer than the server's own timeout.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -240,6 +245,10 @@ impl Actors {
         deadline: Instant,
         last_step: Duration,
     ) -> Result<Option<Left>, RecvError> {
+        // A watch may be silent for minutes before that is noticed, and the poll may be off.
+        let time = deadline.saturating_duration_since(Instant::now());
+        let interval = LEAST_INTERVAL.max(time / LISTS_OF_AN_END);
+        self.poll.do_send(NewInterval(interval));
         let known = self.retire_until(|ledger| ledger.adopted, why, how, deadline);
         let known = known.await?;
         if known.adopted {
