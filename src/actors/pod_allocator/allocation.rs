@@ -246,7 +246,8 @@ impl Allocation {
             // The application ends; the component that ends it retires the executors.
             return decision;
         }
-        for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
+        let listed = latest.full_list.as_ref().map(|list| list.asked);
+        for (id, why) in self.waiting.overdue(|id| latest.entry(id), listed, now) {
             let going = Action::Retire(vec![id], why, LeaveMethod::Delete);
             decision.actions.push(going);
         }

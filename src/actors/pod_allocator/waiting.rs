@@ -153,15 +153,17 @@ impl Waiting {
         self.gated.remove(&id);
     }
 
-    /// The executors whose deadline has passed, and why. Each is returned once.
+    /// The executors that still wait by the newest full list, which was requested after their deadline, and why. Each is
+    /// returned once. What is known without such a list may be old: they may run.
     pub fn overdue<'a>(
         &mut self,
         entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
+        listed: Option<Tick>,
         now: Tick,
     ) -> Vec<(ExecutorId, LeaveReason)> {
         let mut overdue = Vec::new();
         while let Some(&(until, id)) = self.order.first()
-            && until <= now
+            && listed.is_some_and(|listed| until <= listed)
         {
             let wait = self.remove(id);
             let waits = |entry: &&Arc<Entry>| matches!(entry.class(), Class::Pending(_));

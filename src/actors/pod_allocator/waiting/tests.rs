@@ -71,9 +71,11 @@ impl World {
         for _ in 0..seconds {
             self.scenario.pass(1_000);
             let scenario = &self.scenario;
-            let overdue = self
-                .waiting
-                .overdue(|id| scenario.entry(id.get()), scenario.now().tick);
+            let overdue = self.waiting.overdue(
+                |id| scenario.entry(id.get()),
+                Some(scenario.now().tick),
+                scenario.now().tick,
+            );
             for (id, why) in overdue {
                 let second = self.scenario.millis / 1_000;
                 self.overdue.push((id.get(), second, format!("{why:?}")));
@@ -359,4 +361,21 @@ fn a_refused_root_user_is_reported_with_the_keys_that_change_it() {
         "{:?}",
         world.overdue
     );
+}
+
+// spec: A-50
+#[test]
+fn an_executor_is_overdue_only_by_a_list_that_was_requested_after_its_time() {
+    let mut world = World::new(Some(5));
+    world.start(1);
+    let began = world.scenario.now().tick;
+    let entry = world.scenario.entry(1).cloned().unwrap();
+    let later = began + Duration::from_secs(60);
+    let mut overdue = |listed| world.waiting.overdue(|_| Some(&entry), listed, later);
+    assert_eq!(overdue(None), []);
+    assert_eq!(overdue(Some(began + Duration::from_secs(4))), []);
+    let [(one, _)] = &overdue(Some(began + Duration::from_secs(6)))[..] else {
+        panic!("nobody is overdue");
+    };
+    assert_eq!(*one, id(1));
 }
