@@ -414,9 +414,9 @@ mod tests {
         let server = Uri::from_static("http://127.0.0.1:9");
         let client = Client::new(server, Token::File(path.clone()), None).unwrap();
         write("# people\n\nabc full\ndef read\n");
-        assert_eq!(client.bearer().await.unwrap(), "abc");
+        assert_eq!(client.bearer().await.unwrap().as_deref(), Some("abc"));
         write("ghi\n");
-        assert_eq!(client.bearer().await.unwrap(), "ghi");
+        assert_eq!(client.bearer().await.unwrap().as_deref(), Some("ghi"));
         write("# nobody\n");
         let error = client.call(Method::GET, "/v1/status", None).await;
         assert!(matches!(error, Err(ClientError::Token { path: named, .. }) if named == path));

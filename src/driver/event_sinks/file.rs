@@ -17,10 +17,10 @@ use crate::actors::event_history::reader::Told;
 const LONGEST_PART: u64 = 1 << 20;
 
 #[derive(Debug, Clone)]
-pub(super) struct EventsFile {
-    pub(super) path: Arc<Path>,
+pub(in crate::driver) struct EventsFile {
+    pub(in crate::driver) path: Arc<Path>,
     /// How many bytes it and the one before it may have together.
-    pub(super) most: u64,
+    pub(in crate::driver) most: u64,
 }
 
 impl Sink for EventsFile {
