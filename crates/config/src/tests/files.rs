@@ -128,6 +128,9 @@ fn every_line_of_the_reference_could_be_used() {
             ];
             sets.extend(others.map(str::to_owned));
         }
+        if ["traces.token_file", "traces.ca_file"].contains(&path.as_str()) {
+            sets.push("traces.collector=https://a".to_owned());
+        }
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }
