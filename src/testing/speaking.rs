@@ -162,7 +162,6 @@ pub(crate) fn backend_with(
         sessions: registry.clone().recipient(),
         clock,
     });
-    let wanted = targets.iter().map(|(_, n)| *n).sum();
     let mut wiring = driver_backend::Wiring {
         profiles: profiles(targets),
         commands: Commands::new(Arc::clone(&config), now),
@@ -172,7 +171,7 @@ pub(crate) fn backend_with(
             AppId::from("app"),
             Incarnation(1),
             config,
-            wanted,
+            targets.iter().map(|(_, n)| *n).sum(),
             watch::channel(Health::default()).1,
         ),
         to: Receivers {

@@ -326,6 +326,10 @@ impl World {
                     excuses: &self.checks.excuses,
                 })?;
                 self.check_silence(number, &snapshot)?;
+                if let Some(list) = &snapshot.full_list {
+                    let ago = self.clock.now().tick.since(list.asked);
+                    self.checks.deadlines.listed(number, Instant::now() - ago);
+                }
                 self.checks.check_ledger(number, snapshot)?;
             } else {
                 self.checks.ledger_is_gone(number);

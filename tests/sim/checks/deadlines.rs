@@ -36,6 +36,8 @@ pub struct Deadlines {
 #[derive(Debug, Default)]
 struct Waits {
     last_check: Option<Instant>,
+    /// When each full list was requested, and when the ledger first had it.
+    lists: Vec<(Instant, Instant)>,
     by_pod: BTreeMap<PodUid, Wait>,
 }
 
@@ -93,7 +95,16 @@ impl Deadlines {
         }
     }
 
-    /// Checks the deadlines of a driver that runs and may act.
+    /// Records the newest full list in a driver's ledger, by when it was requested.
+    pub fn listed(&mut self, driver: usize, asked: Instant) {
+        let lists = &mut self.drivers.entry(driver).or_default().lists;
+        if lists.last().is_none_or(|(last, _)| *last < asked) {
+            lists.push((asked, Instant::now()));
+        }
+    }
+
+    /// Checks the deadlines of a driver that runs and may act. It acts by a list that was requested after the deadline,
+    /// which it may count from a little later.
     // spec
     pub fn check(&mut self, driver: usize) -> Verdict {
         let now = Instant::now();
@@ -117,9 +128,11 @@ impl Deadlines {
                 }
                 WaitReason::Other => pending,
             };
-            if let Some(until) = until
-                && now > until + self.late
-            {
+            let seen = until.and_then(|until| {
+                let after = |(asked, _): &&(Instant, Instant)| *asked > until + self.late;
+                waits.lists.iter().find(after).map(|(_, seen)| *seen)
+            });
+            if seen.is_some_and(|seen| now > seen + self.late) {
                 return Err(format!(
                     "A-50: d{driver} lets {} wait for {:?}, for {:?} of it with the reason {:?}",
                     wait.id,
