@@ -56,3 +56,15 @@ def test_a_scheduler_that_ends_closes_the_cluster_and_says_why(options):
     os.kill(scheduler, signal.SIGKILL)
     until("it is closed", lambda: cluster.status.name == "closed")
     assert "exit 137" in cluster.get_logs(scheduler=False, workers=False)["Cluster"]
+
+
+@pytest.mark.parametrize("scheduler", [None, "cluster"])
+def test_a_name_may_be_used_again_as_soon_as_its_cluster_is_closed(options, scheduler):
+    for _ in range(3):
+        with BoatswainCluster(name="again", n_workers=1, scheduler=scheduler, **options) as cluster:
+            cluster.wait_for_workers(1, timeout=60)
+
+
+def test_what_is_refused_for_another_reason_is_told_at_once(options):
+    with pytest.raises(boatswain.BoatswainError, match="image"):
+        BoatswainCluster(name="wrong", profile={"image": "not an image"}, **options)

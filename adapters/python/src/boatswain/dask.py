@@ -36,7 +36,7 @@ from boatswain.cluster_spec import arguments_of, make_cluster_spec, make_worker_
 from boatswain.kubecluster import ONLY_IN_POD, OF_RESOURCES, check_namespace, mode_of, profile_keys, refuse
 from boatswain.local import LocalBoatswain, binary
 from boatswain.operations import Event, Executor, NewProfile
-from boatswain.scheduler_pod import SchedulerPod
+from boatswain.scheduler_pod import SchedulerPod, add_profile, is_removed
 
 # Seconds between two calls that show a driver that this process lives: with `app.ttl` (see local.TTL), and to keep the profile.
 CALL_EVERY = 8.0
@@ -113,9 +113,10 @@ class BoatswainCluster(Cluster):
     scheduler : "cluster": an executor of its own, in a pod, to which this process connects; or the address of one that runs
         already. Without it one is started in this process, with `scheduler_options` (`host`, `port`, `dashboard_address`
         and so on).
-    create_mode, shutdown_on_close, resource_timeout : with scheduler="cluster": whether a cluster of this name is created or
-        connected to (`CREATE_OR_CONNECT`, `CREATE_ONLY`, `CONNECT_ONLY`); whether it ends with this process; and how many
-        seconds the scheduler may take to start.
+    create_mode, shutdown_on_close : with scheduler="cluster": whether a cluster of this name is created or connected to
+        (`CREATE_OR_CONNECT`, `CREATE_ONLY`, `CONNECT_ONLY`), and whether it ends with this process.
+    resource_timeout : how many seconds a cluster of this name that was closed may take to be gone, and then the scheduler
+        to start.
     custom_cluster_spec : a DaskCluster, as `make_cluster_spec` makes it, or the path of one in YAML: what of it is not given
         by another argument.
     token_file, ca_file : as `boatswain.Client` has them.
@@ -256,18 +257,19 @@ class BoatswainCluster(Cluster):
         ttl = TTL if self._ends else None
         self._pod = SchedulerPod(f"{self._profile}-scheduler", self._keys, command, self._scheduler_options, ttl)
         profiles = (await self._driver.status())["profiles"]
-        is_there = self._pod.profile in profiles
+        is_there = not is_removed(profiles.get(self._pod.profile))
         if is_there and self._create_mode == "CREATE_ONLY":
             raise BoatswainError(f"there is a cluster {self.name} already")
         if not is_there and self._create_mode == "CONNECT_ONLY":
             raise BoatswainError(f"there is no cluster {self.name}")
         if is_there:
-            of = {profile: self._group_name(profile) for profile in profiles if profile != self._pod.profile}
+            here = {profile for profile, shown in profiles.items() if not is_removed(shown)}
+            of = {profile: self._group_name(profile) for profile in here - {self._pod.profile}}
             self._groups = {
                 profile: Group(name, profile, None, profiles[profile]["target"]) for profile, name in of.items() if name
             }
         else:
-            await self._pod.start(self._driver)
+            await self._pod.start(self._driver, self._start_within)
         return await self._pod.address(self._driver, self._start_within)
 
     def _group_name(self, profile: str) -> str | None:
@@ -284,7 +286,7 @@ class BoatswainCluster(Cluster):
 
     async def _add(self, name: str, profile: str, keys: NewProfile, n: int) -> None:
         group = Group(name, profile, self._described(profile, keys))
-        await self._driver.put_profile(profile, group.description)
+        await add_profile(self._driver, profile, group.description, self._start_within)
         self._groups[profile] = group
         await self._set_target(group, n)
 

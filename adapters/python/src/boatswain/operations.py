@@ -162,6 +162,8 @@ class ExecutorHistory(TypedDict):
 
 class Executors(TypedDict):
     executors: list[Executor]
+    # Only if there are more: the last one, for `after`.
+    more_after: NotRequired[Id]
 
 
 class Held(TypedDict):
@@ -520,9 +522,9 @@ class Operations:
         """Reports the demand, for autoscaling"""
         return self._call("POST", "/v1/demand", {"profiles": profiles})
 
-    def executors(self, *, ip: str | None = None) -> Executors:
+    def executors(self, *, ip: str | None = None, profile: str | None = None, state: str | None = None, after: str | None = None, limit: str | None = None) -> Executors:
         """The executors that live"""
-        return self._call("GET", f"/v1/executors{query(ip=ip)}", None)
+        return self._call("GET", f"/v1/executors{query(ip=ip, profile=profile, state=state, after=after, limit=limit)}", None)
 
     def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
         """Decommissions executors: they finish their work and exit"""
@@ -599,9 +601,9 @@ class AsyncOperations:
         """Reports the demand, for autoscaling"""
         return await self._call("POST", "/v1/demand", {"profiles": profiles})
 
-    async def executors(self, *, ip: str | None = None) -> Executors:
+    async def executors(self, *, ip: str | None = None, profile: str | None = None, state: str | None = None, after: str | None = None, limit: str | None = None) -> Executors:
         """The executors that live"""
-        return await self._call("GET", f"/v1/executors{query(ip=ip)}", None)
+        return await self._call("GET", f"/v1/executors{query(ip=ip, profile=profile, state=state, after=after, limit=limit)}", None)
 
     async def decommission(self, executors: list[Id], *, by: Who | None = None, replace: bool | None = None, within: str | None = None) -> CommandOutcome:
         """Decommissions executors: they finish their work and exit"""

@@ -9,12 +9,14 @@ from typing import Any
 from distributed.core import rpc
 
 from boatswain.client import AsyncClient, BoatswainError
-from boatswain.operations import NewProfile
+from boatswain.operations import NewProfile, Profile
 
 # Dask's own. In the embedded cluster all pods have the addresses of one machine, so two clusters need other ones.
 PORT, DASHBOARD = 8786, 8787
 # Seconds between two looks at a scheduler that starts.
 LOOK = 0.2
+# The status of an answer that refuses a profile for one of its name.
+CONFLICT = 409
 # What of the workers' profile is the scheduler's too.
 SHARED = ("image", "env", "template", "security", "service_account", "image_pull_secrets", "node_selector", "tolerations")
 
@@ -43,9 +45,9 @@ class SchedulerPod:
         if ttl:
             self.description["ttl"] = ttl
 
-    async def start(self, driver: AsyncClient) -> None:
-        """Once more, it shows that this process lives."""
-        await driver.put_profile(self.profile, self.description)
+    async def start(self, driver: AsyncClient, seconds: float = 0) -> None:
+        """Once more, it shows that this process lives. For `add_profile` see there."""
+        await add_profile(driver, self.profile, self.description, seconds)
         self.is_kept = True
 
     async def address(self, driver: AsyncClient, seconds: float) -> str:
@@ -68,6 +70,26 @@ class SchedulerPod:
     async def remove(self, driver: AsyncClient) -> None:
         await driver.put_target(self.profile, 0)
         await driver.delete_profile(self.profile)
+
+
+async def add_profile(driver: AsyncClient, name: str, profile: NewProfile, seconds: float) -> None:
+    """An earlier one of this name, whose cluster is closed, may take these seconds to be gone."""
+    now = asyncio.get_running_loop().time
+    until = now() + seconds
+    while True:
+        try:
+            await driver.put_profile(name, profile)
+            return
+        except BoatswainError as refusal:
+            if refusal.status != CONFLICT or now() > until:
+                raise
+            if not is_removed((await driver.status())["profiles"].get(name)):
+                raise refusal from None
+        await asyncio.sleep(LOOK)
+
+
+def is_removed(profile: Profile | None) -> bool:
+    return profile is None or profile.get("removing", False)
 
 
 async def _answers(address: str) -> bool:
