@@ -36,7 +36,7 @@ from boatswain.cluster_spec import arguments_of, make_cluster_spec, make_worker_
 from boatswain.kubecluster import ONLY_IN_POD, OF_RESOURCES, check_namespace, mode_of, profile_keys, refuse
 from boatswain.local import LocalBoatswain, binary
 from boatswain.operations import Event, Executor, NewProfile
-from boatswain.scheduler_pod import SchedulerPod, add_profile, is_removed
+from boatswain.scheduler_pod import WHO, SchedulerPod, add_profile, is_removed, remove_profile
 
 # Seconds between two calls that show a driver that this process lives: with `app.ttl` (see local.TTL), and to keep the profile.
 CALL_EVERY = 8.0
@@ -47,7 +47,6 @@ ANSWER = 15.0
 # Seconds after which a driver is asked again for workers that a stream's first message lacks, and the longest between two
 # such questions.
 SECOND_LOOK, LONGEST_LOOK = 1.0, 10.0
-WHO = "dask"
 # The agent leaves a worker alone that is to be decommissioned, until its data has moved and it is killed.
 LEFT_ALONE = ["--decommission-command", "true", "--"]
 # The worker group that a cluster begins with, and that `adapt` scales.
@@ -545,7 +544,7 @@ class BoatswainCluster(Cluster):
         if self.scheduler is not None:
             await self.scheduler.close()
         if self._pod is not None and self._ends:
-            await self._attempt(self._pod.remove(self._driver), "the scheduler may stay")
+            await self._attempt(remove_profile(self._driver, self._pod.profile), "the scheduler may stay")
         await super()._close()
         if hasattr(self, "_driver"):
             await self._driver.close()
@@ -574,14 +573,8 @@ class BoatswainCluster(Cluster):
             await self._attempt(self._remove(group), f"{group.profile}: workers may stay until their --death-timeout")
 
     async def _remove(self, group: Group) -> None:
-        """The target first, so that none is replaced."""
         self._living = {id: profile for id, profile in self._living.items() if profile != group.profile}
-        await self._driver.put_target(group.profile, 0)
-        executors = (await self._driver.executors())["executors"]
-        ids = [one["executor"] for one in executors if one["profile"] == group.profile]
-        if ids:
-            await self._driver.kill(ids, force=True, replace=False, by=WHO)
-        await self._driver.delete_profile(group.profile)
+        await remove_profile(self._driver, group.profile)
 
 
 def _label(text: str, longest: int) -> str:

@@ -11,6 +11,8 @@ from distributed.core import rpc
 from boatswain.client import AsyncClient, BoatswainError
 from boatswain.operations import NewProfile, Profile
 
+# Who is named as the one who ends executors.
+WHO = "dask"
 # Dask's own. In the embedded cluster all pods have the addresses of one machine, so two clusters need other ones.
 PORT, DASHBOARD = 8786, 8787
 # Seconds between two looks at a scheduler that starts.
@@ -55,7 +57,7 @@ class SchedulerPod:
         why, now = "it is requested", asyncio.get_running_loop().time
         until = now() + seconds
         while now() < until:
-            found = [one for one in (await driver.executors())["executors"] if one["profile"] == self.profile]
+            found = (await driver.executors(profile=self.profile))["executors"]
             here = [one for one in found if one["state"] == "running" and one.get("ip")]
             if here:
                 address = f"tcp://{here[0]['ip']}:{self._port}"
@@ -67,9 +69,6 @@ class SchedulerPod:
             await asyncio.sleep(LOOK)
         raise BoatswainError(f"the scheduler did not start within {seconds:.0f} s: {why}")
 
-    async def remove(self, driver: AsyncClient) -> None:
-        await driver.put_target(self.profile, 0)
-        await driver.delete_profile(self.profile)
 
 
 async def add_profile(driver: AsyncClient, name: str, profile: NewProfile, seconds: float) -> None:
@@ -86,6 +85,15 @@ async def add_profile(driver: AsyncClient, name: str, profile: NewProfile, secon
             if not is_removed((await driver.status())["profiles"].get(name)):
                 raise refusal from None
         await asyncio.sleep(LOOK)
+
+
+async def remove_profile(driver: AsyncClient, name: str) -> None:
+    """Its executors end now. The target first, so that none is replaced."""
+    await driver.put_target(name, 0)
+    ids = [one["executor"] for one in (await driver.executors(profile=name))["executors"]]
+    if ids:
+        await driver.kill(ids, force=True, replace=False, by=WHO)
+    await driver.delete_profile(name)
 
 
 def is_removed(profile: Profile | None) -> bool:
