@@ -302,15 +302,17 @@ impl World {
         let handles: Vec<_> = (self.drivers.borrow().iter())
             .filter(|driver| driver.is_alive() && !driver.paused)
             .map(|driver| {
+                let is_stopping = driver.stop_requested.is_some();
                 (
                     driver.number,
                     driver.handle.clone(),
-                    driver.stop_requested.is_some(),
+                    is_stopping,
+                    driver.since,
                 )
             })
             .collect();
         let alive: BTreeSet<usize> = handles.iter().map(|(number, ..)| *number).collect();
-        for (number, handle, is_stopping) in handles {
+        for (number, handle, is_stopping, since) in handles {
             let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
                 return Err(format!("O-12: d{number} does not answer"));
             };
@@ -326,10 +328,7 @@ impl World {
                     excuses: &self.checks.excuses,
                 })?;
                 self.check_silence(number, &snapshot)?;
-                if let Some(list) = &snapshot.full_list {
-                    let ago = self.clock.now().tick.since(list.asked);
-                    self.checks.deadlines.listed(number, Instant::now() - ago);
-                }
+                self.checks.deadlines.listed(number, since, &snapshot);
                 self.checks.check_ledger(number, snapshot)?;
             } else {
                 self.checks.ledger_is_gone(number);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use boatswain::config::Config;
 use boatswain::model::executor::Class;
 use boatswain::model::pod::{ContainerState, Scheduling};
-use boatswain::model::{Entry, ExecutorId, Pod, PodUid, Snapshot};
+use boatswain::model::{Entry, ExecutorId, Pod, PodUid, Snapshot, Tick};
 use tokio::time::Instant;
 
 use super::Verdict;
@@ -95,8 +95,12 @@ impl Deadlines {
         }
     }
 
-    /// Records the newest full list in a driver's ledger, by when it was requested.
-    pub fn listed(&mut self, driver: usize, asked: Instant) {
+    /// Records when the newest full list was requested that the ledger has of this driver, which started then.
+    pub fn listed(&mut self, driver: usize, started: Instant, ledger: &Snapshot) {
+        let Some(list) = &ledger.full_list else {
+            return;
+        };
+        let asked = started + list.asked.since(Tick::default());
         let lists = &mut self.drivers.entry(driver).or_default().lists;
         if lists.last().is_none_or(|(last, _)| *last < asked) {
             lists.push((asked, Instant::now()));
