@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/retry"
 )
 
 const (
@@ -127,9 +128,13 @@ func (s session) changes() {
 	before.Labels["late"] = "yes"
 	_, err := s.pods().Update(s, before, meta.UpdateOptions{})
 	works("an update of an old version is refused", unless(errors.IsConflict(err), err))
-	before = must[*core.Pod]("it is read again")(s.pods().Get(s, "go-a", meta.GetOptions{}))
-	before.Spec.Containers[0].Command = nil
-	_, err = s.pods().Update(s, before, meta.UpdateOptions{})
+	// Its node may write the status meanwhile.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		pod := must[*core.Pod]("it is read again")(s.pods().Get(s, "go-a", meta.GetOptions{}))
+		pod.Spec.Containers[0].Command = nil
+		_, err := s.pods().Update(s, pod, meta.UpdateOptions{})
+		return err
+	})
 	works("another command is refused", unless(errors.IsInvalid(err), err))
 }
 
