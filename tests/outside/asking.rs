@@ -334,6 +334,11 @@ fn a_restart_replaces_those_that_are_named_and_ends_when_as_many_run_again() {
     for (arguments, why) in [
         (["restart", "1"], "no such executor lives"),
         (
+            ["restart", "--profile=nope"],
+            "no such executor of profile nope lives",
+        ),
+        (["executors", "--state=runing"], "the states are requested"),
+        (
             ["restart", "t-exec-1"],
             "no living executor of this application has the pod t-exec-1",
         ),

@@ -361,19 +361,10 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
 }
 
 pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
-    let is_meant = |executor: &Value| {
-        let is = |field: &str, given: &Option<String>| {
-            given
-                .as_deref()
-                .is_none_or(|given| executor[field] == given)
-        };
-        is("profile", &args.profile) && is("state", &args.state)
-    };
     args.connection.ask(async |client| {
-        let mut answer = client.call(Method::GET, "/v1/executors", None).await?;
-        if let Some(executors) = answer["executors"].as_array_mut() {
-            executors.retain(is_meant);
-        }
+        let (profile, state) = (args.profile.as_deref(), args.state.as_deref());
+        let found = client.executors(None, profile, state, None, None).await?;
+        let answer = serde_json::to_value(found).unwrap_or_default();
         let shown = (args.output).show(&answer, "executors", "executor", tables::executors);
         Ok(shown)
     })

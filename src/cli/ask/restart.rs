@@ -53,7 +53,9 @@ pub(in crate::cli) fn restart(args: &RestartArgs) -> Exit {
             .map(|one| (one.executor, one.profile.clone()))
             .collect();
         if old.is_empty() {
-            let why = "no such executor lives\n`boatswain executors` lists them";
+            let of = (args.profile.as_ref()).map(|profile| format!(" of profile {profile}"));
+            let of = of.unwrap_or_default();
+            let why = format!("no such executor{of} lives\n`boatswain executors` lists them");
             return Ok(fail(Exit::Refused, why));
         }
         Restart::of(old, args.at_a_time).run(args, client).await
