@@ -133,6 +133,8 @@ impl Budget {
     /// Notes the targets in a driver's ledger, and checks which profiles have failed there.
     // spec: L-40
     pub fn ledger(&mut self, driver: usize, ledger: &Snapshot, unreported: usize) -> Verdict {
+        // A driver forgets the failures of a profile that its configuration does not have any more.
+        (self.certain).retain(|_, (by, _, of)| *by > driver || ledger.targets.contains_key(of));
         for (profile, target) in &ledger.targets {
             let largest = self.largest.entry((driver, profile.clone())).or_default();
             if largest
