@@ -174,15 +174,15 @@ def test_a_program_for_kubecluster_needs_another_class_and_image_only(local, mon
     cluster.wait_for_workers(4)
     with boatswain.Client() as driver:
         profiles = driver.status()["profiles"]
-        assert (profiles["dask-foo"]["running"], profiles["dask-foo-highmem"]["running"]) == (2, 2)
+        assert (profiles["dask-foo"]["running"], profiles["dask-foo--highmem"]["running"]) == (2, 2)
         held = client.scatter(list(range(100)))
         cluster.scale(3, worker_group="highmem")
         cluster.wait_for_workers(5)
         cluster.scale(1)
         until("the default group has one", lambda: driver.status()["profiles"]["dask-foo"]["running"] == 1)
-        assert driver.targets()["targets"]["dask-foo-highmem"] == 3
+        assert driver.targets()["targets"]["dask-foo--highmem"] == 3
         cluster.delete_worker_group(name="highmem")
-        until("the group is gone", lambda: "dask-foo-highmem" not in driver.status()["profiles"])
+        until("the group is gone", lambda: "dask-foo--highmem" not in driver.status()["profiles"])
         assert sum(client.gather(held)) == sum(range(100)) and len(cluster.workers) == 1
         cluster.adapt(2, 3)
         cluster.wait_for_workers(2)

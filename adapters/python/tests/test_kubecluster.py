@@ -8,6 +8,8 @@ from boatswain import dask
 from boatswain.cluster_spec import arguments_of, make_cluster_spec, make_worker_spec, worker_arguments
 from boatswain.dask import BoatswainCluster
 from boatswain.kubecluster import check_namespace, profile_keys
+from boatswain.operations import NewProfile
+from boatswain.scheduler_pod import SHARED, SchedulerPod
 
 
 def test_what_kubecluster_says_of_workers_are_keys_of_a_profile():
@@ -153,7 +155,7 @@ class Driver:
     async def kill(self, executors, *, force, replace, by):
         self.killed += executors
         for id in executors:
-            self.targets["dask-a" if id < 10 else "dask-a-high"] -= 1
+            self.targets["dask-a" if id < 10 else "dask-a--high"] -= 1
         return {"targets": dict(self.targets)}
 
 
@@ -161,7 +163,7 @@ class Dasks:
     """A scheduler that would rather end the workers of the group that is not asked about."""
 
     async def workers_to_close(self, target, attribute):
-        return ["dask-a-high-10", "dask-a-high-11", "dask-a-2", "dask-a-1", "dask-a-3"]
+        return ["dask-a--high-10", "dask-a--high-11", "dask-a-2", "dask-a-1", "dask-a-3"]
 
     async def retire_workers(self, names, remove, close_workers):
         return {name: {"name": name} for name in names if name != "dask-a-3"}
@@ -173,15 +175,15 @@ def cluster_of(driver, seen=(1, 2, 3)):
     cluster.status, cluster.quiet, cluster._cluster_manager_logs = dask.Status.closed, True, []
     cluster._profile, cluster._driver, cluster.scheduler_comm = "dask-a", driver, Dasks()
     cluster._changing, cluster._retired = asyncio.Lock(), set()
-    names = {"dask-a": "default", "dask-a-high": "high"}
+    names = {"dask-a": "default", "dask-a--high": "high"}
     cluster._groups = {profile: dask.Group(name, profile, {}) for profile, name in names.items()}
-    cluster._living = {1: "dask-a", 2: "dask-a", 3: "dask-a", 10: "dask-a-high", 11: "dask-a-high"}
+    cluster._living = {1: "dask-a", 2: "dask-a", 3: "dask-a", 10: "dask-a--high", 11: "dask-a--high"}
     cluster.scheduler_info = {"workers": {id: {"name": f"{cluster._living[id]}-{id}"} for id in (*seen, 10, 11)}}
     return cluster
 
 
 def scaled(n, group="default", targets=(3, 2), **options):
-    driver = Driver(zip(["dask-a", "dask-a-high"], targets, strict=True))
+    driver = Driver(zip(["dask-a", "dask-a--high"], targets, strict=True))
     cluster = cluster_of(driver, **options)
     asyncio.run(cluster._scale(n, group))
     return driver, cluster
@@ -189,12 +191,12 @@ def scaled(n, group="default", targets=(3, 2), **options):
 
 def test_a_worker_group_is_scaled_without_the_others():
     driver, cluster = scaled(2)
-    assert (driver.killed, driver.targets) == ([2], {"dask-a": 2, "dask-a-high": 2})
+    assert (driver.killed, driver.targets) == ([2], {"dask-a": 2, "dask-a--high": 2})
     assert (cluster.plan, len(cluster.workers)) == ({"dask-a-1", "dask-a-3"}, 4)
     driver, _ = scaled(0, "high")
-    assert (driver.killed, driver.targets) == ([10, 11], {"dask-a": 3, "dask-a-high": 0})
+    assert (driver.killed, driver.targets) == ([10, 11], {"dask-a": 3, "dask-a--high": 0})
     driver, _ = scaled(5, "high")
-    assert (driver.killed, driver.targets) == ([], {"dask-a": 3, "dask-a-high": 5})
+    assert (driver.killed, driver.targets) == ([], {"dask-a": 3, "dask-a--high": 5})
     with pytest.raises(ValueError, match="no worker group low: there are default, high"):
         scaled(1, "low")
 
@@ -262,3 +264,20 @@ def test_options_in_the_workers_command_are_not_given_twice():
 def test_names_of_profiles_are_names_in_kubernetes():
     assert dask._label("Etl_nightly (2)", 40) == "etl-nightly-2"
     assert dask._label("a" * 39 + "-b", 40) == "a" * 39
+
+
+def test_a_cluster_takes_no_profile_of_another_one_whose_name_begins_like_its_own():
+    cluster = cluster_of(None)
+    names = ["dask-a", "dask-a--high", "dask-a-b", "dask-a-b--high", "dask-a-b--scheduler", "default"]
+    assert [cluster._group_name(name) for name in names] == ["default", "high", None, None, None, None]
+
+
+def test_a_scheduler_in_a_pod_has_of_its_workers_profile_what_a_pod_needs_to_start():
+    keys = {"image": "a:1", "pull_secrets": ["regcred"], "pull_policy": "Always", "memory": "1Gi"}
+    pod = SchedulerPod("dask-a--scheduler", keys, ["dask", "scheduler"], {}, None)
+    assert pod.description == {
+        **{key: keys[key] for key in ("image", "pull_secrets", "pull_policy")},
+        **{"executors": 1, "max_executors": 1},
+        "command": ["dask", "scheduler", "--port", "8786", "--dashboard-address", ":8787"],
+    }
+    assert set(SHARED) <= NewProfile.__annotations__.keys()

@@ -51,6 +51,8 @@ SECOND_LOOK, LONGEST_LOOK = 1.0, 10.0
 LEFT_ALONE = ["--decommission-command", "true", "--"]
 # The worker group that a cluster begins with, and that `adapt` scales.
 DEFAULT = "default"
+# Between a cluster's name and that of one of its groups. No name has it, so a cluster "a" takes nothing of one called "a-b".
+OF = "--"
 
 
 __all__ = ["BoatswainCluster", "make_cluster_spec", "make_worker_spec"]
@@ -254,7 +256,7 @@ class BoatswainCluster(Cluster):
         """Its address. The worker groups of a cluster that is there already become this one's."""
         command, _ = self._commands("scheduler")
         ttl = TTL if self._ends else None
-        self._pod = SchedulerPod(f"{self._profile}-scheduler", self._keys, command, self._scheduler_options, ttl)
+        self._pod = SchedulerPod(f"{self._profile}{OF}scheduler", self._keys, command, self._scheduler_options, ttl)
         profiles = (await self._driver.status())["profiles"]
         is_there = not is_removed(profiles.get(self._pod.profile))
         if is_there and self._create_mode == "CREATE_ONLY":
@@ -275,7 +277,8 @@ class BoatswainCluster(Cluster):
         """Of a profile of this cluster."""
         if profile == self._profile:
             return DEFAULT
-        return profile.removeprefix(f"{self._profile}-") if profile.startswith(f"{self._profile}-") else None
+        cluster, _, group = profile.partition(OF)
+        return group if cluster == self._profile else None
 
     def _commands(self, what: str) -> tuple[list[str], list[str]]:
         """Dask's command, and the agent's."""
@@ -371,7 +374,7 @@ class BoatswainCluster(Cluster):
         return self.sync(self._add_worker_group, name, n_workers, inherited | keys)
 
     async def _add_worker_group(self, name: str, n: int, keys: NewProfile) -> None:
-        profile = f"{self._profile}-{_label(name, 16)}"
+        profile = f"{self._profile}{OF}{_label(name, 16)}"
         if name == DEFAULT or profile in self._groups:
             raise ValueError(f"there is a worker group {name} already: choose another name")
         await self._add(name, profile, keys, n)

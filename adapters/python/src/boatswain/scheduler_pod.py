@@ -20,7 +20,17 @@ LOOK = 0.2
 # The status of an answer that refuses a profile for one of its name.
 CONFLICT = 409
 # What of the workers' profile is the scheduler's too.
-SHARED = ("image", "env", "template", "security", "service_account", "image_pull_secrets", "node_selector", "tolerations")
+SHARED = (
+    "image",
+    "pull_policy",
+    "pull_secrets",
+    "env",
+    "template",
+    "security",
+    "service_account",
+    "node_selector",
+    "tolerations",
+)
 
 
 class SchedulerPod:
@@ -68,7 +78,6 @@ class SchedulerPod:
                 why = f"it is {found[0]['state']}: {found[0].get('why', '')}"
             await asyncio.sleep(LOOK)
         raise BoatswainError(f"the scheduler did not start within {seconds:.0f} s: {why}")
-
 
 
 async def add_profile(driver: AsyncClient, name: str, profile: NewProfile, seconds: float) -> None:
