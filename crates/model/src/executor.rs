@@ -253,6 +253,16 @@ impl Session {
     }
 }
 
+/// The states in which executors that have not ended are listed and counted.
+pub const STATES: [&str; 6] = [
+    "requested",
+    "unanswered",
+    "pending",
+    "running",
+    "uncertain",
+    "leaving",
+];
+
 /// The rows of the table in spec E-6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {

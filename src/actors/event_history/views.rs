@@ -14,7 +14,7 @@ use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 pub struct ExecutorView {
     pub executor: u64,
     pub profile: String,
-    /// One of [`STATES`].
+    /// One of [`STATES`](crate::model::executor::STATES).
     pub state: &'static str,
     /// How long this driver has known it, in seconds.
     pub age_seconds: u64,
@@ -35,17 +35,8 @@ pub struct ExecutorView {
     pub session: Option<SessionView>,
 }
 
-/// The states of executors that are listed.
-pub const STATES: [&str; 6] = [
-    "requested",
-    "unanswered",
-    "pending",
-    "running",
-    "uncertain",
-    "leaving",
-];
-
-/// The states of the API. An executor is `uncertain` while its pod is missing from a list or its state is unreadable.
+/// One of [`STATES`](crate::model::executor::STATES), or "ended". An executor is `uncertain` while its pod is missing from a
+/// list or its state is unreadable.
 pub fn state(class: Class) -> &'static str {
     match class {
         Class::Sent => "requested",
@@ -80,7 +71,7 @@ impl ExecutorView {
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     pub profile: Option<String>,
-    /// One of [`STATES`].
+    /// One of [`STATES`](crate::model::executor::STATES).
     pub state: Option<String>,
     pub ip: Option<IpAddr>,
     /// Only those with higher ids.

@@ -1,19 +1,10 @@
 //! What the metrics show of the ledger (spec O-41).
 
 use crate::metrics::{Metrics, Value, whole};
+use crate::model::executor::STATES;
 use crate::model::{Ending, Entry, LossClass, ProfileName, Snapshot, Tick};
 
 use super::messages::Measures;
-
-/// The states in which executors are counted.
-const STATES: [&str; 6] = [
-    "requested",
-    "unanswered",
-    "pending",
-    "running",
-    "uncertain",
-    "leaving",
-];
 
 /// Counts what an entry's change shows of its executor's start.
 pub(super) fn changed(metrics: &Metrics, before: Option<&Entry>, after: &Entry, now: Tick) {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use boatswain_client::Executors;
+use boatswain_client::{Client, ClientError, Executors};
 use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
@@ -141,11 +141,16 @@ pub(super) fn ids(executors: &[Which], living: &Executors) -> Result<Vec<u64>, S
 }
 
 /// Sends a command about executors. Fails if one of them is not ended, so that scripts notice.
+/// All live executors.
+pub(super) async fn all(client: &Client) -> Result<Executors, ClientError> {
+    client.executors(None, None, None, None, None).await
+}
+
 fn tell_executors(driver: &Driver, command: &str, executors: &[Which], mut body: Value) -> Exit {
     driver.ask(async |client| {
         let names_pods = executors.iter().any(|one| matches!(one, Which::Pod(_)));
         let living = match names_pods {
-            true => client.executors(None, None, None, None, None).await?,
+            true => all(client).await?,
             false => Executors::default(),
         };
         body["executors"] = match ids(executors, &living) {

@@ -9,7 +9,7 @@ use clap::Args;
 use humantime::format_duration;
 use tokio::time::{Instant, sleep};
 
-use super::commands::{Which, Who, ids, which};
+use super::commands::{Which, Who, all, ids, which};
 use super::{Connection, REFRESH_INTERVAL};
 use crate::cli::{complain, fail, say};
 use crate::exit::Exit;
@@ -60,11 +60,6 @@ pub(in crate::cli) fn restart(args: &RestartArgs) -> Exit {
         }
         Restart::of(old, args.at_a_time).run(args, client).await
     })
-}
-
-/// All live executors.
-async fn all(client: &Client) -> Result<Executors, ClientError> {
-    client.executors(None, None, None, None, None).await
 }
 
 /// Executors that are to be replaced.

@@ -21,8 +21,9 @@ use super::tokens::Right;
 use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, answers, ask, openapi, page};
 use crate::actors::driver_backend::messages::{Command, GetCounts, GetStatus};
 use crate::actors::event_history::messages::{Explain, GetExecutors};
-use crate::actors::event_history::views::{STATES, Selection};
+use crate::actors::event_history::views::Selection;
 use crate::model::ExecutorId;
+use crate::model::executor::STATES;
 use crate::server::problem::{NO_PLACE, Problem};
 use crate::server::serve::{self, Full};
 
