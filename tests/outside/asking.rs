@@ -102,6 +102,13 @@ fn the_client_shows_the_status_and_sets_targets() {
 }
 
 /// An Event about a pod.
+/// The options that name the cluster to a command.
+fn place(cluster: &Cluster) -> [&str; 4] {
+    let kubeconfig = cluster.kubeconfig.to_str().unwrap();
+    let namespace = &cluster.api.namespace;
+    ["--namespace", namespace, "--kubeconfig", kubeconfig]
+}
+
 pub fn event(namespace: &str, name: &str, kind: &str, uid: &str, message: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": name},
@@ -140,13 +147,7 @@ fn an_executors_log_is_printed_to_its_end_by_id_and_by_pod() {
     };
     let script = r#"profiles.default.command=["sh", "-c", "trap 'echo end; exit 0' TERM; printf 'one\\ntwo\\n'; sleep infinity & wait"]"#;
     let asked = Asked::start_with(&cluster, 1, &[script]);
-    let kubeconfig = cluster.kubeconfig.to_str().unwrap();
-    let place = [
-        "--namespace",
-        &cluster.api.namespace,
-        "--kubeconfig",
-        kubeconfig,
-    ];
+    let place = place(&cluster);
     let logs = |arguments: &[&str]| asked.ask(&[&["logs"], arguments, &place].concat());
     let printed = |arguments: &[&str]| String::from_utf8(logs(arguments).stdout).unwrap();
     // The event history learns of the executor one batch later than the status.
@@ -171,6 +172,29 @@ fn an_executors_log_is_printed_to_its_end_by_id_and_by_pod() {
     assert_eq!(previous.status.code(), Some(1), "{previous:?}");
     let without_app = asked.ask(&[&["status"], &place[..]].concat());
     assert_eq!(without_app.status.code(), Some(64), "{without_app:?}");
+}
+
+// spec: O-138
+#[test]
+fn executors_are_selected_by_the_labels_of_their_pods() {
+    let cluster = Cluster::any();
+    let labels = r#"profiles.default.labels={tier="batch"}"#;
+    let asked = Asked::start_with(&cluster, 3, &[labels]);
+    until("three run", || (asked.running() == 3).then_some(()));
+    let place = place(&cluster);
+    let select = |labels| {
+        let given = ["executors", "-o", "name", "-l", labels];
+        asked.ask(&[&given, &place[..]].concat())
+    };
+    let names = |labels| String::from_utf8(select(labels).stdout).unwrap();
+    assert_eq!(names("tier=batch"), "1\n2\n3\n");
+    assert_eq!(
+        names("tier=batch,boatswain.dev/executor-id in (2,3,4)"),
+        "2\n3\n"
+    );
+    assert_eq!(names("tier!=batch"), "");
+    let refused = select("tier in");
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 }
 
 // spec: O-78, O-125

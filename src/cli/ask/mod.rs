@@ -16,12 +16,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use boatswain_client::{Client, ClientError, Token};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use http::{Method, Uri};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{complain, fail, fail_with, plain_json, say, wait_for};
+use crate::driver::clean;
 use crate::exit::Exit;
 use crate::manifests::yaml;
 use crate::model::text::controls_display;
@@ -158,6 +160,10 @@ pub(super) struct ExecutorsArgs {
     /// List only those in this state, such as running
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
+    /// List only those whose pods have these labels, such as tier=batch. The cluster is asked, with
+    /// the caller's rights
+    #[arg(long, short = 'l', value_name = "LABELS", value_parser = NonEmptyStringValueParser::new())]
+    selector: Option<String>,
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Listing::Table)]
     output: Listing,
@@ -361,13 +367,27 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
 }
 
 pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
-    args.connection.ask(async |client| {
+    let list = async |client: &Client| {
         let (profile, state) = (args.profile.as_deref(), args.state.as_deref());
-        let found = client.executors(None, profile, state, None, None).await?;
+        let mut found = client.executors(None, profile, state, None, None).await?;
+        if let Some(selector) = &args.selector {
+            let place = args.connection.in_cluster.of_pods();
+            let labelled = match clean::pods_with(place, selector).await {
+                Ok(labelled) => labelled,
+                Err(why) => return Ok(fail(why.exit(), why)),
+            };
+            let is_labelled =
+                |pod: &Option<String>| pod.as_ref().is_some_and(|pod| labelled.contains(pod));
+            found.executors.retain(|one| is_labelled(&one.pod));
+        }
         let answer = serde_json::to_value(found).unwrap_or_default();
         let shown = (args.output).show(&answer, "executors", "executor", tables::executors);
         Ok(shown)
-    })
+    };
+    match args.selector {
+        Some(_) => args.connection.ask_beside_a_cluster(list),
+        None => args.connection.ask(list),
+    }
 }
 
 pub(super) fn explain(args: &ExplainArgs) -> Exit {

@@ -4,6 +4,7 @@ mod alive;
 mod deleting;
 mod reopening;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -133,6 +134,18 @@ impl Place {
 pub async fn log(place: Place, pod: &str, part: LogPart) -> Result<LogLines, NotRead> {
     let (calls, _) = place.connect().await?;
     Ok(calls.log(pod, part).await?)
+}
+
+/// The names of the pods with these labels.
+///
+/// # Errors
+/// If the selector is refused, or the pods cannot be listed.
+pub async fn pods_with(place: Place, selector: &str) -> Result<BTreeSet<String>, NotRead> {
+    let (calls, _) = place.connect().await?;
+    let pods = calls.pods_with(selector).await?;
+    Ok((pods.into_iter())
+        .filter_map(|pod| pod.metadata.name)
+        .collect())
 }
 
 impl Cleaner {

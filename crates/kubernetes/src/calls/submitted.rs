@@ -56,12 +56,19 @@ impl Calls {
     /// # Errors
     /// If any of them cannot be read.
     pub async fn pods_of_job(&self, name: &str) -> Result<Vec<Pod>, Failure> {
+        self.pods_with(&format!("{JOB_NAME}={name}")).await
+    }
+
+    /// Lists the pods with these labels.
+    ///
+    /// # Errors
+    /// If the selector is refused, or any of them cannot be read.
+    pub async fn pods_with(&self, selector: &str) -> Result<Vec<Pod>, Failure> {
         let read = |item: &str| {
             let pod = serde_json::from_str::<Pod>(item);
             pod.map(Some).map_err(|error| error.to_string())
         };
-        let selector = format!("{JOB_NAME}={name}");
-        self.list_all(&self.pods_path(None), "PodList", &selector, read)
+        self.list_all(&self.pods_path(None), "PodList", selector, read)
             .await
     }
 
