@@ -173,6 +173,7 @@ impl Checks {
     /// Notes that a driver has ended. Its last deletes are not checked, because the reasons for them are unknown.
     pub fn driver_ended(&mut self, driver: usize) {
         self.deletes.retain(|delete| delete.driver != driver);
+        self.ended_after_making_the_record(driver);
         self.drivers.entry(driver).or_default().ended = true;
     }
 

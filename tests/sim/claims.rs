@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
-use crate::checks::{PREFIX, Verdict};
+use crate::checks::{Excuses, PREFIX, Verdict};
 use crate::objects::{NAMESPACE, is_terminating, label, owner, text};
 use crate::script::{Fault, Script, Step};
 
@@ -155,7 +155,13 @@ pub fn check_none_shared(driver: usize, now: &Snapshot) -> Verdict {
 /// After convergence: what executors mount exists, has the right content, and is owned by the current record or by an
 /// existing pod.
 // spec: K-8, K-10
-pub fn check_owners(state: &State, script: &Script, app: &str, record: &str) -> Verdict {
+pub fn check_owners(
+    state: &State,
+    script: &Script,
+    excuses: &Excuses,
+    app: &str,
+    record: &str,
+) -> Verdict {
     let config = &script.config;
     if !config.app.properties.is_empty() {
         let name = format!("{PREFIX}-executor");
@@ -182,6 +188,7 @@ pub fn check_owners(state: &State, script: &Script, app: &str, record: &str) -> 
             || owner == record
             || pods.contains(owner)
             || sets.contains(owner)
+            || is_not_given(claim, config, excuses)
             || is_orphan(script, claim)
                 && !state
                     .pods(NAMESPACE)
@@ -200,11 +207,16 @@ fn is_orphan(script: &Script, claim: &Value) -> bool {
     owner(claim).is_empty() && script.is_of_sets() && script.steps.iter().any(orphans)
 }
 
+/// Whether a claim may belong to nobody because the driver that made the record anew ended before it gave it the claims.
+fn is_not_given(claim: &Value, config: &Config, excuses: &Excuses) -> bool {
+    owner(claim).is_empty() && excuses.claims_not_given && !has_claims(config)
+}
+
 /// After the end: no claim is left, except those of pods that were orphaned when an operator deleted the record, and that
 /// no driver takes over: dead ones that are kept, and those that a relabelling made unrecognisable. A claim of the
 /// application's that such a pod mounts is deleted, and goes with the pod.
 // spec: K-2, K-8, K-10, O-11
-pub fn check_none_left(state: &State, script: &Script, app: &str) -> Verdict {
+pub fn check_none_left(state: &State, script: &Script, excuses: &Excuses, app: &str) -> Verdict {
     let nobodys = || (state.pods(NAMESPACE)).filter(|pod| owner(pod).is_empty());
     let owners: BTreeSet<&str> = nobodys().map(|pod| text(pod, "/metadata/uid")).collect();
     let mounted: BTreeSet<&str> = nobodys().flat_map(claims_of).collect();
@@ -212,6 +224,7 @@ pub fn check_none_left(state: &State, script: &Script, app: &str) -> Verdict {
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
         .filter(|(name, claim)| !(is_terminating(claim) && mounted.contains(name)))
         .filter(|(_, claim)| !owners.contains(owner(claim)) && !is_orphan(script, claim))
+        .filter(|(_, claim)| !is_not_given(claim, &script.config, excuses))
         .map(|(name, _)| name)
         .collect();
     let name = format!("{PREFIX}-executor");

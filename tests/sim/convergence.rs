@@ -236,7 +236,7 @@ impl World {
         };
         let app = text(record, "/data/app-id").to_owned();
         let record = text(record, "/metadata/uid");
-        claims::check_owners(&state, &self.script, &app, record)?;
+        claims::check_owners(&state, &self.script, &self.checks.excuses, &app, record)?;
         kept::check_converged(&state, &self.script.config, &app)?;
         self.app_id.clone_from(&app);
         let of_sets = self.script.is_of_sets();
@@ -355,7 +355,8 @@ impl World {
         let incarnation = (self.youngest()).and_then(|number| self.checks.incarnation(number));
         let may_be_younger = self.checks.excuses.has_future_incarnation(incarnation);
         if (self.ended_clean || may_be_younger) && left.is_empty() && records == 0 {
-            return claims::check_none_left(&state, &self.script, &self.app_id);
+            let excuses = &self.checks.excuses;
+            return claims::check_none_left(&state, &self.script, excuses, &self.app_id);
         }
         Err(format!(
             "O-11: left when the application has ended: pods {left:?}, {records} records"

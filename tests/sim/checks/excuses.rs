@@ -1,6 +1,7 @@
 //! Injected faults that excuse a driver's actions, each kept as narrow as the fault itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use boatswain::model::{ExecutorId, PodUid, ResourceVersion};
 use tokio::time::Instant;
@@ -38,6 +39,11 @@ pub struct Excuses {
     application_ended: Vec<Instant>,
     /// When the record was last repaired.
     record_repaired_at: Option<Instant>,
+    /// The driver that made the record last, and when.
+    record_made: Option<(usize, Instant)>,
+    /// It ended right after that, perhaps before it gave the claims to the record. A successor whose configuration has
+    /// no claims does not list any (spec K-10).
+    pub claims_not_given: bool,
     /// Faults injected into pods.
     pub(super) pod_faults: BTreeMap<String, Vec<InjectedPodFault>>,
 }
@@ -58,7 +64,22 @@ impl Excuses {
     }
 }
 
+/// Within this time a driver gives the claims to a record that it made, or has tried as often as it does.
+const CLAIMS_GIVEN_WITHIN: Duration = Duration::from_secs(10);
+
 impl Checks {
+    pub(super) fn record_made(&mut self, driver: usize) {
+        let has_ended = self.drivers.get(&driver).is_some_and(|view| view.ended);
+        self.excuses.record_made = Some((driver, Instant::now()));
+        self.excuses.claims_not_given |= has_ended;
+    }
+
+    pub(super) fn ended_after_making_the_record(&mut self, driver: usize) {
+        let made = self.excuses.record_made.filter(|(by, _)| *by == driver);
+        let just_now = made.is_some_and(|(_, at)| at.elapsed() < CLAIMS_GIVEN_WITHIN);
+        self.excuses.claims_not_given |= just_now;
+    }
+
     pub fn was_history_replaced_since(&self, since: Instant) -> bool {
         self.excuses.was_history_replaced_since(since)
     }

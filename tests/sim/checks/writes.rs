@@ -52,6 +52,9 @@ impl Checks {
             RequestKind::OtherWrite | RequestKind::CreateRecord => {
                 self.record_written(write);
                 self.note_spent_budget(write);
+                if write.kind == RequestKind::CreateRecord && write.succeeded() {
+                    self.record_made(write.driver);
+                }
                 Ok(())
             }
             // A driver that ends the application reports no end that happens later, whether all pods are gone by then

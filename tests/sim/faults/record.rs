@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::objects::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, is_executor, text};
 use crate::script::{Fault, RecordEdit};
 use crate::trace::trace_line;
 use crate::world::World;
+
+/// The id of another application, in an edited record.
+const ANOTHER: &str = "another";
 
 /// The record's data before and after an edit that made it unusable for drivers.
 pub struct UnusableRecord {
@@ -26,6 +29,9 @@ impl World {
         else {
             return;
         };
+        if what == RecordEdit::AnotherApplication && self.another_has_executors().await {
+            return;
+        }
         let incarnation: u64 = text(&before, "/incarnation").parse().unwrap_or(0);
         let raised = (incarnation + 3).to_string();
         let code = match what {
@@ -35,7 +41,7 @@ impl World {
             RecordEdit::InvalidData => self.write(json!({"incarnation": "many"})).await,
             RecordEdit::RemoveData => self.write(Value::Null).await,
             RecordEdit::NewerFormat => self.write(json!({"format": "99"})).await,
-            RecordEdit::AnotherApplication => self.write(json!({"app-id": "another"})).await,
+            RecordEdit::AnotherApplication => self.write(json!({"app-id": ANOTHER})).await,
             RecordEdit::AddLabel => {
                 let labels = json!({"metadata": {"labels": {"example.com/seen": "yes"}}});
                 self.client.patch_config_map(&name, &labels).await
@@ -70,6 +76,16 @@ impl World {
             trace_line!("   the record is repaired: {code}");
         }
         self.checks.note_record_repair();
+    }
+
+    /// Whether executors are left from an earlier edit like this. Their own record would know them; this one, which
+    /// knows the executors of this application, would not.
+    async fn another_has_executors(&self) -> bool {
+        let state = self.cluster.state().await;
+        state.pods(NAMESPACE).any(|pod| {
+            is_executor(pod, ANOTHER, self.script.is_of_sets())
+                && !(self.checks.excuses.foreign).contains(text(pod, "/metadata/uid"))
+        })
     }
 
     async fn write(&self, data: Value) -> u16 {
