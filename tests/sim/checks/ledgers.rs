@@ -279,6 +279,12 @@ impl Checks {
             if entry.adopted && (too_late || self.is_of_later_application(uid, driver)) {
                 continue;
             }
+            // A superseded driver may end its successor's executor before the successor knows that its request has made
+            // one. The request is repeated then.
+            let successors = self.created.get(uid).is_some_and(|pod| pod.driver > driver);
+            if entry.adopted && successors {
+                continue;
+            }
             let counted = self
                 .counted
                 .entry((application, id))
