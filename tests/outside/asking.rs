@@ -362,6 +362,7 @@ fn a_restart_replaces_those_that_are_named_and_ends_when_as_many_run_again() {
             "no such executor of profile nope lives",
         ),
         (["executors", "--state=runing"], "the states are requested"),
+        (["executors", "--profile=nope"], "the profiles are default"),
         (
             ["restart", "t-exec-1"],
             "no living executor of this application has the pod t-exec-1",

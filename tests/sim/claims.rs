@@ -19,6 +19,9 @@ use crate::script::{Fault, Script, Step};
 /// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;
 
+/// Separates the random stream of [`quotas`] from the others.
+const CLAIM_QUOTAS: u64 = 0x7175_6f74_6173;
+
 /// A node tries again after this long to start a pod that waits for something it mounts.
 pub const MOUNT_RETRY: Duration = Duration::from_millis(500);
 
@@ -46,6 +49,26 @@ pub fn draw(seed: u64, config: &mut Config) {
             .map(|name| claim(rng, name))
             .collect();
     }
+}
+
+/// Quotas on the claims alone, of which many executors have to wait for theirs, in half of the worlds with claims.
+pub fn quotas(seed: u64, config: &Config, faults_end: Duration) -> Vec<Step> {
+    let rng = &mut StdRng::seed_from_u64(seed ^ CLAIM_QUOTAS);
+    if !has_claims(config) || rng.random_bool(0.5) {
+        return Vec::new();
+    }
+    // While the executors of the start get theirs, and later.
+    let later = faults_end.mul_f64(rng.random());
+    let starts = [Duration::ZERO, later].into_iter();
+    let quotas = starts.map(|at| Step {
+        at,
+        fault: Fault::Quota {
+            pods: 1_000,
+            claims: rng.random_range(0..6),
+            time: Duration::from_secs(rng.random_range(5..120)),
+        },
+    });
+    quotas.collect()
 }
 
 /// The same where StatefulSets make the pods, and with them the claims of their templates (spec A-102).

@@ -65,9 +65,9 @@ impl World {
                 self.undo_after(time, Fault::AllowDeletes);
             }
             Fault::AllowDeletes => self.network.shared().refuses_deletes = false,
-            Fault::Quota { pods, time } => {
-                let code = self.client.create_quota(QUOTA, pods).await;
-                trace_line!("   a quota of {pods} pods and claims: {code}");
+            Fault::Quota { pods, claims, time } => {
+                let code = self.client.create_quota(QUOTA, pods, claims).await;
+                trace_line!("   a quota of {pods} pods and {claims} claims: {code}");
                 self.undo_after(time, Fault::RemoveQuota);
             }
             Fault::RemoveQuota => {

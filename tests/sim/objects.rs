@@ -69,15 +69,15 @@ impl DirectClient {
             .await
     }
 
-    /// Creates a ResourceQuota on pods, and on as many claims.
-    pub async fn create_quota(&self, name: &str, pods: u32) -> u16 {
+    /// Creates a ResourceQuota on pods and claims.
+    pub async fn create_quota(&self, name: &str, pods: u32, claims: u32) -> u16 {
         let quota = json!({
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": {"name": name},
             "spec": {"hard": {
                 "pods": pods.to_string(),
-                "persistentvolumeclaims": pods.to_string(),
+                "persistentvolumeclaims": claims.to_string(),
             }},
         });
         self.call(Method::POST, "resourcequotas", &quota).await

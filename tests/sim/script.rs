@@ -118,8 +118,12 @@ pub enum Fault {
         time: Duration,
         evicts: bool,
     },
-    /// A quota limits the number of pods, and that of claims, for a while.
-    Quota { pods: u32, time: Duration },
+    /// A quota limits the numbers of pods and claims for a while.
+    Quota {
+        pods: u32,
+        claims: u32,
+        time: Duration,
+    },
     /// A webhook changes pods at their creation for a while.
     Webhook { what: Webhook, time: Duration },
     /// The webhook is uninstalled.
@@ -309,6 +313,7 @@ impl Script {
         more.extend(early_stops::steps(seed, size.faults_end));
         more.extend(credentials::steps(seed, size.faults_end));
         more.extend(refusals::steps(seed, size.faults_end));
+        more.extend(crate::claims::quotas(seed, &config, size.faults_end));
         Self {
             seed,
             config,

@@ -109,6 +109,8 @@ faults! {
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
     RefusedForEver,
+    /// A claim that was refused is never tried again (spec A-113).
+    RefusedClaimLeft,
     /// A volume claim that an executor uses is given to another one (spec A-60).
     ClaimGivenTwice,
     /// The ConfigMap that executors mount is neither created nor repaired (spec K-8).

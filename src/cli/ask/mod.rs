@@ -370,6 +370,14 @@ pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
     let list = async |client: &Client| {
         let (profile, state) = (args.profile.as_deref(), args.state.as_deref());
         let mut found = client.executors(None, profile, state, None, None).await?;
+        if let Some(profile) = profile.filter(|_| found.executors.is_empty()) {
+            let targets = client.targets().await?.targets;
+            if !targets.contains_key(profile) {
+                let names = targets.into_keys().collect::<Vec<_>>().join(", ");
+                let why = format_args!("there is no profile {profile}\nthe profiles are {names}");
+                return Ok(fail(Exit::Refused, why));
+            }
+        }
         if let Some(selector) = &args.selector {
             let place = args.connection.in_cluster.of_pods();
             let labelled = match clean::pods_with(place, selector).await {

@@ -172,8 +172,10 @@ pub(super) fn nodes(rng: &mut StdRng) -> Fault {
 }
 
 pub(super) fn quotas(rng: &mut StdRng) -> Fault {
+    let pods = rng.random_range(0..15);
     Fault::Quota {
-        pods: rng.random_range(0..15),
+        pods,
+        claims: pods,
         time: time(rng, 1_000, 60_000),
     }
 }

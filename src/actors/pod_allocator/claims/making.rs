@@ -14,6 +14,7 @@ use crate::model::claims::{ClaimTemplate, claim_name};
 use crate::model::executor::{Class, LeaveReason};
 use crate::model::pod::{PendingStage, Scheduling};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
+use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use crate::actors::pod_allocator::refusal::RefusalKind;
@@ -213,7 +214,7 @@ impl Making {
 
     /// The call about one claim of this profile that was held back.
     pub fn try_one(&mut self, profile: &ProfileName) -> Option<Ensure> {
-        if self.in_flight >= MAX_IN_FLIGHT {
+        if self.in_flight >= MAX_IN_FLIGHT || planted::is(Planted::RefusedClaimLeft) {
             return None;
         }
         let one = self.held_of(profile).next()?.clone();
