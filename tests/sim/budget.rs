@@ -64,6 +64,8 @@ pub struct Budget {
     stopped: bool,
     /// The number of refusals of templates by the API server. Only the drivers know how many blocks these were.
     refusals: usize,
+    /// Ends that a record had which was edited, and that no driver has reported. Drivers may have counted them.
+    unreported: usize,
     /// The record says that the budget is spent. That stays so after the failures have left the window.
     recorded: bool,
     /// The driver that wrote that the budget is spent, until that has been checked.
@@ -125,6 +127,11 @@ impl Budget {
         self.restarts += 1;
     }
 
+    /// The record was edited, and had this many ends that no driver has reported.
+    pub fn unreported(&mut self, count: usize) {
+        self.unreported += count;
+    }
+
     /// The API server refused this many templates. Each block, which begins with a refusal, counts as a failure.
     pub fn refused(&mut self, count: usize) {
         self.refusals += count;
@@ -183,6 +190,7 @@ impl Budget {
         let count = self.possible.iter().filter(counts).count()
             + self.restarts
             + self.refusals
+            + self.unreported
             + unreported;
         let largest = self.largest.get(&(driver, profile.clone()));
         let known = (largest.into_iter().flatten()).filter(|(at, _)| at.elapsed() >= TARGET_DELAY);

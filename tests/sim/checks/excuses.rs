@@ -154,6 +154,7 @@ impl Checks {
         // The contents of the record are unknown until a driver writes it again.
         if what != RecordEdit::AddLabel {
             self.budget.forget_certain_failures();
+            self.budget.unreported(self.unreported_ends());
             self.recorded.clear();
             self.recorded_ends.clear();
             self.record_sent.clear();
