@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap_complete::ArgValueCandidates;
 
 use super::place::PlaceArgs;
+use super::generate::applications;
 use super::{complain, fail, say, wait_for};
 use crate::driver::applications::NotNamed;
 use crate::driver::clean::{Alive, Cleaner, Found, Outcome, exit_of, is_app_id};
@@ -15,7 +17,8 @@ use crate::exit::Exit;
 #[derive(Debug, Args)]
 pub(super) struct CleanArgs {
     /// Application, by its id, as in the label boatswain.dev/app-id or spark-app-selector, or by its name
-    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new(),
+          add = ArgValueCandidates::new(applications))]
     app: String,
     #[command(flatten)]
     place: PlaceArgs,

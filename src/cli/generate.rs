@@ -1,13 +1,25 @@
-//! `boatswain completions` and `boatswain man`: generates shell completions and manual pages from
-//! the command line's definition (spec O-43).
+//! `boatswain completions` and `boatswain man`: shell completions and manual pages from the command line's definition
+//! (spec O-43).
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Command};
-use clap_complete::Shell;
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::env::{CompleteEnv, Shells};
+use clap_complete::{CompletionCandidate, Shell};
+use tokio::time::timeout;
 
-use super::{fail, say};
+use super::{Cli, fail, fail_with, say, wait_for};
+use crate::driver::applications::list;
+use crate::driver::clean::Place;
 use crate::exit::Exit;
+
+/// The variable in which a shell that asks what a command line may go on with says which shell it is.
+const ASKS: &str = "BOATSWAIN_COMPLETE";
+
+/// How long a shell waits for the names of applications.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
@@ -21,10 +33,45 @@ pub(super) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Exit {
+pub(super) fn completions(args: &CompletionsArgs) -> Exit {
+    let shells = Shells::builtins();
+    let name = args.shell.to_string();
+    let Some(shell) = shells.completer(&name) else {
+        return fail(Exit::Bug, format_args!("{name} is not supported"));
+    };
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "boatswain", &mut script);
-    say(String::from_utf8_lossy(&script))
+    let program = "boatswain";
+    match shell.write_registration(ASKS, program, program, program, &mut script) {
+        Ok(()) => say(String::from_utf8_lossy(&script)),
+        Err(error) => fail_with(Exit::Bug, &error),
+    }
+}
+
+/// Answers a shell that asks what the command line may go on with; `None` if none asks.
+pub(super) fn complete(arguments: &[OsString]) -> Option<Exit> {
+    let here = std::env::current_dir().ok();
+    let shells = CompleteEnv::with_factory(Cli::command).var(ASKS);
+    match shells.try_complete(arguments, here.as_deref()) {
+        Ok(false) => None,
+        Ok(true) => Some(Exit::Clean),
+        Err(error) => Some(fail_with(Exit::Usage, &error)),
+    }
+}
+
+/// The applications in the kubeconfig's namespace; none if it cannot be read soon.
+pub(super) fn applications() -> Vec<CompletionCandidate> {
+    let mut found = Vec::new();
+    wait_for(async {
+        if let Ok(Ok(listed)) = timeout(PATIENCE, list(Place::default(), false)).await {
+            found.extend(listed.into_iter().map(|one| one.application));
+        }
+        Exit::Clean
+    });
+    let candidate = |id: String| CompletionCandidate::new(id);
+    let both = found.into_iter().flat_map(|one| [one.name, one.id]);
+    both.filter(|name| !name.is_empty())
+        .map(candidate)
+        .collect()
 }
 
 pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
@@ -42,14 +89,13 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, ValueEnum as _};
+    use clap::ValueEnum as _;
 
     use super::*;
-    use crate::cli::Cli;
 
     // spec: O-43
     #[test]
-    fn every_shell_knows_every_command_and_every_command_has_its_page() {
+    fn every_shell_is_supported_and_every_command_has_its_page() {
         let directory = tempfile::tempdir().unwrap();
         let pages = ManArgs {
             directory: directory.path().join("man1"),
@@ -59,14 +105,9 @@ mod tests {
             let name = command.get_name();
             let page = pages.directory.join(format!("boatswain-{name}.1"));
             assert!(page.is_file(), "{}", page.display());
-            for shell in Shell::value_variants() {
-                let mut script = Vec::new();
-                clap_complete::generate(*shell, &mut Cli::command(), "boatswain", &mut script);
-                assert!(
-                    String::from_utf8(script).unwrap().contains(name),
-                    "{shell}: {name}"
-                );
-            }
+        }
+        for shell in Shell::value_variants() {
+            assert!(Shells::builtins().completer(&shell.to_string()).is_some());
         }
     }
 

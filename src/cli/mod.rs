@@ -95,6 +95,10 @@ enum Command {
 
 /// Runs the command and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(exit) = generate::complete(&arguments) {
+        return exit;
+    }
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args),
@@ -119,7 +123,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Reset(args) => ask::reset(&args),
             Command::Stop(args) => ask::stop(&args),
             Command::Clean(args) => clean::clean(&args),
-            Command::Completions(args) => generate::completions(&args, Cli::command()),
+            Command::Completions(args) => generate::completions(&args),
             Command::Man(args) => generate::man(&args, Cli::command()),
             Command::DevCluster(args) => run_cluster(*args),
         },

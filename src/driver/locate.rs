@@ -5,12 +5,14 @@ use kube::Client;
 use crate::config::{Config, ConfigError};
 use crate::kubernetes::calls::Application;
 pub use crate::kubernetes::driver_pod::DriverPod;
+use crate::kubernetes::owned_resources::config_map_name;
 use crate::kubernetes::{Calls, ConnectError, Failure, Record};
 use crate::model::AppId;
 use crate::server::api::tokens::{Tokens, TokensError};
 
 use super::applications::{NotNamed, id_of};
 use super::clean::Place;
+use super::owned_resources::CA;
 
 /// A driver whose API can be reached through its pod.
 pub struct Located {
@@ -19,6 +21,8 @@ pub struct Located {
     pub has_tls: bool,
     /// The first token of its token file, if that is in a Secret.
     pub token: Option<String>,
+    /// The CA of its certificate, in PEM, if the driver hands one to executors.
+    pub ca: Option<String>,
 }
 
 /// Why no driver was found.
@@ -80,6 +84,11 @@ pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateEr
     let Some(listen) = config.api.listen else {
         return Err(LocateError::Closed { pod: name() });
     };
+    let has_tls = config.tls.is_on() && !config.api.plain_http;
+    let ca = match has_tls {
+        true => ca_of(&calls, &config).await?,
+        false => None,
+    };
     let tokens = match config.api.token_file.filter(|_| wants_token) {
         Some(path) => pod.secret(&path).await?,
         None => None,
@@ -87,10 +96,18 @@ pub async fn locate(place: Place, wants_token: bool) -> Result<Located, LocateEr
     let tokens = tokens.map(|text| Tokens::parse(&text, "the driver's Secret"));
     Ok(Located {
         port: listen.port(),
-        has_tls: config.tls.is_on() && !config.api.plain_http,
+        has_tls,
+        ca,
         token: tokens.transpose()?.map(|tokens| tokens.first().to_owned()),
         pod,
     })
+}
+
+/// The CA that executors are told to trust (spec K-8).
+async fn ca_of(calls: &Calls, config: &Config) -> Result<Option<String>, Failure> {
+    let name = config_map_name(&config.pod_name_prefix());
+    let map = calls.get_config_map(&name).await?;
+    Ok(map.and_then(|map| map.data.get(CA).cloned()))
 }
 
 /// The running pod of the driver that holds the record.

@@ -197,6 +197,40 @@ fn executors_are_selected_by_the_labels_of_their_pods() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 }
 
+// spec: O-43
+#[test]
+fn a_shell_learns_which_applications_there_are() {
+    let cluster = Cluster::any();
+    let asked = Asked::start(&cluster, 1);
+    until("it runs", || (asked.running() == 1).then_some(()));
+    let script = boatswain().args(["completions", "bash"]).output().unwrap();
+    assert!(
+        String::from_utf8(script.stdout)
+            .unwrap()
+            .contains("BOATSWAIN_COMPLETE")
+    );
+    let text = std::fs::read_to_string(&cluster.kubeconfig).unwrap();
+    let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
+    kubeconfig["contexts"][0]["context"]["namespace"] = cluster.api.namespace.as_str().into();
+    let file = cluster.directory.path().join("of-the-namespace");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let mut shell = boatswain();
+    shell.args(["--", "boatswain", "status", "--app", ""]);
+    shell
+        .env("BOATSWAIN_COMPLETE", "bash")
+        .env("KUBECONFIG", &file);
+    shell.env("_CLAP_COMPLETE_INDEX", "3").env("_CLAP_IFS", " ");
+    let offered = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    let listed = asked.json(&["status"]);
+    for name in [&listed["app"]["name"], &listed["app"]["id"]] {
+        let name = name.as_str().unwrap();
+        assert!(
+            offered.split(' ').any(|word| word == name),
+            "{name}: {offered}"
+        );
+    }
+}
+
 // spec: O-78, O-125
 #[test]
 fn an_explanation_has_the_pods_warnings_and_log_and_says_when_the_pod_is_gone() {

@@ -190,6 +190,25 @@ fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     });
 }
 
+// spec: O-86, O-63
+#[test]
+fn a_driver_in_a_pod_is_trusted_by_the_ca_that_its_executors_are_told() {
+    let Some(cluster) = Cluster::real_nodes("it forwards no ports of pods") else {
+        return;
+    };
+    let (backend, url) = (free_port(), "service_selector = { app = \"etl\" }");
+    let more =
+        format!("[tls]\ngenerate = true\n[backend]\nlisten = \"0.0.0.0:{backend}\"\n{url}\n");
+    let driver = InPod::start(cluster, &more);
+    until("the executor runs", || {
+        let output = driver.ask(&["status", "--app", "in-a-pod", "-o", "json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("is not safe"), "{said}");
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (status["profiles"]["default"]["running"] == 1).then_some(())
+    });
+}
+
 /// The address that `status --open` prints leads to the driver's page, until the command is stopped.
 fn the_page_is_served_until_ctrl_c(driver: &InPod) {
     let cluster = &driver.cluster;

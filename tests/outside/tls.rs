@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use boatswain_agent::trust;
+use boatswain_agent::trust::{self, Ca};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2::handshake;
@@ -95,7 +95,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 /// A connection of a client that trusts this CA and offers these protocols.
 async fn connected(address: &str, ca: &Path, protocols: &[&str]) -> TlsStream<TcpStream> {
-    let mut config = trust::client_config(Some(ca)).unwrap();
+    let mut config = trust::client_config(Some(&Ca::File(ca.to_owned()))).unwrap();
     config.alpn_protocols = protocols
         .iter()
         .map(|name| name.as_bytes().to_vec())

@@ -28,7 +28,7 @@ use crate::backoff::Backoff;
 use crate::file;
 use crate::protocol::{Exiting, FromExecutor, NO_KEYS, Registered, ToExecutor};
 use crate::state::is_away;
-use crate::trust::{self, TrustError};
+use crate::trust::{self, Ca, TrustError};
 
 /// What the agent must react to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -438,7 +438,10 @@ async fn handshake(
 ) -> Result<TlsStream<TcpStream>, Over> {
     let ca_file = identity.ca_file.clone();
     let path = ca_file.clone();
-    let reading = move || trust::client_config(path.as_deref().map(of_container).as_deref());
+    let reading = move || {
+        let ca = path.as_deref().map(|path| Ca::File(of_container(path)));
+        trust::client_config(ca.as_ref())
+    };
     let config = match file::aside(reading).await {
         Ok(config) => config.map_err(Over::Untrusted)?,
         Err(error) => return Err(Over::Untrusted(TrustError::Unread(error))),
@@ -448,7 +451,7 @@ async fn handshake(
     let connector = TlsConnector::from(Arc::new(config));
     let connected = connector.connect(name, connection).await;
     connected.map_err(|error| {
-        let refusal = trust::refusal(&error, ca_file.as_deref());
+        let refusal = trust::refusal(&error, ca_file.map(Ca::File).as_ref());
         Over::Untrusted(refusal.unwrap_or(TrustError::Handshake(error)))
     })
 }

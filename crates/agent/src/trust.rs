@@ -1,7 +1,8 @@
 //! Which certificate of a driver is trusted: for the agent and for the client commands (spec O-63).
 
+use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -22,8 +23,8 @@ pub enum TrustError {
     },
     #[error("the CAs to trust cannot be read")]
     Unread(#[source] io::Error),
-    #[error("the CA's file {path} contains no certificate in PEM", path = .path.display())]
-    NoCa { path: PathBuf },
+    #[error("{0} contains no certificate in PEM")]
+    NoCa(String),
     #[error("this machine has no CAs that are trusted: name the driver's with --ca-file")]
     NoCas,
     #[error("the driver's certificate is not issued by {0}: name its CA with --ca-file")]
@@ -44,25 +45,47 @@ pub enum TrustError {
     Setup(#[from] Error),
 }
 
-/// The settings of a client that trusts the CAs in this file or, without one, those of this machine.
+/// Where the certificates of a CA are.
+#[derive(Debug, Clone)]
+pub enum Ca {
+    /// In this file, in PEM.
+    File(PathBuf),
+    /// In this PEM.
+    Pem(String),
+}
+
+impl Ca {
+    fn read(&self) -> Result<Cow<'_, [u8]>, TrustError> {
+        match self {
+            Self::File(path) => match file::read(path) {
+                Ok(pem) => Ok(pem.into()),
+                Err(source) => Err(TrustError::Unreadable {
+                    path: path.clone(),
+                    source,
+                }),
+            },
+            Self::Pem(pem) => Ok(pem.as_bytes().into()),
+        }
+    }
+}
+
+/// The settings of a client that trusts this CA or, without one, those of this machine.
 ///
 /// # Errors
 ///
-/// The file has no CA, or the machine has none.
-pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TrustError> {
+/// There is no CA there, or the machine has none.
+pub fn client_config(ca: Option<&Ca>) -> Result<ClientConfig, TrustError> {
     let mut roots = RootCertStore::empty();
-    match ca_file {
-        Some(path) => {
-            let pem = file::read(path).map_err(|source| TrustError::Unreadable {
-                path: path.to_owned(),
-                source,
-            })?;
+    match ca {
+        Some(ca) => {
+            let pem = ca.read()?;
             let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
             roots.add_parsable_certificates(all.unwrap_or_default());
             if roots.is_empty() {
-                return Err(TrustError::NoCa {
-                    path: path.to_owned(),
-                });
+                return Err(TrustError::NoCa(match ca {
+                    Ca::File(path) => format!("the CA's file {}", path.display()),
+                    Ca::Pem(_) => "the driver's CA".to_owned(),
+                }));
             }
         }
         None => {
@@ -95,12 +118,9 @@ fn trusting(roots: RootCertStore) -> Result<ClientConfig, TrustError> {
 }
 
 /// Why a handshake failed, if that is in an error or in one of its causes.
-pub fn refusal(
-    error: &(dyn std::error::Error + 'static),
-    ca_file: Option<&Path>,
-) -> Option<TrustError> {
+pub fn refusal(error: &(dyn std::error::Error + 'static), ca: Option<&Ca>) -> Option<TrustError> {
     match within(error)? {
-        Error::InvalidCertificate(why) => Some(explain(why, ca_file)),
+        Error::InvalidCertificate(why) => Some(explain(why, ca)),
         Error::InvalidMessage(_) => Some(TrustError::NoHttps),
         _ => None,
     }
@@ -142,7 +162,7 @@ pub fn refused_by_client(error: &(dyn std::error::Error + 'static)) -> Option<St
     })
 }
 
-fn explain(refused: &CertificateError, ca_file: Option<&Path>) -> TrustError {
+fn explain(refused: &CertificateError, ca: Option<&Ca>) -> TrustError {
     match refused {
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
@@ -151,8 +171,9 @@ fn explain(refused: &CertificateError, ca_file: Option<&Path>) -> TrustError {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             TrustError::AnotherName(refused.to_string())
         }
-        _ => TrustError::AnotherCa(match ca_file {
-            Some(path) => format!("a CA in {}", path.display()),
+        _ => TrustError::AnotherCa(match ca {
+            Some(Ca::File(path)) => format!("a CA in {}", path.display()),
+            Some(Ca::Pem(_)) => "the CA that is in its ConfigMap".to_owned(),
             None => "a CA that this machine trusts".to_owned(),
         }),
     }
@@ -167,7 +188,9 @@ mod tests {
     fn a_file_without_a_ca_is_refused_with_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ca.crt");
-        let error = client_config(Some(&path)).unwrap_err().to_string();
+        let error = client_config(Some(&Ca::File(path.clone())))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("ca.crt cannot be read"), "{error}");
         for text in [
             "",
@@ -175,7 +198,9 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n",
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = client_config(Some(&path)).unwrap_err().to_string();
+            let error = client_config(Some(&Ca::File(path.clone())))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("ca.crt contains no certificate"), "{error}");
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use boatswain_agent::file;
 use boatswain_agent::foreign;
-use boatswain_agent::trust::{self, TrustError};
+use boatswain_agent::trust::{self, Ca, TrustError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -87,18 +87,18 @@ pub struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: Uri,
     token: Token,
-    ca_file: Option<PathBuf>,
+    ca: Option<Ca>,
 }
 
 impl Client {
-    /// `ca_file`: the CA that the driver's certificate has to lead to, in PEM; without it, this machine's CAs.
+    /// `ca`: what the driver's certificate has to lead to; without it, this machine's CAs.
     ///
     /// # Errors
     ///
     /// The CA cannot be read.
-    pub fn new(server: Uri, token: Token, ca_file: Option<PathBuf>) -> Result<Self, TrustError> {
+    pub fn new(server: Uri, token: Token, ca: Option<Ca>) -> Result<Self, TrustError> {
         let tls = match server.scheme_str() {
-            Some("https") => trust::client_config(ca_file.as_deref())?,
+            Some("https") => trust::client_config(ca.as_ref())?,
             _ => trust::no_trust()?,
         };
         let mut connector = HttpConnector::new();
@@ -113,7 +113,7 @@ impl Client {
             http: legacy::Client::builder(TokioExecutor::new()).build(connector),
             server,
             token,
-            ca_file,
+            ca,
         })
     }
 
@@ -217,16 +217,13 @@ impl Client {
             .body(Full::new(bytes.unwrap_or_default()))
             .map_err(|error| self.unreachable(error))?;
         let sent = self.http.request(request).await;
-        let response =
-            sent.map_err(
-                |error| match trust::refusal(&error, self.ca_file.as_deref()) {
-                    Some(why) => ClientError::Untrusted {
-                        server: self.server.clone(),
-                        why: Box::new(why),
-                    },
-                    None => self.unreachable(innermost(&error)),
-                },
-            )?;
+        let response = sent.map_err(|error| match trust::refusal(&error, self.ca.as_ref()) {
+            Some(why) => ClientError::Untrusted {
+                server: self.server.clone(),
+                why: Box::new(why),
+            },
+            None => self.unreachable(innermost(&error)),
+        })?;
         Ok(response.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
     }
 

@@ -8,7 +8,7 @@ mod requests;
 #[rustfmt::skip]
 mod types;
 
-pub use boatswain_agent::trust::TrustError;
+pub use boatswain_agent::trust::{Ca, TrustError};
 pub use client::{Client, ClientError, Token};
 pub use events::{Events, Message};
 pub use types::*;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap_complete::ArgValueCandidates;
 use http::Uri;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+use crate::cli::generate::applications;
 use crate::cli::place::PlaceArgs;
 use crate::cli::{complain, fail};
 use crate::driver::clean::{Place, exit_of};
@@ -27,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct InCluster {
     /// Application whose driver runs in a pod, by its id or its name: the driver is called through a port-forward, with
     /// the token in its Secret, instead of --server. `boatswain list` shows them
-    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "APP", value_parser = NonEmptyStringValueParser::new(),
+          add = ArgValueCandidates::new(applications))]
     app: Option<String>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -37,6 +40,8 @@ pub(super) struct InCluster {
 pub(super) struct Reached {
     pub(super) server: Uri,
     pub(super) token: Option<String>,
+    /// In PEM.
+    pub(super) ca: Option<String>,
 }
 
 impl InCluster {
@@ -77,6 +82,7 @@ impl InCluster {
             port,
             has_tls,
             token,
+            ca,
         } = located;
         let opened = async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -87,7 +93,7 @@ impl InCluster {
             server.map_err(std::io::Error::other)
         };
         match opened.await {
-            Ok(server) => Ok(Some(Reached { server, token })),
+            Ok(server) => Ok(Some(Reached { server, token, ca })),
             Err(error) => {
                 let why = format_args!("no port of this machine can be forwarded: {error}");
                 Err(fail(Exit::Bug, why))

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use boatswain_client::{Client, ClientError, Token};
+use boatswain_client::{Ca, Client, ClientError, Token};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use http::{Method, Uri};
@@ -55,7 +55,7 @@ pub(super) struct Connection {
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
-    /// this machine's CAs]
+    /// with --app the CA in the driver's ConfigMap, otherwise this machine's CAs]
     #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
@@ -263,16 +263,20 @@ impl Connection {
         &self,
         asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
     ) -> Exit {
-        let (server, token) = match self.in_cluster.reach(self.token_file.is_none()).await {
-            Ok(Some(reached)) => (reached.server, reached.token),
-            Ok(None) => (self.server.clone(), None),
+        let given = || self.ca_file.clone().map(Ca::File);
+        let (server, token, ca) = match self.in_cluster.reach(self.token_file.is_none()).await {
+            Ok(Some(reached)) => {
+                let found = reached.ca.map(Ca::Pem);
+                (reached.server, reached.token, given().or(found))
+            }
+            Ok(None) => (self.server.clone(), None, given()),
             Err(exit) => return exit,
         };
         let token = match token.map_or_else(|| self.token(), Ok) {
             Ok(token) => token,
             Err(exit) => return exit,
         };
-        let client = match Client::new(server, Token::Text(token), self.ca_file.clone()) {
+        let client = match Client::new(server, Token::Text(token), ca) {
             Ok(client) => client,
             Err(error) => return fail_with(Exit::Configuration, &error),
         };

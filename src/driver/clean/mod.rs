@@ -30,7 +30,7 @@ pub use reopening::{Closed, NotOpened};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whose leftovers, and how the cluster is reached.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Place {
     /// The application's id or name.
     pub app: String,

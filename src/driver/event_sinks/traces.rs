@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use boatswain_client::{Client, ClientError, Token};
+use boatswain_client::{Ca, Client, ClientError, Token};
 use http::{Method, Uri};
 use serde_json::{Value, json};
 
@@ -24,7 +24,11 @@ pub(in crate::driver) struct Collector {
 impl Collector {
     fn client(&self) -> Result<Client, String> {
         let token = self.token_file.clone().map_or(Token::None, Token::File);
-        let client = Client::new(self.server.clone(), token, self.ca_file.clone());
+        let client = Client::new(
+            self.server.clone(),
+            token,
+            self.ca_file.clone().map(Ca::File),
+        );
         client.map_err(|error| error.to_string())
     }
 }
