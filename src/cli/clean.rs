@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::ArgValueCandidates;
 
-use super::place::PlaceArgs;
 use super::generate::applications;
+use super::place::PlaceArgs;
 use super::{complain, fail, say, wait_for};
 use crate::driver::applications::NotNamed;
 use crate::driver::clean::{Alive, Cleaner, Found, Outcome, exit_of, is_app_id};
