@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{Cli, fail, fail_with, say, wait_for};
 use crate::driver::applications::list;
-use crate::driver::clean::Place;
+use crate::driver::clean::{Place, is_app_id};
 use crate::exit::Exit;
 
 /// The variable in which a shell that asks what a command line may go on with says which shell it is.
@@ -67,10 +67,11 @@ pub(super) fn applications() -> Vec<CompletionCandidate> {
         }
         Exit::Clean
     });
-    let candidate = |id: String| CompletionCandidate::new(id);
-    let both = found.into_iter().flat_map(|one| [one.name, one.id]);
-    both.filter(|name| !name.is_empty())
-        .map(candidate)
+    let names = found.into_iter().flat_map(|one| [one.name, one.id]);
+    // A shell would carry out what other texts say.
+    names
+        .filter(|name| is_app_id(name))
+        .map(|name| CompletionCandidate::new(name))
         .collect()
 }
 
