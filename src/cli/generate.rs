@@ -71,7 +71,7 @@ pub(super) fn applications() -> Vec<CompletionCandidate> {
     // A shell would carry out what other texts say.
     names
         .filter(|name| is_app_id(name))
-        .map(|name| CompletionCandidate::new(name))
+        .map(CompletionCandidate::new)
         .collect()
 }
 
