@@ -11,7 +11,7 @@ use clap_complete::{CompletionCandidate, Shell};
 use tokio::time::timeout;
 
 use super::{Cli, fail, fail_with, say, wait_for};
-use crate::driver::applications::list;
+use crate::driver::applications::names;
 use crate::driver::clean::{Place, is_app_id};
 use crate::exit::Exit;
 
@@ -62,17 +62,17 @@ pub(super) fn complete(arguments: &[OsString]) -> Option<Exit> {
 pub(super) fn applications() -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     wait_for(async {
-        if let Ok(Ok(listed)) = timeout(PATIENCE, list(Place::default(), false)).await {
-            found.extend(listed.into_iter().map(|one| one.application));
+        if let Ok(Ok(listed)) = timeout(PATIENCE, names(Place::default())).await {
+            found = listed;
         }
         Exit::Clean
     });
-    let names = found.into_iter().flat_map(|one| [one.name, one.id]);
-    // A shell would carry out what other texts say.
-    names
-        .filter(|name| is_app_id(name))
-        .map(CompletionCandidate::new)
-        .collect()
+    offered(found).map(CompletionCandidate::new).collect()
+}
+
+/// Those that a shell takes for words. It would carry out what others say.
+fn offered(names: Vec<String>) -> impl Iterator<Item = String> {
+    names.into_iter().filter(|name| is_app_id(name))
 }
 
 pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
@@ -110,6 +110,14 @@ mod tests {
         for shell in Shell::value_variants() {
             assert!(Shells::builtins().completer(&shell.to_string()).is_some());
         }
+    }
+
+    // spec: O-43
+    #[test]
+    fn a_shell_is_offered_no_name_that_it_would_carry_out() {
+        let names = ["etl", "$(reboot)", "a b", "a;b", "-rf", "", "etl-7f3a"];
+        let offered: Vec<String> = offered(names.map(str::to_owned).into()).collect();
+        assert_eq!(offered, ["etl", "etl-7f3a"]);
     }
 
     // spec: O-43

@@ -111,6 +111,16 @@ pub async fn list(place: Place, everywhere: bool) -> Result<Vec<Listed>, NotRead
     Ok(all)
 }
 
+/// The names and ids of the namespace's applications.
+///
+/// # Errors
+/// If the cluster cannot be reached or refuses to list the records.
+pub async fn names(place: Place) -> Result<Vec<String>, NotRead> {
+    let (calls, _) = place.connect().await?;
+    let all = calls.list_applications(false).await?;
+    Ok(all.into_iter().flat_map(|one| [one.name, one.id]).collect())
+}
+
 async fn looked_at(calls: &Calls, application: Application) -> Result<Listed, Failure> {
     let record = application.record.as_ref().ok();
     let holder = record.and_then(|record| record.driver_pod());
