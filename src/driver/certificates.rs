@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use http::Uri;
 use tokio::task::JoinSet;
@@ -10,8 +11,10 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::kubernetes::owned_resources::service_name;
 use crate::metrics::Metrics;
+use crate::server::api::tokens::ca_beside;
 use crate::server::tls::files::{Files, FilesError};
 use crate::server::tls::{Holder, Tls};
+use boatswain_agent::file;
 
 use super::listener::Listener;
 use super::succession::Application;
@@ -87,6 +90,22 @@ pub(super) fn names(
     names.extend(addresses.map(|address| address.ip().to_string()));
     names.extend(config.tls.names.iter().cloned());
     names.into_iter().collect()
+}
+
+/// Writes what clients trust beside the token file, where this machine's find it (spec O-62).
+pub(super) async fn write_ca_beside(token_file: &Path, trusted: String) {
+    let path = ca_beside(token_file);
+    let to = path.clone();
+    let write = move || {
+        let mut new = to.clone().into_os_string();
+        new.push(".new");
+        std::fs::write(&new, trusted)?;
+        std::fs::rename(new, to)
+    };
+    if let Err(error) = file::aside(write).await.and_then(|written| written) {
+        let file = path.display();
+        tracing::info!(%file, %error, "the CA was not written for this machine's clients: they need --ca-file");
+    }
 }
 
 /// Shows when the certificate expires, each time there is another one.

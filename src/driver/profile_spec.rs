@@ -10,12 +10,10 @@ use crate::config::{self, EnvValue, KeyOf, Medium, Profile, Security, Volume, Vo
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::DELETION_COST;
+use crate::kubernetes::pod_template::NO_IMAGE;
 use crate::model::ProfileName;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate, DataSource};
 use crate::model::quantity::cpu_text;
-
-/// The image without a configured one: the embedded cluster runs the command without an image.
-const NO_IMAGE: &str = "none";
 
 pub(super) fn specs(
     profiles: BTreeMap<ProfileName, Profile>,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::driver_backend::status::views::ContainerView;
 use crate::actors::failures;
 use crate::actors::failures::rules::{Rule, Verdict};
 use crate::actors::lifecycle_manager::{kept, pending_actions};
@@ -53,6 +54,15 @@ pub(super) fn bounds(
 ) -> BTreeMap<ProfileName, Bounds> {
     (profiles.iter())
         .map(|(name, profile)| (name.clone(), bounds_of(profile)))
+        .collect()
+}
+
+pub(super) fn containers(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, ContainerView> {
+    let specs = profile_spec::specs(profiles.clone());
+    (specs.iter())
+        .map(|(name, spec)| (name.clone(), ContainerView::of(spec)))
         .collect()
 }
 

@@ -179,6 +179,11 @@ async fn activate(
         Exit::Configuration
     })?;
     if let Some(authorities) = authorities {
+        // A pod's clients are on other machines.
+        let here = (config.api.token_file.as_ref()).filter(|_| application.owner_chain.is_none());
+        if let Some(token_file) = here {
+            certificates::write_ca_beside(token_file, authorities.trusted()).await;
+        }
         let names = certificates::names(config, &application, listener.as_ref());
         serving
             .certify(authorities.present, names)

@@ -11,7 +11,7 @@ use crate::actors::driver_backend::autoscaler::Autoscaler;
 use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
-use crate::actors::driver_backend::status::Status;
+use crate::actors::driver_backend::status::{Identity, Status};
 use crate::actors::driver_backend::{self, DriverBackend, Receivers};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::messages::ReadRecord;
@@ -168,8 +168,12 @@ pub(crate) fn backend_with(
         autoscaler: Autoscaler::new(Arc::clone(&config)),
         roller: (!config.roll.interval.is_zero()).then(|| Roller::new(Arc::clone(&config), now)),
         status: Status::new(
-            AppId::from("app"),
-            Incarnation(1),
+            Identity {
+                app: AppId::from("app"),
+                incarnation: Incarnation(1),
+                namespace: "default".to_owned(),
+                api_server: "http://127.0.0.1:6443".to_owned(),
+            },
             config,
             targets.iter().map(|(_, n)| *n).sum(),
             watch::channel(Health::default()).1,

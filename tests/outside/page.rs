@@ -271,6 +271,50 @@ fn two_are_killed_and_replaced(browser: &Browser) {
     );
 }
 
+// spec: O-110
+#[test]
+fn a_view_of_the_page_has_an_address_and_its_tables_are_sorted_by_their_headings() {
+    let cluster = Cluster::any();
+    let Some(browser) = Browser::start(cluster.directory.path()) else {
+        return;
+    };
+    let asked = asked(&cluster, 3);
+    cluster.settles(3);
+    browser.open(&format!("{}/#filter=exec&executor=2", asked.server));
+    enter(&browser, "only-looks");
+    browser.until_text("#story-title", "Executor 2");
+    let namespace = &cluster.api.namespace;
+    browser.until_text(
+        "#story-commands",
+        &format!("kubectl --namespace {namespace} logs t-exec-2"),
+    );
+    let about = format!("namespace {namespace}, API server ");
+    browser.until_text("#about", &about);
+    browser.click("#story-close");
+    browser.until_text("#shown", "3 of 3 shown");
+
+    let place = || browser.script("return location.hash");
+    assert_eq!(place(), "#filter=exec");
+    let first = || browser.text("#executors tr button");
+    let sort = "document.getElementById('executors').closest('table').querySelector('th button').click()";
+    assert_eq!(first(), "3", "the newest");
+    browser.script(sort);
+    browser.script(sort);
+    until("the smallest id is first", || {
+        (first() == "1").then_some(())
+    });
+    browser.script(sort);
+    until("it is as it was", || (first() == "3").then_some(()));
+
+    browser.script("location.hash = '#executor=1'");
+    browser.until_text("#story-title", "Executor 1");
+    assert_eq!(
+        browser.script("return document.getElementById('filter').value"),
+        ""
+    );
+    is_safe(&browser, &asked.server);
+}
+
 // spec: O-88
 #[test]
 fn the_page_of_the_embedded_cluster_shows_its_applications_nodes_and_pods_and_why_one_failed() {

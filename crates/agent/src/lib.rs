@@ -25,6 +25,7 @@ mod state;
 mod status;
 mod termination_message;
 pub mod trust;
+mod usage;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

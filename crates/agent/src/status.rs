@@ -1,4 +1,5 @@
-//! Reads the status file in which the child reports its busy slots and metrics (spec B-10, B-21).
+//! What a heartbeat says: the busy slots and metrics that the child reports in the status file, and what the container
+//! uses (spec B-10, B-21, O-142).
 //!
 //! Only the child knows how busy it is. Until it reports, all its slots count as busy, because an
 //! idle executor may be removed.
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::file;
 use crate::protocol::{FromExecutor, Heartbeat, MESSAGE_LIMIT, read};
+use crate::usage::UsageReader;
 
 /// The environment variable of the child that has the status file's path.
 pub const STATUS_FILE: &str = "BOATSWAIN_STATUS_FILE";
@@ -44,11 +47,12 @@ impl Drop for Scratch {
     }
 }
 
-/// The latest report of the child.
+/// The latest report of the child, and its container's use.
 #[derive(Debug)]
 pub(super) struct Status {
     file: Option<PathBuf>,
     said: Option<Heartbeat>,
+    usage: UsageReader,
     /// The latest error about the file, so that each error is logged only once.
     wrong: Option<String>,
 }
@@ -59,6 +63,7 @@ impl Status {
         Self {
             file,
             said: None,
+            usage: UsageReader::of_this_container(),
             wrong: None,
         }
     }
@@ -73,6 +78,7 @@ impl Status {
         Heartbeat {
             session: Some(session),
             busy_slots: said.busy_slots.min(slots),
+            usage: self.usage.read(Instant::now()).or(said.usage),
             ..said
         }
     }

@@ -24,6 +24,19 @@ pub struct CommandOutcome {
     pub unknown: Vec<Id>,
 }
 
+/// What an executor is made of, in the terms of Kubernetes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Container {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// By resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<BTreeMap<String, String>>,
+    /// By resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<BTreeMap<String, String>>,
+}
+
 /// The numbers of the status every 10 s, of the last hour, since the driver's start at most.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountsHistory {
@@ -50,6 +63,17 @@ pub struct Decommission {
 pub struct Degraded {
     pub for_seconds: u64,
     pub why: String,
+}
+
+/// Which program the driver is, and where its executors are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Driver {
+    /// The URL of the Kubernetes API server, or `in this process`.
+    pub api_server: String,
+    pub namespace: String,
+    /// Since its process was started.
+    pub up_seconds: u64,
+    pub version: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -298,6 +322,8 @@ pub struct PodWarning {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     /// Why the profile has failed, until it is reset or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -401,6 +427,8 @@ pub struct Session {
     /// How many pieces of work it does at a time.
     pub slots: u64,
     pub state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -411,6 +439,8 @@ pub struct Status {
     pub app: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Degraded>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Driver>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Holding>,
     /// Which start of the driver this is.
@@ -437,6 +467,19 @@ pub struct Targets {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TokenRight {
     pub right: String,
+}
+
+/// What an executor's container uses.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// On average since the heartbeat before; missing in the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
+    /// Without the page cache that the kernel takes back first.
+    pub memory_bytes: u64,
+    /// Beyond it the container is killed; missing without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
 }
 
 /// How many executors wait for the same.

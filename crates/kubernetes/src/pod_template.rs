@@ -40,6 +40,9 @@ use boatswain_model::{AppId, ExecutorId, Incarnation, PodUid, ProfileName};
 /// The executor container's name (spec K-2).
 pub const EXECUTOR_CONTAINER: &str = "executor";
 
+/// The image without a configured one: the embedded cluster runs the command without an image.
+pub const NO_IMAGE: &str = "none";
+
 /// The name prefix of boatswain's own environment variables; a profile must not set such a variable (spec K-4).
 pub const OWNED_ENV_PREFIX: &str = "BOATSWAIN_";
 
@@ -65,6 +68,14 @@ pub struct ProfileSpec {
     pub termination_grace: Option<Duration>,
     /// The profile's gang, if a gang scheduler is configured.
     pub gang: Option<gangs::GangMark>,
+}
+
+impl ProfileSpec {
+    /// The executor container without what boatswain adds to it.
+    pub fn executor_container(&self) -> Value {
+        let mut pod = merge::shape(self);
+        merge::executor(&mut pod["spec"]).take()
+    }
 }
 
 /// The settings common to all executors of an incarnation.

@@ -293,7 +293,10 @@ impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
     fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.status.view(&self.latest, self.clock.now()))
+        MessageResult(
+            self.status
+                .view(&self.latest, &self.profiles, self.clock.now()),
+        )
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::registry::{About, Account, Reach};
 use crate::model::Tick;
+use boatswain_agent::protocol::Usage;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionView {
@@ -20,6 +21,9 @@ pub struct SessionView {
     /// The metrics of the newest heartbeat that had any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// What its container used at the newest heartbeat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 impl SessionView {
@@ -35,6 +39,7 @@ impl SessionView {
             busy_slots: account.busy_slots,
             about: account.about.clone(),
             metrics: account.metrics.clone(),
+            usage: account.usage,
         }
     }
 }

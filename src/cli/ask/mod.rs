@@ -55,7 +55,8 @@ pub(super) struct Connection {
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
-    /// with --app the CA in the driver's ConfigMap, otherwise this machine's CAs]
+    /// with --app the CA in the driver's ConfigMap, otherwise that beside the token file, or this
+    /// machine's CAs]
     #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
@@ -269,7 +270,11 @@ impl Connection {
                 let found = reached.ca.map(Ca::Pem);
                 (reached.server, reached.token, given().or(found))
             }
-            Ok(None) => (self.server.clone(), None, given()),
+            Ok(None) => (
+                self.server.clone(),
+                None,
+                given().or_else(|| self.ca_here()),
+            ),
             Err(exit) => return exit,
         };
         let token = match token.map_or_else(|| self.token(), Ok) {
@@ -294,7 +299,7 @@ impl Connection {
 
     fn token(&self) -> Result<String, Exit> {
         let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
-        let Some(file) = self.token_file.clone().or_else(|| self.token_here()) else {
+        let Some(file) = self.token_place() else {
             return Err(fail(
                 Exit::Usage,
                 format_args!("the API token is missing\n{fix}"),
@@ -302,6 +307,17 @@ impl Connection {
         };
         tokens::first(&file)
             .map_err(|error| fail(Exit::Configuration, format_args!("{error}\n{fix}")))
+    }
+
+    fn token_place(&self) -> Option<PathBuf> {
+        self.token_file.clone().or_else(|| self.token_here())
+    }
+
+    /// What a driver of this machine that is its own CA has written.
+    fn ca_here(&self) -> Option<Ca> {
+        let file = tokens::ca_beside(&self.token_place()?);
+        let has_tls = self.server.scheme_str() == Some("https");
+        (has_tls && file.exists()).then_some(Ca::File(file))
     }
 
     /// Where the documentation's drivers on one machine keep their token. No other driver is sent it.

@@ -64,6 +64,17 @@ pub fn status(answer: &Value) -> String {
         plain(text(answer, "app")),
         number(answer, "incarnation")
     );
+    let driver = &answer["driver"];
+    if driver.is_object() {
+        let (version, namespace) = (
+            plain(text(driver, "version")),
+            plain(text(driver, "namespace")),
+        );
+        let (up, server) = (age(driver, "up_seconds"), plain(text(driver, "api_server")));
+        out.push_str(&format!(
+            "boatswain {version}, up for {up}; namespace {namespace}, API server {server}\n"
+        ));
+    }
     if answer["adopted"] != true {
         out.push_str("the driver is still reading the cluster's state");
         return out;
@@ -242,11 +253,29 @@ pub fn executors(answer: &Value, is_wide: bool) -> String {
     ];
     if is_wide {
         let heard = |one: &Value| age(&one["session"], "heard_seconds_ago");
+        columns.push(("MEMORY", Box::new(|one| memory(&one["session"]["usage"]))));
+        columns.push(("CPU", Box::new(|one| cpu(&one["session"]["usage"]))));
         columns.push(("IP", Box::new(field("ip"))));
         columns.push(("HEARD", Box::new(heard)));
         columns.push(("INCARNATION", Box::new(|one| number(one, "incarnation"))));
     }
     rows(answer, "executors", &columns)
+}
+
+/// In MiB, such as `700 of 1024Mi`.
+fn memory(usage: &Value) -> String {
+    let mebibytes = |field: &str| usage[field].as_u64().map(|bytes| bytes >> 20);
+    match (mebibytes("memory_bytes"), mebibytes("memory_limit_bytes")) {
+        (Some(used), Some(limit)) => format!("{used} of {limit}Mi"),
+        (Some(used), None) => format!("{used}Mi"),
+        (None, _) => String::new(),
+    }
+}
+
+/// In cores.
+fn cpu(usage: &Value) -> String {
+    let cores = usage["cpu_cores"].as_f64();
+    cores.map_or_else(String::new, |cores| format!("{cores:.2}"))
 }
 
 /// `/v1/executors/ID`

@@ -7,7 +7,7 @@ use crate::actors::driver_backend::autoscaler::Autoscaler;
 use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
-use crate::actors::driver_backend::status::Status;
+use crate::actors::driver_backend::status::{Identity, Status};
 use crate::actors::driver_backend::{self, DriverBackend, Receivers};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::registry::Registry;
@@ -27,7 +27,6 @@ pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend 
         .collect();
     let wanted = (basis.targets.iter()).filter(|(profile, _)| !failed.contains(*profile));
     let wanted = wanted.fold(0, |sum: u32, (_, n)| sum.saturating_add(*n));
-    let (app, incarnation) = (record.app_id.clone(), record.incarnation);
     let rolls = !config.roll.interval.is_zero();
     DriverBackend::new(driver_backend::Wiring {
         profiles: profiles(basis),
@@ -35,8 +34,12 @@ pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend 
         autoscaler: Autoscaler::new(Arc::clone(config)),
         roller: rolls.then(|| Roller::new(Arc::clone(config), now)),
         status: Status::new(
-            app,
-            incarnation,
+            Identity {
+                app: record.app_id.clone(),
+                incarnation: record.incarnation,
+                namespace: basis.application.namespace.clone(),
+                api_server: basis.application.calls.server(),
+            },
             Arc::clone(config),
             wanted,
             links.outcomes.health.clone(),
@@ -55,6 +58,7 @@ fn profiles(basis: &Basis<'_>) -> Profiles {
         Box::new(move |name, described| proofs.prove(&app_id, name, described)),
         Known {
             bounds: settings::bounds(&basis.config.profiles),
+            containers: settings::containers(&basis.config.profiles),
             configured: basis.application.configured.clone(),
             added: record.profiles.clone(),
             removing: record.removing.clone(),

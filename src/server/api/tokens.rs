@@ -46,6 +46,13 @@ pub enum TokensError {
     None { path: String },
 }
 
+/// Where a driver that is its own CA writes that for this machine's clients, which know the token file (spec O-62).
+pub fn ca_beside(token_file: &Path) -> PathBuf {
+    let mut path = token_file.as_os_str().to_owned();
+    path.push(".ca.crt");
+    path.into()
+}
+
 impl Tokens {
     /// Reads the tokens from a file. If the file does not exist, it is created with a new token
     /// that has the full right.

@@ -48,6 +48,15 @@ class CommandOutcome(TypedDict):
     unknown: list[Id]
 
 
+# What an executor is made of, in the terms of Kubernetes.
+class Container(TypedDict):
+    image: NotRequired[str]
+    # By resource.
+    limits: NotRequired[dict[str, str]]
+    # By resource.
+    requests: NotRequired[dict[str, str]]
+
+
 # The numbers of the status every 10 s, of the last hour, since the driver's start at most.
 class CountsHistory(TypedDict):
     profiles: dict[str, Columns]
@@ -72,6 +81,16 @@ class Degraded(TypedDict):
 
 class Demand(TypedDict):
     profiles: dict[str, ProfileDemand]
+
+
+# Which program the driver is, and where its executors are.
+class Driver(TypedDict):
+    # The URL of the Kubernetes API server, or `in this process`.
+    api_server: str
+    namespace: str
+    # Since its process was started.
+    up_seconds: int
+    version: str
 
 
 class End(TypedDict):
@@ -292,6 +311,7 @@ class Problem(TypedDict):
 
 
 class Profile(TypedDict):
+    container: NotRequired[Container]
     # Why the profile has failed, until it is reset or removed.
     failed: NotRequired[str]
     # How many are on their way out; they do not count.
@@ -442,6 +462,7 @@ class Session(TypedDict):
     # How many pieces of work it does at a time.
     slots: int
     state: Literal["connected", "asking", "disabled"]
+    usage: NotRequired[Usage]
 
 
 class Status(TypedDict):
@@ -450,6 +471,7 @@ class Status(TypedDict):
     # The application's id.
     app: str
     degraded: NotRequired[Degraded]
+    driver: NotRequired[Driver]
     held: NotRequired[Holding]
     # Which start of the driver this is.
     incarnation: int
@@ -473,6 +495,16 @@ class Targets(TypedDict):
 
 class TokenRight(TypedDict):
     right: Literal["read", "full"]
+
+
+# What an executor's container uses.
+class Usage(TypedDict):
+    # On average since the heartbeat before; missing in the first.
+    cpu_cores: NotRequired[float]
+    # Without the page cache that the kernel takes back first.
+    memory_bytes: int
+    # Beyond it the container is killed; missing without a limit.
+    memory_limit_bytes: NotRequired[int]
 
 
 # How many executors wait for the same.

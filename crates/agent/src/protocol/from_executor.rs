@@ -55,6 +55,22 @@ pub struct Heartbeat {
     /// Metrics of the executor; only the latest are kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// What the executor's container uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// The memory and CPU that an executor's container uses.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Without the page cache that the kernel takes back first.
+    pub memory_bytes: u64,
+    /// The limit beyond which the container is killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// On average since the heartbeat before; missing in the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
 }
 
 /// A request to be decommissioned, for example before the maintenance of a node.

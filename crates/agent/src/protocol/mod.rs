@@ -9,7 +9,7 @@ mod order;
 mod reading;
 mod to_executor;
 
-pub use from_executor::{AskToGo, Exiting, FromExecutor, Heartbeat, Register};
+pub use from_executor::{AskToGo, Exiting, FromExecutor, Heartbeat, Register, Usage};
 pub use order::{Demand, Order};
 pub use reading::{MESSAGE_LIMIT, Misread, read};
 pub use to_executor::{Notice, Registered, ToExecutor};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::from_executor::{FromExecutor, Register};
+use super::from_executor::{FromExecutor, Register, Usage};
 use super::to_executor::ToExecutor;
 
 /// The longest message, in bytes.
@@ -137,12 +137,23 @@ fn check(message: &FromExecutor) -> Result<(), Misread> {
         FromExecutor::Heartbeat(heartbeat) => {
             names("metrics", &heartbeat.metrics)?;
             match heartbeat.metrics.values().all(|value| value.is_finite()) {
-                true => Ok(()),
+                true => check_usage(heartbeat.usage),
                 false => Err(Misread::at("metrics", "a metric must be a finite number")),
             }
         }
         FromExecutor::DecommissionMe(ask) => text("why", &ask.why),
         FromExecutor::Exiting(exiting) => text("why", &exiting.why),
+    }
+}
+
+fn check_usage(usage: Option<Usage>) -> Result<(), Misread> {
+    let cores = usage.and_then(|usage| usage.cpu_cores).unwrap_or(0.0);
+    match cores.is_finite() && cores >= 0.0 {
+        true => Ok(()),
+        false => Err(Misread::at(
+            "usage",
+            "cpu_cores must be a finite number that is not negative",
+        )),
     }
 }
 
@@ -238,6 +249,11 @@ mod tests {
                 session: Some(7),
                 busy_slots: 2,
                 metrics: [("gc_ms".to_owned(), 12.5)].into(),
+                usage: Some(Usage {
+                    memory_bytes: 600,
+                    memory_limit_bytes: None,
+                    cpu_cores: Some(1.5),
+                }),
             }),
             FromExecutor::DecommissionMe(AskToGo {
                 session: Some(7),
@@ -255,6 +271,14 @@ mod tests {
             value["of_a_later_version"] = json!({"x": [1]});
             assert_eq!(of(&value), Ok(message), "{value}");
         }
+    }
+
+    // spec: I-11, O-142
+    #[test]
+    fn a_negative_use_is_refused() {
+        let usage = json!({"memory_bytes": 1, "cpu_cores": -0.5});
+        let misread = of(&json!({"type": "heartbeat", "busy_slots": 0, "usage": usage}));
+        assert_eq!(misread.unwrap_err().field.as_deref(), Some("usage"));
     }
 
     // spec: I-11

@@ -306,6 +306,11 @@ impl Calls {
         clock.map(|clock| clock.at(Instant::now()))
     }
 
+    /// The URL of the API server, without a password.
+    pub fn server(&self) -> String {
+        self.clients.borrow().server.clone()
+    }
+
     /// The executors' namespace.
     pub fn namespace(&self) -> &str {
         &self.at.namespace

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::messages::{RefusedProfile, RefusedRemoval};
+use super::status::views::ContainerView;
 use crate::actors::profile_messages::{AddedProfile, Bounds, KeptProfile};
 use crate::config::{Mistake, profile_ttl};
 use crate::kubernetes::pod_template::gangs::Gangs;
@@ -36,6 +37,8 @@ pub type Prove = Box<dyn Fn(&ProfileName, &Value) -> Option<String>>;
 pub struct Known {
     /// Those of which executors may be wanted.
     pub bounds: BTreeMap<ProfileName, Bounds>,
+    /// Their executors' containers.
+    pub containers: BTreeMap<ProfileName, ContainerView>,
     /// Those of them that the configuration has.
     pub configured: BTreeSet<ProfileName>,
     /// The descriptions of profiles that were added before this start.
@@ -50,6 +53,8 @@ pub struct Known {
 struct Profile {
     /// `None` if it was added before this start and is not understood by this driver.
     bounds: Option<Bounds>,
+    /// For the status. As `bounds`.
+    container: Option<Arc<ContainerView>>,
     is_configured: bool,
     /// With the keys of the configuration, if it was added.
     described: Option<Value>,
@@ -72,6 +77,9 @@ impl Profiles {
         let mut by_name: BTreeMap<ProfileName, Profile> = BTreeMap::new();
         for (name, bounds) in known.bounds {
             by_name.entry(name).or_default().bounds = Some(bounds);
+        }
+        for (name, container) in known.containers {
+            by_name.entry(name).or_default().container = Some(Arc::new(container));
         }
         for (name, described) in known.added {
             by_name.entry(name).or_default().described = Some(described);
@@ -127,6 +135,11 @@ impl Profiles {
     pub fn bounds(&self, name: &ProfileName) -> Option<Bounds> {
         let profile = self.by_name.get(name)?;
         profile.bounds.filter(|_| !profile.is_being_removed)
+    }
+
+    /// What an executor of this profile is made of.
+    pub fn container(&self, name: &ProfileName) -> Option<Arc<ContainerView>> {
+        self.by_name.get(name)?.container.clone()
     }
 
     /// The profiles of which executors may be wanted.
@@ -194,6 +207,7 @@ impl Profiles {
         join_gangs(&mut self.gangs, &mut added.clone());
         let known = self.by_name.entry(added.name.clone()).or_default();
         known.bounds = Some(added.bounds);
+        known.container = Some(Arc::new(ContainerView::of(&added.spec)));
         let Some(kept) = &added.kept else {
             known.is_configured = true;
             return;

@@ -23,14 +23,24 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot, Tick};
 
+use super::profiles::Profiles;
 use counts::{CountsHistory, CountsView};
 use readiness::Readiness;
-use views::{DegradedView, HeldView, LOSSES, LossView, RefusedWriteView, StatusView};
+use views::{DegradedView, DriverView, HeldView, LOSSES, LossView, RefusedWriteView, StatusView};
+
+/// Which driver this is, and where its executors are.
+#[derive(Debug)]
+pub struct Identity {
+    pub app: AppId,
+    pub incarnation: Incarnation,
+    pub namespace: String,
+    /// The URL of the API server.
+    pub api_server: String,
+}
 
 #[derive(Debug)]
 pub struct Status {
-    app: AppId,
-    incarnation: Incarnation,
+    identity: Identity,
     readiness: Readiness,
     sessions: SessionsChanged,
     api_server: watch::Receiver<Health>,
@@ -44,16 +54,14 @@ pub struct Status {
 impl Status {
     /// `wanted` is the sum of the targets at the start.
     pub fn new(
-        app: AppId,
-        incarnation: Incarnation,
+        identity: Identity,
         config: Arc<Config>,
         wanted: u32,
         api_server: watch::Receiver<Health>,
     ) -> Self {
         Self {
+            identity,
             api_server,
-            app,
-            incarnation,
             readiness: Readiness::new(config, wanted),
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
@@ -128,7 +136,7 @@ impl Status {
     }
 
     /// Before adoption nothing is told of executors (spec B-55).
-    pub fn view(&self, latest: &Snapshot, now: Now) -> StatusView {
+    pub fn view(&self, latest: &Snapshot, profiles: &Profiles, now: Now) -> StatusView {
         let (adopted, nothing) = (latest.adopted, Snapshot::default());
         let latest = if adopted { latest } else { &nothing };
         let (registered, paused) = (&self.sessions.registered, &self.paused.0);
@@ -137,8 +145,14 @@ impl Status {
             for_seconds: now.tick.since(since).as_secs(),
         };
         StatusView {
-            app: self.app.to_string(),
-            incarnation: self.incarnation.0,
+            app: self.identity.app.to_string(),
+            incarnation: self.identity.incarnation.0,
+            driver: DriverView {
+                version: env!("CARGO_PKG_VERSION"),
+                namespace: self.identity.namespace.clone(),
+                api_server: self.identity.api_server.clone(),
+                up_seconds: now.tick.since(Tick::default()).as_secs(),
+            },
             adopted,
             time: now.wall,
             ready: self.readiness.is_ready(),
@@ -147,7 +161,7 @@ impl Status {
                 .map(|write| RefusedWriteView::of(write, now.tick))
                 .collect(),
             held: HeldView::of(latest),
-            profiles: views::profiles(latest, registered, paused, now.tick),
+            profiles: views::profiles(latest, profiles, registered, paused, now.tick),
             losses: self.losses.iter().cloned().collect(),
         }
     }

@@ -1,12 +1,17 @@
 //! The status as the API shows it (spec O-42, O-43), made from a snapshot on request.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::actors::api_health::refused_writes::RefusedWrite;
+use crate::actors::driver_backend::profiles::Profiles;
 use crate::actors::pod_allocator::pause::Pause;
+use crate::kubernetes::ProfileSpec;
+use crate::kubernetes::pod_template::NO_IMAGE;
 use crate::model::executor::Class;
 use crate::model::pod::PendingStage;
 use crate::model::snapshot::{Target, asked};
@@ -20,6 +25,7 @@ pub const LOSSES: usize = 10;
 pub struct StatusView {
     pub app: String,
     pub incarnation: u64,
+    pub driver: DriverView,
     /// Whether adoption is complete, so that the executors are known.
     pub adopted: bool,
     /// The time of this status.
@@ -38,6 +44,17 @@ pub struct StatusView {
     pub profiles: BTreeMap<String, ProfileView>,
     /// The last losses, newest first.
     pub losses: Vec<LossView>,
+}
+
+/// Which program the driver is, and where its executors are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriverView {
+    pub version: &'static str,
+    pub namespace: String,
+    /// The URL of the API server, or `in this process`.
+    pub api_server: String,
+    /// Since its process was started.
+    pub up_seconds: u64,
 }
 
 /// The driver suspects itself, and gives up no silent executor.
@@ -108,6 +125,9 @@ pub struct ProfileView {
     pub leaving: u32,
     /// What pending executors wait for, the most frequent first.
     pub waiting_for: Vec<WaitView>,
+    /// What an executor is made of; `None` if this driver cannot read the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Arc<ContainerView>>,
     /// Whether the profile is being removed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
@@ -142,6 +162,39 @@ impl PauseView {
     }
 }
 
+/// An executor's container, in the API's terms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContainerView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// By resource, such as `memory`: `4Gi`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+}
+
+impl ContainerView {
+    pub fn of(spec: &ProfileSpec) -> Self {
+        let container = spec.executor_container();
+        let image = container["image"].as_str();
+        // A template may have a quantity without quotes.
+        let quantity =
+            |value: &Value| (value.as_str()).map_or_else(|| value.to_string(), str::to_owned);
+        let resources = |kind: &str| {
+            let resources = container["resources"][kind].as_object();
+            (resources.into_iter().flatten())
+                .map(|(resource, value)| (resource.clone(), quantity(value)))
+                .collect()
+        };
+        Self {
+            image: image.filter(|image| *image != NO_IMAGE).map(str::to_owned),
+            requests: resources("requests"),
+            limits: resources("limits"),
+        }
+    }
+}
+
 /// A reason for which executors are pending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WaitView {
@@ -167,6 +220,7 @@ pub struct LossView {
 /// The numbers of all profiles: O(executors) if any is pending.
 pub fn profiles(
     snapshot: &Snapshot,
+    known: &Profiles,
     registered: &BTreeMap<ProfileName, u32>,
     paused: &BTreeMap<ProfileName, Pause>,
     now: Tick,
@@ -215,6 +269,7 @@ pub fn profiles(
             uncertain: counts.uncertain,
             leaving: counts.leaving + counts.terminating,
             waiting_for,
+            container: known.container(profile),
             removing: target.removed,
             failed: snapshot.failed.get(profile).map(ToString::to_string),
             paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::super::rate::Used;
 use super::ConnId;
 use crate::model::{PodUid, ProfileName, Tick};
-use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor};
+use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor, Usage};
 
 #[derive(Debug, Clone)]
 pub struct Account {
@@ -23,6 +23,8 @@ pub struct Account {
     pub busy_slots: Option<u32>,
     /// The metrics of the last heartbeat that had any.
     pub metrics: BTreeMap<String, f64>,
+    /// What its container used at the last heartbeat; `None` if that did not say.
+    pub usage: Option<Usage>,
     /// Whether it has reported that it exits; the end of its connection is then no loss.
     pub is_exiting: bool,
     /// Whether it is leaving, so that it is not given up any more.
@@ -87,6 +89,7 @@ impl Account {
     pub(super) fn beat(&mut self, heartbeat: &Heartbeat) {
         self.busy_slots = Some(heartbeat.busy_slots);
         self.metrics.clone_from(&heartbeat.metrics);
+        self.usage = heartbeat.usage;
     }
 }
 

@@ -69,6 +69,7 @@ impl Registry {
             about: register.into(),
             busy_slots: busy_slots.filter(|busy| *busy <= register.slots),
             metrics: BTreeMap::new(),
+            usage: None,
             is_exiting: false,
             has_asked_to_go: before.as_ref().is_some_and(|before| before.has_asked_to_go),
             messages,

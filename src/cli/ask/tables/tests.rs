@@ -52,6 +52,7 @@ fn what_has_failed_is_named_with_its_reason() {
 fn the_status_is_a_table_with_reasons_and_losses_below() {
     let answer = json!({
         "app": "app-1", "incarnation": 2, "adopted": true,
+        "driver": {"version": "0.1.0", "namespace": "etl", "api_server": "https://10.96.0.1/", "up_seconds": 7200},
         "profiles": {"default": {
             "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "uncertain": 0, "leaving": 0,
             "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
@@ -66,6 +67,7 @@ fn the_status_is_a_table_with_reasons_and_losses_below() {
     assert_eq!(
         status(&answer),
         "application app-1, incarnation 2\n\
+         boatswain 0.1.0, up for 2h; namespace etl, API server https://10.96.0.1/\n\
          PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  UNCERTAIN  LEAVING\n\
          default  4       2        1           2        0          0           0          0\n\
          default: is being removed\n\
@@ -132,12 +134,14 @@ fn an_executors_session_is_shown_with_how_busy_it_is() {
         "{shown}"
     );
     assert!(lines[2].ends_with("5s"), "{shown}");
-    let busy = json!({"heard_seconds_ago": 3});
+    let usage = json!({"memory_bytes": 734_003_200, "memory_limit_bytes": 1_073_741_824, "cpu_cores": 0.5});
+    let busy = json!({"heard_seconds_ago": 3, "usage": usage});
     let wide = executors(&json!({"executors": [executor(busy)]}), true);
     assert!(
         wide.contains("HEARD  INCARNATION\n") && wide.ends_with("3s"),
         "{wide}"
     );
+    assert!(wide.contains("700 of 1024Mi  0.50"), "{wide}");
 }
 
 // spec: O-78

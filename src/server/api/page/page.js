@@ -3,7 +3,7 @@
 
 import {
 	$, ask, bad, clock, count, duration, enter, fill, leave, long, make, pieces, read, redraw as redrawAll, sentence,
-	session, show as showAll, showVerdict, sleep,
+	session, show as showAll, showVerdict, size, sleep, sortable,
 } from "./parts.js";
 
 const HOUR = 3600e3;
@@ -298,13 +298,36 @@ const may = () => full && !problem;
 
 const link = (id) => ({ text: id, go: () => tell(id) });
 
+const sortProfiles = sortable($("profiles"), [
+	([name]) => name, ([, p]) => p.target, ([, p]) => p.running, null, ([, p]) => p.registered, ([, p]) => p.pending,
+	([, p]) => p.requested + p.unanswered, ([, p]) => p.uncertain, ([, p]) => p.leaving,
+], () => show());
+
 function showProfiles() {
-	fill($("profiles"), Object.entries(status.profiles).map(([name, p]) => [
+	fill($("profiles"), sortProfiles(Object.entries(status.profiles)).map(([name, p]) => [
 		name, may() ? { text: `${p.target} …`, go: () => scale(name, p.target) } : p.target,
 		bad(p.running, p.running < p.target), long(next(name, p)), p.registered, p.pending, p.requested + p.unanswered,
-		p.uncertain, p.leaving,
+		p.uncertain, p.leaving, long(contents(p.container)),
 	]));
 }
+
+// An image, and what is requested of each resource, with its limit.
+function contents({ image, requests = {}, limits = {} } = {}) {
+	const shown = (quantity) => (/^\d{5,}$/.test(quantity) ? size(quantity) : quantity);
+	const resources = [...new Set([...Object.keys(requests), ...Object.keys(limits)])].map((name) => {
+		const [request, limit] = [requests[name], limits[name]];
+		return `${name} ${shown(request ?? limit)}${limit && limit !== request && request ? `, at most ${shown(limit)}` : ""}`;
+	});
+	return [image, ...resources].filter(Boolean).join("; ");
+}
+
+const rowOf = (key) => ([name, row]) => key(row, name);
+const sortLosses = sortable($("losses"), [
+	([reason]) => reason, rowOf((row) => row.ends), rowOf((row) => row.failures), rowOf((row) => row.last.end.at),
+], () => show());
+const sortNodes = sortable($("nodes"), [
+	([name]) => name, rowOf((row) => row.there), rowOf((row) => row.failures), rowOf((row) => row.ends - row.failures),
+], () => show());
 
 function showEnds() {
 	const [reasons, nodes] = [new Map(), new Map()];
@@ -327,11 +350,11 @@ function showEnds() {
 		}
 	}
 	const worst = (map) => [...map].sort(([, a], [, b]) => b.failures - a.failures || b.ends - a.ends).slice(0, 200);
-	fill($("losses"), worst(reasons).map(([reason, { ends, failures, last }]) => [
+	fill($("losses"), sortLosses(worst(reasons)).map(([reason, { ends, failures, last }]) => [
 		reason, ends, bad(failures, failures), clock(last.end.at), link(last.id), long(last.end.why), long(REASONS[reason]),
 	]));
 	$("no-losses").hidden = reasons.size > 0;
-	fill($("nodes"), worst(nodes).map(([name, { there, failures, ends, reasons, last }]) => [
+	fill($("nodes"), sortNodes(worst(nodes)).map(([name, { there, failures, ends, reasons, last }]) => [
 		name, there, bad(failures, failures), ends - failures, long(listed(reasons)), last?.end.failure ? link(last.id) : "",
 	]));
 }
@@ -339,6 +362,14 @@ function showEnds() {
 let most = 50; // rows of the table of executors
 let shown = []; // the executors in them
 const ticked = new Set(); // the ids of those that the next command is for
+
+const sinceFirst = ({ steps, end }) => (steps.length ? (end?.at ?? now()) - steps[0][0] : undefined);
+const sessionOf = ({ end, info }) => (end ? undefined : info.session);
+const sortExecutors = sortable($("executors"), [
+	null, ({ id }) => id, ({ profile }) => profile, (executor) => stateText(executor), ({ info }) => info.node, sinceFirst,
+	(executor) => sessionOf(executor)?.heard_seconds_ago, (executor) => sessionOf(executor)?.busy_slots,
+	(executor) => sessionOf(executor)?.usage?.memory_bytes, (executor) => sessionOf(executor)?.usage?.cpu_cores,
+], () => show());
 
 // The living first, then failures, then other ends.
 const rank = ({ end }) => (end ? (end.failure ? 1 : 2) : 0);
@@ -351,17 +382,20 @@ function showExecutors() {
 		const text = [id, profile, stateText(executor), info.node, info.pod, end?.failure && "failure"].join(" ").toLowerCase();
 		return words.every((word) => text.includes(word));
 	}).sort((a, b) => rank(a) - rank(b) || b.id - a.id);
-	shown = found.slice(0, most);
+	shown = sortExecutors(found).slice(0, most);
 	for (const id of ticked) if (!executors.has(id) || executors.get(id).end) ticked.delete(id);
 	fill($("executors"), shown.map((executor) => {
 		const { id, profile, steps, info, end } = executor;
-		const told = !end && info.session;
+		const session = sessionOf(executor);
+		const { memory_bytes: memory, memory_limit_bytes: limit, cpu_cores: cores } = session?.usage ?? {};
 		return [
 			may() && !end ? { text: `Executor ${id}`, tick: ({ target }) => tick([id], target.checked), ticked: ticked.has(id) } : "",
 			link(id), profile, bad(stateText(executor), end?.failure), info.node,
-			steps.length ? duration(((end?.at ?? now()) - steps[0][0]) / 1e3) : "",
-			told ? `${duration(told.heard_seconds_ago)} ago` : "",
-			told && told.busy_slots !== null ? `${told.busy_slots} of ${told.slots}` : "",
+			steps.length ? duration(sinceFirst(executor) / 1e3) : "",
+			session ? `${duration(session.heard_seconds_ago)} ago` : "",
+			session && session.busy_slots !== null ? `${session.busy_slots} of ${session.slots}` : "",
+			bad(memory === undefined ? "" : `${size(memory)}${limit ? ` of ${size(limit)}` : ""}`, memory > 0.9 * limit),
+			cores === undefined ? "" : cores.toFixed(2),
 			long(end ? end.why : steps.at(-1)?.[1] === "pending" ? info.why : ""),
 		];
 	}));
@@ -420,11 +454,31 @@ function showDriver() {
 
 let story;
 
+// A view has an address: the executor that is told of, the filter and the time.
+const place = () => new URLSearchParams(location.hash.slice(1));
+
+function remember(name, value) {
+	const there = place();
+	value ? there.set(name, value) : there.delete(name);
+	history.replaceState(null, "", `#${there}`);
+}
+
+function goToPlace() {
+	const there = place();
+	$("filter").value = there.get("filter") ?? "";
+	$("span").value = there.get("span") ?? "";
+	const id = Number(there.get("executor"));
+	if (Number.isSafeInteger(id) && id > 0) tell(id);
+	else $("story").close();
+	redraw();
+}
+
 async function tell(id) {
 	story = id;
+	remember("executor", id);
 	$("story-title").textContent = `Executor ${id}`;
 	if (!$("story").open) {
-		for (const part of ["now", "missing", "log"]) $(`story-${part}`).textContent = "";
+		for (const part of ["now", "missing", "log", "commands"]) $(`story-${part}`).textContent = "";
 		fill($("story-events"), []);
 		$("story").showModal();
 	}
@@ -438,6 +492,7 @@ async function tell(id) {
 			it.session && `heard from ${duration(it.session.heard_seconds_ago)} ago`, it.why)
 		: sentence(end ? `${end.reason}: ${end.why}` : "it has ended", REASONS[end?.reason]);
 	$("kill").hidden = $("decommission").hidden = !may() || !it;
+	offer(it?.pod ?? executors.get(id)?.info.pod);
 	const rows = events.map(({ id, time, event, executor, profile, ...more }) => [
 		Date.parse(time), event,
 		Object.entries(more).filter(([, value]) => value).map((pair) => pair.join(": ")).join("; "),
@@ -450,6 +505,27 @@ async function tell(id) {
 	$("story-missing").textContent = sentence(left && `${count(left, "event")} after the first are not known any more`,
 		...(evidence ? evidence.missing : ["with api.evidence = true the pod’s warnings and log stand here"]));
 	$("story-log").textContent = evidence?.log.join("\n") ?? "";
+}
+
+// What to enter in a terminal, for more about a pod.
+function offer(pod) {
+	const { namespace, api_server: server = "" } = status?.driver ?? {};
+	// Nothing that a shell would carry out. The cluster of one process has no address.
+	const isName = (name) => name && /^[a-z0-9][-.a-z0-9]*$/.test(name);
+	if (!isName(pod) || !isName(namespace) || !server.includes("/")) return void $("story-commands").replaceChildren();
+	const lines = ["logs", "describe pod"].map((verb) => {
+		const [line, text, copy] = ["p", "code", "button"].map(make);
+		text.textContent = `kubectl --namespace ${namespace} ${verb} ${pod}`;
+		copy.textContent = "Copy";
+		copy.onclick = () => navigator.clipboard?.writeText(text.textContent).then(() => (copy.textContent = "Copied"), () => {
+			getSelection().selectAllChildren(text);
+		});
+		// Only pages from this machine or over TLS may write there.
+		copy.hidden = !navigator.clipboard;
+		line.append(text, " ", copy);
+		return line;
+	});
+	$("story-commands").replaceChildren(...lines);
 }
 
 // ---- actions: each is asked back, and says what it does
@@ -690,6 +766,8 @@ function showHead() {
 	if (!status) return false;
 	document.title = `${said[0] === "well" ? "" : "! "}${status.app} – boatswain`;
 	$("app").textContent = status.app;
+	const { version, namespace, api_server: server, up_seconds: up } = status.driver;
+	$("about").textContent = `boatswain ${version}, up for ${duration(up)}; namespace ${namespace}, API server ${server}`;
 	$("content").hidden = false;
 	$("content").className = problem ? "stale" : "";
 	$("actions").hidden = !may();
@@ -702,7 +780,10 @@ const PARTS = [showHead, showProfiles, showEnds, showExecutors, showDriver, draw
 const show = () => showAll(PARTS);
 const redraw = () => redrawAll(PARTS);
 
-$("filter").oninput = $("span").onchange = show;
+$("filter").oninput = $("span").onchange = () => {
+	for (const name of ["filter", "span"]) remember(name, $(name).value);
+	show();
+};
 $("more").onclick = () => {
 	most += 400;
 	show();
@@ -710,6 +791,8 @@ $("more").onclick = () => {
 $("lanes").onscroll = () => requestAnimationFrame(drawLanes);
 $("canvas").onclick = choose;
 $("story-close").onclick = () => $("story").close();
+$("story").onclose = () => remember("executor");
+window.onhashchange = () => session && goToPlace();
 matchMedia("(prefers-color-scheme: dark)").onchange = readColours;
 document.onvisibilitychange = window.onresize = () => session && redraw();
 setInterval(() => status && redraw(), 1e3);
@@ -722,6 +805,7 @@ for (const state of [...STATES, "failure"]) {
 readColours();
 
 enter(() => {
+	readStatus().catch(failed).then(goToPlace);
 	poll();
 	follow();
 });

@@ -105,6 +105,14 @@ export function duration(seconds) {
 	return `${Math.max(0, Math.round(seconds))} s`;
 }
 
+// Bytes, as Kubernetes counts them.
+export function size(bytes) {
+	for (const [unit, name] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"]]) {
+		if (bytes >= unit) return `${Number((bytes / unit).toPrecision(3))} ${name}`;
+	}
+	return `${Math.round(bytes / 1024)} KiB`;
+}
+
 // Only a change of the sentence is spoken.
 export function showVerdict([level, what, todo = ""]) {
 	if ($("sentence").textContent !== what) $("sentence").textContent = what;
@@ -132,6 +140,35 @@ export function fill(body, rows) {
 			if (place.className !== kind) place.className = kind;
 		});
 	});
+}
+
+// Makes a table's headings sort it by these keys of its columns: once the largest first, then the smallest, then as it was.
+// Returns what sorts the items of its rows.
+export function sortable(body, keys, changed) {
+	let [by, sign] = [];
+	const heads = [...body.parentElement.tHead.rows[0].cells];
+	const say = () => heads.forEach((head, column) => {
+		head.ariaSort = column !== by ? null : sign > 0 ? "ascending" : "descending";
+	});
+	heads.forEach((head, column) => {
+		if (!keys[column]) return;
+		const button = make("button");
+		button.append(...head.childNodes);
+		head.append(button);
+		button.onclick = () => {
+			[by, sign] = by !== column ? [column, -1] : sign < 0 ? [column, 1] : [];
+			say();
+			changed();
+		};
+	});
+	const compare = (a, b) => (typeof a === "number" ? a - b : a < b ? -1 : a > b ? 1 : 0);
+	return (items) => {
+		if (by === undefined) return items;
+		const known = items.map((item) => [keys[by](item), item]);
+		// What has no value is last, whatever the order.
+		const lacks = ([key]) => (key ?? "") === "" || Number.isNaN(key);
+		return known.sort((a, b) => lacks(a) - lacks(b) || sign * compare(a[0], b[0])).map(([, item]) => item);
+	};
 }
 
 export const long = (text) => ({ text, kind: "text" });
