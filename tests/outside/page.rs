@@ -296,7 +296,8 @@ fn a_view_of_the_page_has_an_address_and_its_tables_are_sorted_by_their_headings
     let place = || browser.script("return location.hash");
     assert_eq!(place(), "#filter=exec");
     let first = || browser.text("#executors tr button");
-    let sort = "document.getElementById('executors').closest('table').querySelector('th button').click()";
+    let sort =
+        "document.getElementById('executors').closest('table').querySelector('th button').click()";
     assert_eq!(first(), "3", "the newest");
     browser.script(sort);
     browser.script(sort);

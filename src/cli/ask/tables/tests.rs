@@ -134,7 +134,8 @@ fn an_executors_session_is_shown_with_how_busy_it_is() {
         "{shown}"
     );
     assert!(lines[2].ends_with("5s"), "{shown}");
-    let usage = json!({"memory_bytes": 734_003_200, "memory_limit_bytes": 1_073_741_824, "cpu_cores": 0.5});
+    let usage =
+        json!({"memory_bytes": 734_003_200, "memory_limit_bytes": 1_073_741_824, "cpu_cores": 0.5});
     let busy = json!({"heard_seconds_ago": 3, "usage": usage});
     let wide = executors(&json!({"executors": [executor(busy)]}), true);
     assert!(
