@@ -113,6 +113,15 @@ pub(crate) fn profiles(targets: &[(&str, u32)]) -> Profiles {
     )
 }
 
+fn identity() -> Identity {
+    Identity {
+        app: AppId::from("app"),
+        incarnation: Incarnation(1),
+        namespace: "default".to_owned(),
+        api_server: "http://127.0.0.1:6443".to_owned(),
+    }
+}
+
 /// A driver's backend over a store, with the usual times; nothing is kept over a restart.
 pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
@@ -168,12 +177,7 @@ pub(crate) fn backend_with(
         autoscaler: Autoscaler::new(Arc::clone(&config)),
         roller: (!config.roll.interval.is_zero()).then(|| Roller::new(Arc::clone(&config), now)),
         status: Status::new(
-            Identity {
-                app: AppId::from("app"),
-                incarnation: Incarnation(1),
-                namespace: "default".to_owned(),
-                api_server: "http://127.0.0.1:6443".to_owned(),
-            },
+            identity(),
             config,
             targets.iter().map(|(_, n)| *n).sum(),
             watch::channel(Health::default()).1,

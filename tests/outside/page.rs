@@ -271,7 +271,7 @@ fn two_are_killed_and_replaced(browser: &Browser) {
     );
 }
 
-// spec: O-110
+// spec: O-143
 #[test]
 fn a_view_of_the_page_has_an_address_and_its_tables_are_sorted_by_their_headings() {
     let cluster = Cluster::any();

@@ -305,7 +305,7 @@ fn executors_trust_the_drivers_own_ca_and_that_of_its_successor() {
     let server = format!("https://{}", api.as_str().unwrap());
     for named in [Some(&*ca), None] {
         let found = status(&server, &tokens, named);
-        assert!(found.status.success(), "{}", text_of(&found.stderr));
+        assert!(found.status.success(), "{}", said(&found));
     }
     let log = first.stderr();
     assert!(!log.contains("PRIVATE KEY"), "{log}");

@@ -512,7 +512,7 @@ function offer(pod) {
 	const { namespace, api_server: server = "" } = status?.driver ?? {};
 	// Nothing that a shell would carry out. The cluster of one process has no address.
 	const isName = (name) => name && /^[a-z0-9][-.a-z0-9]*$/.test(name);
-	if (!isName(pod) || !isName(namespace) || !server.includes("/")) return void $("story-commands").replaceChildren();
+	if (!isName(pod) || !isName(namespace) || !server.includes(":/")) return void $("story-commands").replaceChildren();
 	const lines = ["logs", "describe pod"].map((verb) => {
 		const [line, text, copy] = ["p", "code", "button"].map(make);
 		text.textContent = `kubectl --namespace ${namespace} ${verb} ${pod}`;
