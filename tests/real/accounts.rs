@@ -182,6 +182,33 @@ fn accounts_have_the_rights_that_the_configuration_gives_them_by_the_clusters_ke
     assert_eq!(place.executors().len(), 2);
 }
 
+// spec: O-142, O-143
+#[test]
+fn an_executor_tells_its_containers_memory_and_cores_and_the_status_what_it_is_made_of() {
+    let place = Place::new("usage");
+    let driver = place.drive(&with_accounts(&place), &[]);
+    driver.registered(2);
+    let asking = Asking::new(&place, &driver);
+    let audience = AUDIENCE.replace("NAMESPACE", place.name());
+    let reader = token(&place, "reader", &audience, None);
+    let usage = until("a second heartbeat tells the cores", || {
+        let (_, answer) = asking.ask("GET", 7117, "/v1/executors", &reader, None);
+        let usage = answer["executors"][0]["session"]["usage"].clone();
+        usage["cpu_cores"].is_f64().then_some(usage)
+    });
+    let limit = 64 << 20;
+    assert_eq!(usage["memory_limit_bytes"], limit, "{usage}");
+    let memory = usage["memory_bytes"].as_u64().unwrap();
+    assert!(memory > 0 && memory < limit, "{usage}");
+    assert!(usage["cpu_cores"].as_f64().unwrap() < 2.0, "{usage}");
+
+    let (_, status) = asking.ask("GET", 7117, "/v1/status", &reader, None);
+    assert_eq!(status["driver"]["namespace"], place.name());
+    let container = &status["profiles"]["default"]["container"];
+    assert_eq!(container["image"], IMAGE);
+    assert_eq!(container["requests"]["cpu"], "10m");
+}
+
 /// A profile as a client adds it.
 fn added(command: &[&str], more: &Value) -> String {
     let mut profile = json!({
