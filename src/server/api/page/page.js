@@ -492,7 +492,7 @@ async function tell(id) {
 			it.session && `heard from ${duration(it.session.heard_seconds_ago)} ago`, it.why)
 		: sentence(end ? `${end.reason}: ${end.why}` : "it has ended", REASONS[end?.reason]);
 	$("kill").hidden = $("decommission").hidden = !may() || !it;
-	offer(it?.pod ?? executors.get(id)?.info.pod);
+	offer(it?.pod ?? executors.get(id)?.info.pod, it ? LIVING : GONE);
 	const rows = events.map(({ id, time, event, executor, profile, ...more }) => [
 		Date.parse(time), event,
 		Object.entries(more).filter(([, value]) => value).map((pair) => pair.join(": ")).join("; "),
@@ -507,15 +507,18 @@ async function tell(id) {
 	$("story-log").textContent = evidence?.log.join("\n") ?? "";
 }
 
+const LIVING = ["logs", "describe pod"];
+const GONE = ["get events --field-selector involvedObject.name="]; // they outlive the pod by an hour
+
 // What to enter in a terminal, for more about a pod.
-function offer(pod) {
+function offer(pod, verbs) {
 	const { namespace, api_server: server = "" } = status?.driver ?? {};
 	// Nothing that a shell would carry out. The cluster of one process has no address.
 	const isName = (name) => name && /^[a-z0-9][-.a-z0-9]*$/.test(name);
 	if (!isName(pod) || !isName(namespace) || !server.includes(":/")) return void $("story-commands").replaceChildren();
-	const lines = ["logs", "describe pod"].map((verb) => {
+	const lines = verbs.map((verb) => {
 		const [line, text, copy] = ["p", "code", "button"].map(make);
-		text.textContent = `kubectl --namespace ${namespace} ${verb} ${pod}`;
+		text.textContent = `kubectl --namespace ${namespace} ${verb}${verb.endsWith("=") ? "" : " "}${pod}`;
 		copy.textContent = "Copy";
 		copy.onclick = () => navigator.clipboard?.writeText(text.textContent).then(() => (copy.textContent = "Copied"), () => {
 			getSelection().selectAllChildren(text);
