@@ -8,7 +8,7 @@ use actix::MailboxError;
 use futures::future::join_all;
 use futures::{TryStreamExt as _, stream};
 use tokio::sync::watch::error::RecvError;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
@@ -215,6 +215,10 @@ impl Actors {
             self.close_record(exit_code, keep_record, over_budget),
         );
         let record_closed = matches!(closed.await, Ok(Ok(())));
+        let left = match left {
+            Some(left) if keep_record && record_closed => Some(self.delete_the_rest(left).await),
+            left => left,
+        };
         match left {
             Some(left) if left.undeleted.is_empty() && record_closed => {
                 match left.is_empty() {
@@ -280,6 +284,23 @@ impl Actors {
             lists += 1;
             sleep_until(deadline.min(Instant::now() + LIST_EVERY.delay(lists))).await;
         }
+    }
+
+    /// Goes on deleting as long as that leaves fewer, since it may be that no driver comes next (spec O-144).
+    async fn delete_the_rest(&self, mut left: Left) -> Left {
+        while !left.undeleted.is_empty() {
+            let executors = left.undeleted.len();
+            tracing::warn!(
+                executors,
+                "the time to end is over, and executors are left: they are deleted as fast as the API server allows"
+            );
+            sleep(LIST_EVERY.max).await;
+            match timeout(self.request_timeout, self.left()).await {
+                Ok(Ok(fewer)) if fewer.undeleted.len() < executors => left = fewer,
+                _ => break,
+            }
+        }
+        left
     }
 
     /// Has every executor leave, again whenever the ledger changes, until it is as wanted or until the deadline. Returns

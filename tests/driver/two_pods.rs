@@ -181,3 +181,27 @@ async fn what_an_end_could_not_delete_the_next_driver_deletes_before_it_exits_wi
     assert_eq!(server.pods().await.len(), 2, "the drivers' own");
     assert_eq!(next(4).await.unwrap().code(), 0);
 }
+
+// spec: O-144
+#[actix::test]
+async fn an_end_goes_on_deleting_beyond_its_time_as_long_as_there_are_fewer() {
+    tokio::time::pause();
+    let server = Server::start();
+    pods(&server).await;
+    let sets = [
+        "app.id=etl",
+        "driver.pod_name=driver-0",
+        "allocation.max_in_flight=1",
+        "shutdown.grace=10s",
+    ];
+    let (handle, running) = start_in(config(30, "end", &sets), server.environment(1));
+    let running = actix::spawn(running);
+    seconds(30).await;
+    assert_eq!(server.pods().await.len(), 2 + 30);
+    // One delete after the other, so that the time is enough for a third of them.
+    server.set_latency(Duration::from_millis(1_000));
+    handle.stop();
+    assert_eq!(running.await.unwrap().code(), 0);
+    seconds(40).await;
+    assert_eq!(server.pods().await.len(), 2, "the drivers' own");
+}

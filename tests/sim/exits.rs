@@ -17,6 +17,9 @@ use crate::world::World;
 /// Tolerance on top of the time that a driver may take to stop.
 const STOP_TOLERANCE: Duration = Duration::from_secs(6);
 
+/// The time between two lists of what an end has left.
+const LIST_INTERVAL: Duration = Duration::from_secs(3);
+
 struct DriverExit {
     number: usize,
     stop_requested: Option<(OnSignal, Instant)>,
@@ -170,6 +173,10 @@ impl World {
                 continue;
             };
             let limit = match on_signal {
+                // One that keeps the record may go on deleting what is left (spec O-144).
+                OnSignal::End if config.ha.lease => {
+                    config.shutdown.grace + LIST_INTERVAL + config.cluster.request_timeout
+                }
                 OnSignal::End => config.shutdown.grace,
                 // The driver may already be ending the application, which only the grace bounds.
                 _ if self.checks.may_be_spent(driver.number) => config.shutdown.grace,

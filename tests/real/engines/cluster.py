@@ -36,6 +36,14 @@ def run(*command, given=None, fails=False):
     return done.stdout
 
 
+ASK_SPARK = """
+import json, urllib.request
+def read(path):
+    return json.load(urllib.request.urlopen("http://localhost:4040/api/v1/applications" + path, timeout=5))
+print(*(one["id"] for one in read("/" + read("")[0]["id"] + "/executors") if one["id"] != "driver"))
+"""
+
+
 class Namespace:
     """A namespace of the cluster, and a folder for what is to be seen there."""
 
@@ -69,6 +77,10 @@ class Namespace:
 
     def pod(self, name):
         return json.loads(self.kubectl("get", "pod", name, "-o", "json"))
+
+    def in_spark(self, pod):
+        """The ids of the executors that have registered with the Spark driver in this pod. Spark knows no others' ends."""
+        return self.kubectl("exec", pod, "--", "python3", "-c", ASK_SPARK, fails=True).split()
 
     def show(self, name, *arguments):
         """Keeps for people what a command prints, and returns it."""

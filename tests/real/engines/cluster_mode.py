@@ -104,7 +104,8 @@ def twenty_arguments(space, rng, wanted):
     equal(pod["metadata"]["labels"]["team"], "words", "the executors' label:")
     (driver,) = space.pods("app.kubernetes.io/component=spark-driver")
     equal(driver["metadata"]["annotations"]["example/owner"], "words", "the driver's annotation:")
-    time.sleep(5)
+    name = driver["metadata"]["name"]
+    until("Spark has all of them", lambda: len(space.in_spark(name)) == EXECUTORS)
     victim = rng.choice(sorted(before))
     kill(space.pod(victim))
     until("it is replaced", lambda: victim not in space.executors() and all_run(space))

@@ -4,7 +4,6 @@ import json
 import pathlib
 import re
 import shutil
-import time
 
 import cluster_mode
 from boatswain import DRIVER
@@ -39,7 +38,7 @@ def scenario(space, rng):
     space.kubectl("apply", "-k", folder)
     try:
         before = until("four executors run", lambda: all_run(space))
-        time.sleep(5)
+        until("Spark has all four", lambda: len(space.in_spark("job/word-count")) == EXECUTORS)
         victim = sorted(before)[-1]
         kill(space.pod(victim))
         until("it is replaced", lambda: victim not in space.executors() and all_run(space))
