@@ -210,13 +210,17 @@ impl Actors {
                 );
             }
         }
-        let closed = timeout_at(
-            deadline.max(Instant::now()) + last_step,
-            self.close_record(exit_code, keep_record, over_budget),
-        );
-        let record_closed = matches!(closed.await, Ok(Ok(())));
+        let close = || self.close_record(exit_code, keep_record, over_budget.clone());
+        let until = deadline.max(Instant::now()) + last_step;
+        let mut record_closed = matches!(timeout_at(until, close()).await, Ok(Ok(())));
         let left = match left {
-            Some(left) if keep_record && record_closed => Some(self.delete_the_rest(left).await),
+            Some(left) if keep_record && !left.undeleted.is_empty() => {
+                let left = self.delete_the_rest(left).await;
+                // While executors end one after the other, the record is never written to its end.
+                let closed = timeout(last_step, close()).await;
+                record_closed |= matches!(closed, Ok(Ok(())));
+                Some(left)
+            }
             left => left,
         };
         match left {

@@ -198,8 +198,8 @@ async fn an_end_goes_on_deleting_beyond_its_time_as_long_as_there_are_fewer() {
     let running = actix::spawn(running);
     seconds(30).await;
     assert_eq!(server.pods().await.len(), 2 + 30);
-    // One delete after the other, so that the time is enough for a third of them.
-    server.set_latency(Duration::from_millis(1_000));
+    // One delete after the other, so that the time is enough for half of them.
+    server.set_latency(Duration::from_millis(400));
     handle.stop();
     assert_eq!(running.await.unwrap().code(), 0);
     seconds(40).await;
