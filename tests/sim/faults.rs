@@ -33,6 +33,8 @@ impl World {
                 self.undo_after(time, Fault::RestoreNetwork);
             }
             Fault::RestoreNetwork => {
+                // The driver may have taken calls that failed for an outage (spec W-8).
+                self.outage_ended = Some(Instant::now());
                 self.network.shared().conditions = NetworkConditions::faultless()
             }
             Fault::CutWatches => self.cluster.cut_watches().await,

@@ -195,11 +195,16 @@ impl Doubt {
         };
         let heard = (look.last_sign).is_some_and(|sign| now.since(sign) <= self.patience.interval);
         let lasted = now.since(since);
+        // That most of a fleet has ended meanwhile makes it no fleet of a few.
+        let fleet = match why {
+            WhyDoubt::MassLoss { of, .. } => of.max(look.of),
+            _ => look.of,
+        };
         let long_enough = match heard {
             // That others are heard says nothing about executors that cannot prove who they are.
             _ if matches!(why, WhyDoubt::NoKeys(_)) => false,
             true => lasted >= self.patience.timeout,
-            false => look.of <= FEW && lasted >= self.patience.timeout * LONGEST,
+            false => fleet <= FEW && lasted >= self.patience.timeout * LONGEST,
         };
         if let (WhyDoubt::NoKeys(_), Some(newest)) = (why, self.no_keys) {
             self.now = Some((WhyDoubt::NoKeys(newest), since));

@@ -146,6 +146,18 @@ fn a_doubt_about_executors_that_have_ended_meanwhile_lasts_until_others_are_hear
     assert_eq!(heard, [(500, DoubtChange::Recovered)]);
 }
 
+// spec: B-59, I-12
+#[test]
+fn a_doubt_about_a_fleet_lasts_although_only_a_few_of_it_are_left() {
+    let mut doubt = Doubt::new(PATIENCE);
+    let all = turns(&mut doubt, 0..10_000, |n| match n < 20 {
+        true => silent(10, 10, 0),
+        false => silent(2, 2, 0),
+    });
+    let mass = WhyDoubt::MassLoss { silent: 10, of: 10 };
+    assert_eq!(all, [(0, DoubtChange::Degraded(mass))]);
+}
+
 // spec: B-59
 #[test]
 fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
