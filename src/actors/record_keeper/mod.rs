@@ -446,12 +446,16 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
     for id in known.collect::<Vec<_>>() {
         bound.remove(id);
     }
-    let bindings = (snapshot.entries.values())
-        .filter(|entry| entry.has_unreported_end() || entry.uid().is_some() && !entry.is_gone());
-    for entry in bindings {
-        bound.insert(entry.id);
+    let mut ended = snapshot.ended.clone();
+    for entry in snapshot.entries.values() {
+        if entry.has_unreported_end() || entry.uid().is_some() && !entry.is_gone() {
+            bound.insert(entry.id);
+        } else if entry.is_gone() {
+            // Its entry stays until every subscriber has seen that.
+            ended.insert(entry.id);
+        }
     }
-    (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
+    (snapshot.adopted).then_some((ended, bound))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::testing::{Scenario, id};
 
 // spec: L-1, O-30
 #[test]
-fn a_gone_executor_stays_in_the_record_until_its_end_is_reported() {
+fn a_gone_executor_is_bound_in_the_record_until_its_end_is_reported_and_has_ended_from_then_on() {
     let mut scenario = Scenario::new(&[("default", 1)]);
     let profile = "default".into();
     scenario.requested(1, Outcome::Sent { profile });
@@ -13,10 +13,12 @@ fn a_gone_executor_stays_in_the_record_until_its_end_is_reported() {
     scenario.runs(1);
     scenario.goes(1);
     assert!(scenario.entry(1).unwrap().is_gone());
-    let open = |scenario: &Scenario| intervals(scenario.current()).unwrap().1;
-    assert_eq!(open(&scenario), IdSet::from_iter([id(1)]));
+    let found = |scenario: &Scenario| intervals(scenario.current()).unwrap();
+    let one = IdSet::from_iter([id(1)]);
+    assert_eq!(found(&scenario), (IdSet::new(), one.clone()));
     scenario.report(1);
-    assert_eq!(open(&scenario), IdSet::new());
+    assert!(scenario.entry(1).is_some(), "not everybody has seen it");
+    assert_eq!(found(&scenario), (one, IdSet::new()));
 }
 
 // spec: O-31, L-34, S-15
