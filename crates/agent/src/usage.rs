@@ -58,15 +58,14 @@ impl UsageReader {
         let memory_bytes = files.memory_bytes()?;
         let used = files.cpu_time();
         let last = std::mem::replace(&mut self.last, used.map(|used| (used, now)));
-        let cores = |((used, then), before): ((Duration, Duration), Instant)| {
-            let over = now.duration_since(before).as_secs_f64();
-            (over > 0.0).then(|| used.saturating_sub(then).as_secs_f64() / over)
-        };
-        let spans = (used.zip(last)).map(|(used, (then, before))| ((used, then), before));
+        let cores = used.zip(last).and_then(|(used, (before, since))| {
+            let over = now.duration_since(since).as_secs_f64();
+            (over > 0.0).then(|| used.saturating_sub(before).as_secs_f64() / over)
+        });
         Some(Usage {
             memory_bytes,
             memory_limit_bytes: files.memory_limit_bytes(),
-            cpu_cores: spans.and_then(cores),
+            cpu_cores: cores,
         })
     }
 }

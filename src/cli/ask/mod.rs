@@ -1,6 +1,7 @@
 //! The commands that query or control a running driver over its API (spec O-43).
 
 mod commands;
+mod connection;
 mod events;
 mod in_cluster;
 mod list;
@@ -11,57 +12,29 @@ mod restart;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use boatswain_client::{Ca, Client, ClientError, Token};
+use boatswain_client::{Client, ClientError};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use http::{Method, Uri};
+use http::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{complain, fail, fail_with, plain_json, say, wait_for};
+use super::{complain, fail, plain_json, say};
 use crate::driver::clean;
 use crate::exit::Exit;
 use crate::manifests::yaml;
 use crate::model::text::controls_display;
-use crate::server::api::tokens;
 pub(super) use commands::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
     stop,
 };
-use in_cluster::InCluster;
+pub(super) use connection::Connection;
 pub(super) use list::{ListArgs, list};
 pub(super) use logs::{LogsArgs, logs};
 pub(super) use reset::{ResetArgs, reset};
 pub(super) use restart::{RestartArgs, restart};
-
-/// Where the driver is, and what proves to it who calls.
-#[derive(Debug, Args)]
-pub(super) struct Connection {
-    /// URL of the driver's API
-    #[arg(
-        long,
-        env = "BOATSWAIN_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7117",
-        value_parser = server
-    )]
-    pub(super) server: Uri,
-    /// File with the API token: the driver's api.token_file, or a file with one of its lines
-    /// [default, for a driver on this machine: ~/.boatswain/driver-token, if it exists]
-    #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// File with the CA that the driver's certificate has to lead to, in PEM; for https [default:
-    /// with --app the CA in the driver's ConfigMap, otherwise that beside the token file, or this
-    /// machine's CAs]
-    #[arg(long, env = "BOATSWAIN_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-    #[command(flatten)]
-    in_cluster: InCluster,
-}
 
 /// The options that the commands for people share.
 #[derive(Debug, Args)]
@@ -198,22 +171,6 @@ pub(super) struct ScaleArgs {
     targets: Vec<(String, u32)>,
 }
 
-/// An address, with or without its scheme.
-fn server(text: &str) -> Result<Uri, String> {
-    let url = match text.contains("://") {
-        true => text.to_owned(),
-        false => format!("http://{text}"),
-    };
-    let uri: Uri = url.parse().map_err(|error| format!("{error}: {URL}"))?;
-    match (uri.scheme_str(), uri.host()) {
-        (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(uri),
-        _ => Err(URL.to_owned()),
-    }
-}
-
-const URL: &str =
-    "expected a URL such as http://127.0.0.1:7117, or https:// if the driver has [tls]";
-
 /// A pod's name, which may be as kubectl prints it.
 fn pod_name(text: &str) -> &str {
     text.strip_prefix("pod/").unwrap_or(text)
@@ -238,101 +195,6 @@ const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[2J";
 
 /// The time between two readings of the status.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-
-impl Connection {
-    /// Runs requests to the driver. Their failures are reported.
-    pub(super) fn ask(
-        &self,
-        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
-    ) -> Exit {
-        if self.in_cluster.lacks_an_app() {
-            let why = "--namespace, --kubeconfig and --context say where the application of --app is: name one";
-            return fail(Exit::Usage, why);
-        }
-        self.ask_beside_a_cluster(asking)
-    }
-
-    /// The same for a command that calls a cluster too.
-    fn ask_beside_a_cluster(
-        &self,
-        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
-    ) -> Exit {
-        wait_for(self.ask_now(asking))
-    }
-
-    async fn ask_now(
-        &self,
-        asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
-    ) -> Exit {
-        let given = || self.ca_file.clone().map(Ca::File);
-        let (server, token, ca) = match self.in_cluster.reach(self.token_file.is_none()).await {
-            Ok(Some(reached)) => {
-                let found = reached.ca.map(Ca::Pem);
-                (reached.server, reached.token, given().or(found))
-            }
-            Ok(None) => (
-                self.server.clone(),
-                None,
-                given().or_else(|| self.ca_here()),
-            ),
-            Err(exit) => return exit,
-        };
-        let token = match token.map_or_else(|| self.token(), Ok) {
-            Ok(token) => token,
-            Err(exit) => return exit,
-        };
-        let client = match Client::new(server, Token::Text(token), ca) {
-            Ok(client) => client,
-            Err(error) => return fail_with(Exit::Configuration, &error),
-        };
-        asking(&client).await.unwrap_or_else(|error| {
-            let exit = match error {
-                ClientError::Unreachable { .. } | ClientError::Untrusted { .. } => {
-                    Exit::Unreachable
-                }
-                ClientError::Refused { .. } | ClientError::Foreign { .. } => Exit::Refused,
-                ClientError::Token { .. } => Exit::Configuration,
-            };
-            fail_with(exit, &error)
-        })
-    }
-
-    fn token(&self) -> Result<String, Exit> {
-        let fix = "set --token-file, or BOATSWAIN_TOKEN_FILE, to the driver's api.token_file";
-        let Some(file) = self.token_place() else {
-            return Err(fail(
-                Exit::Usage,
-                format_args!("the API token is missing\n{fix}"),
-            ));
-        };
-        tokens::first(&file)
-            .map_err(|error| fail(Exit::Configuration, format_args!("{error}\n{fix}")))
-    }
-
-    fn token_place(&self) -> Option<PathBuf> {
-        self.token_file.clone().or_else(|| self.token_here())
-    }
-
-    /// What a driver of this machine that is its own CA has written.
-    fn ca_here(&self) -> Option<Ca> {
-        let file = tokens::ca_beside(&self.token_place()?);
-        let has_tls = self.server.scheme_str() == Some("https");
-        (has_tls && file.exists()).then_some(Ca::File(file))
-    }
-
-    /// Where the documentation's drivers on one machine keep their token. No other driver is sent it.
-    fn token_here(&self) -> Option<PathBuf> {
-        let is_here = !self.in_cluster.is_given() && is_this_machine(&self.server);
-        let file = std::env::home_dir()?.join(".boatswain/driver-token");
-        (is_here && file.exists()).then_some(file)
-    }
-}
-
-fn is_this_machine(server: &Uri) -> bool {
-    let host = server.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || (address.parse::<IpAddr>()).is_ok_and(|address| address.is_loopback())
-}
 
 impl Driver {
     fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>) -> Exit {
@@ -440,44 +302,6 @@ pub(super) fn scale(args: &ScaleArgs) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // spec: O-43
-    #[test]
-    fn a_server_may_be_given_without_its_scheme() {
-        for (given, means) in [
-            ("127.0.0.1:7117", "http://127.0.0.1:7117/"),
-            ("localhost:7117", "http://localhost:7117/"),
-            ("driver", "http://driver/"),
-            ("[::1]:7117", "http://[::1]:7117/"),
-            ("https://driver:7117", "https://driver:7117/"),
-        ] {
-            assert_eq!(server(given).unwrap().to_string(), means);
-        }
-        for bad in ["", "ftp://driver", "http://", "a b"] {
-            assert!(server(bad).unwrap_err().contains("expected a URL"), "{bad}");
-        }
-    }
-
-    // spec: O-43
-    #[test]
-    fn the_token_of_this_machine_is_for_drivers_on_it() {
-        for here in [
-            "127.0.0.1:7117",
-            "localhost",
-            "[::1]:7117",
-            "https://127.8.0.1",
-        ] {
-            assert!(is_this_machine(&server(here).unwrap()), "{here}");
-        }
-        for elsewhere in [
-            "10.0.0.1:7117",
-            "driver:7117",
-            "localhost.example",
-            "[fd00::1]",
-        ] {
-            assert!(!is_this_machine(&server(elsewhere).unwrap()), "{elsewhere}");
-        }
-    }
 
     // spec: O-43
     #[test]

@@ -298,9 +298,11 @@ const may = () => full && !problem;
 
 const link = (id) => ({ text: id, go: () => tell(id) });
 
+// A key of what stands behind a name.
+const rowOf = (key) => ([, row]) => key(row);
 const sortProfiles = sortable($("profiles"), [
-	([name]) => name, ([, p]) => p.target, ([, p]) => p.running, null, ([, p]) => p.registered, ([, p]) => p.pending,
-	([, p]) => p.requested + p.unanswered, ([, p]) => p.uncertain, ([, p]) => p.leaving,
+	([name]) => name, rowOf((p) => p.target), rowOf((p) => p.running), null, rowOf((p) => p.registered), rowOf((p) => p.pending),
+	rowOf((p) => p.requested + p.unanswered), rowOf((p) => p.uncertain), rowOf((p) => p.leaving),
 ], () => show());
 
 function showProfiles() {
@@ -321,7 +323,6 @@ function contents({ image, requests = {}, limits = {} } = {}) {
 	return [image, ...resources].filter(Boolean).join("; ");
 }
 
-const rowOf = (key) => ([name, row]) => key(row, name);
 const sortLosses = sortable($("losses"), [
 	([reason]) => reason, rowOf((row) => row.ends), rowOf((row) => row.failures), rowOf((row) => row.last.end.at),
 ], () => show());
