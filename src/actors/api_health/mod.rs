@@ -1,10 +1,10 @@
 //! ApiHealth: whether the API server answers (spec W-8) and accepts the driver's credentials (spec A-22).
 //!
-//! [`reachability`] and [`acceptance`] decide, by the outcomes of calls. Once calls have failed, this actor tries a cheap
-//! call of its own about every second; the first answer to any call ends the backoffs of all callers, which are sent
-//! [`ServerIsBack`]. Credentials that are refused are reloaded until they are accepted. All actors make their calls with
-//! copies of the same [`Calls`], which share the reloaded credentials, so no other actor has to know that they change.
-//! Writes that are refused for long are said here, whichever actor makes them ([`refused_writes`]).
+//! [`reachability`] and [`acceptance`] decide, by the outcomes of calls. Once calls have failed, this actor tries a
+//! cheap call of its own about every second; the first answer to any call ends the backoffs of all callers, which are
+//! sent [`ServerIsBack`]. Credentials that are refused are reloaded until they are accepted. All actors make their
+//! calls with copies of the same [`Calls`], which share the reloaded credentials, so no other actor has to know that
+//! they change. Writes that are refused for long are said here, whichever actor makes them ([`refused_writes`]).
 
 pub mod acceptance;
 pub mod reachability;
@@ -248,7 +248,8 @@ impl Handler<CallMade> for ApiHealth {
         };
         self.called(&call, ctx);
         self.written(&call, ctx);
-        self.step(Event::Called(CallResult::of(call.failure)), ctx);
+        let outcome = Event::Called(CallResult::of(call.failure), call.took);
+        self.step(outcome, ctx);
     }
 }
 

@@ -55,8 +55,8 @@ impl CallResult {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A call of any actor has ended.
-    Called(CallResult),
+    /// A call of any actor has ended, and how long it took.
+    Called(CallResult, Duration),
     /// The probe has ended.
     Probed(CallResult),
     /// The timer rings.
@@ -121,17 +121,22 @@ impl Reachability {
 
     pub fn step(&mut self, event: Event, now: Tick) -> Option<Effect> {
         match (self.state, event) {
-            (State::Works, Event::Called(CallResult::Nothing)) => {
+            // The answer to a call from before says nothing of the time since.
+            (
+                State::Suspected { since } | State::Outage { since },
+                Event::Called(CallResult::Answer, took),
+            ) if took > now.since(since) => None,
+            (State::Works, Event::Called(CallResult::Nothing, _)) => {
                 self.state = State::Suspected { since: now };
                 // The answer to a probe in flight decides as well.
                 let due = self.probing.is_none();
                 due.then(|| self.arm(FIRST_PROBE_MS, Duration::ZERO))
             }
-            (State::Suspected { .. }, Event::Called(CallResult::Answer)) => {
+            (State::Suspected { .. }, Event::Called(CallResult::Answer, _)) => {
                 self.state = State::Works;
                 None
             }
-            (State::Outage { since }, Event::Called(CallResult::Answer)) => {
+            (State::Outage { since }, Event::Called(CallResult::Answer, _)) => {
                 self.answered(since, now)
             }
             (State::Suspected { .. } | State::Outage { .. }, Event::Alarm)
@@ -150,7 +155,7 @@ impl Reachability {
             // The remaining events are outdated alarms, and outcomes that show nothing new.
             (
                 State::Works | State::Suspected { .. } | State::Outage { .. },
-                Event::Called(_) | Event::Alarm,
+                Event::Called(..) | Event::Alarm,
             ) => None,
         }
     }
@@ -240,7 +245,7 @@ mod tests {
         }
 
         fn called(&mut self, heard: CallResult) -> Option<Effect> {
-            self.step(Event::Called(heard))
+            self.step(Event::Called(heard, Duration::ZERO))
         }
 
         /// Lets the timer ring, and the probe end as given.
@@ -279,6 +284,16 @@ mod tests {
         let mut driven = Driven::in_an_outage(1);
         driven.armed = Some(5_000);
         assert_eq!(driven.probe(CallResult::Answer), back(5_000), "a probe too");
+    }
+
+    // spec: W-14
+    #[test]
+    fn the_answer_to_a_call_that_began_before_an_outage_does_not_end_it() {
+        let mut driven = Driven::in_an_outage(1);
+        driven.now = 2_000;
+        let answer = |took| Event::Called(CallResult::Answer, Duration::from_millis(took));
+        assert_eq!(driven.step(answer(2_001)), None);
+        assert_eq!(driven.step(answer(2_000)), back(2_000));
     }
 
     // spec: W-8
