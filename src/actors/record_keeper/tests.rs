@@ -62,7 +62,7 @@ fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them()
     assert_eq!(set(&scenario), to(3));
     scenario.tell(News::Surge {
         profile: "default".into(),
-        under_way: true,
+        by: 1,
     });
     assert_eq!(set(&scenario), BTreeMap::new());
     scenario.tell(News::Hold {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Calls;
-use super::pods::{Deleted, is_another, is_missing, kind_is};
+use super::pods::{Deleted, is_missing, kind_is};
 use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::{Lines, WatchLine};
 use crate::refusal::{Failure, FailureKind};
@@ -76,7 +76,7 @@ impl Calls {
     /// Deletes a ConfigMap by name, with its uid and version as preconditions.
     ///
     /// # Errors
-    /// Includes a 404 or 409 that is not about this ConfigMap, and a change after this version.
+    /// Includes a 404 that is not about this ConfigMap, another uid, and a change after this version.
     pub async fn delete_config_map(
         &self,
         name: &str,
@@ -92,9 +92,7 @@ impl Calls {
         call.body = Some((JSON, Bytes::from(options.to_string())));
         match self.answer(&self.clients().reads, call).await {
             Ok(_) => Ok(Deleted::Accepted(None)),
-            Err(rejection)
-                if is_missing(&rejection, CONFIG_MAPS, name) || is_another(&rejection) =>
-            {
+            Err(rejection) if is_missing(&rejection, CONFIG_MAPS, name) => {
                 Ok(Deleted::NothingThere)
             }
             Err(rejection) => Err(rejection.failure),
@@ -117,8 +115,8 @@ impl Calls {
             .await
     }
 
-    /// Gets the last state of a ConfigMap that was deleted after version `from`; `None` if the API server's history does
-    /// not show it.
+    /// Gets the last state of a ConfigMap that was deleted after version `from`; `None` if the API server's history
+    /// does not show it.
     ///
     /// # Errors
     /// Only a failure that says nothing about the history: refused credentials, a request to wait, no connection.

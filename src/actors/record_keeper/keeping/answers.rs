@@ -106,7 +106,17 @@ impl Keeping {
     /// Whether this is a successor's record, which must not be touched. Then the own record no
     /// longer exists.
     fn is_deleted_by(&self, map: &ConfigMap) -> bool {
-        self.goal == Goal::Delete && self.uid() != Some(&map.uid)
+        self.goal == Goal::Delete && self.uid() != Some(&map.uid) && !self.is_from_before(map)
+    }
+
+    /// Whether this driver or one before it has written this record. It has another uid where an emptied server got a
+    /// new one, and was then restored with the one before.
+    fn is_from_before(&self, map: &ConfigMap) -> bool {
+        let record = Record::read_own(map, &self.wanted.app_id);
+        record.is_ok_and(|record| {
+            let has_same_origin = record.origin.is_some() && record.origin == self.wanted.origin;
+            has_same_origin && !self.is_of_another(&record)
+        })
     }
 
     fn deleted(&mut self) -> Vec<Effect> {

@@ -329,6 +329,23 @@ fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     assert_eq!(keeping.next(at(200)), None);
 }
 
+// spec: O-108, S-13
+#[test]
+fn the_record_of_a_restored_server_is_deleted_whatever_uid_it_has_and_whichever_driver_wrote_it() {
+    let mut own = record(3);
+    own.origin = Some("the first start".into());
+    let mut before = own.clone();
+    before.incarnation = Incarnation(2);
+    let mut keeping = Keeping::new(own.clone(), place(), "u1".into(), 10.into());
+    keeping.delete();
+    assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
+    keeping.answered(broken(FailureKind::Conflict), at(0));
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+    keeping.answered(Answer::Got(Some(map(&before, "u0", 8))), at(0));
+    assert_eq!(keeping.next(at(0)), Some(delete("u0", 8)));
+    assert_eq!(keeping.answered(Answer::Deleted, at(1)), [Effect::Deleted]);
+}
+
 // spec: O-108, I-7
 #[test]
 fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {

@@ -202,7 +202,7 @@ async fn the_record_is_made_watched_replaced_and_deleted_under_its_preconditions
     let another = calls
         .delete_config_map(name, &"another".into(), &replaced.version)
         .await;
-    assert_eq!(another, Ok(Deleted::NothingThere));
+    assert_eq!(another.unwrap_err().kind, FailureKind::Conflict);
     let written_since = calls.delete_config_map(name, &made.uid, &made.version);
     assert_eq!(written_since.await.unwrap_err().kind, FailureKind::Conflict);
     let deleted = calls
