@@ -29,8 +29,8 @@ use super::provisioners::Provisioner;
 
 /// The actors, and the settings that the driver's end needs.
 pub(super) struct Actors {
-    /// `None` without the watch.
-    pub(super) watch: Option<Addr<WatchSource>>,
+    /// Of pods and of nodes, as far as they are watched.
+    pub(super) watches: Vec<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
     pub(super) api_health: Addr<ApiHealth>,
     /// What is known of the API server.

@@ -84,7 +84,7 @@ impl Actors {
             let all = join_all(self.event_sinks.iter().map(Writer::finish));
             let _ = timeout(LAST_EVENTS, all).await;
         }
-        if let Some(watch) = &self.watch {
+        for watch in &self.watches {
             watch.do_send(StopCalling);
         }
         self.poll.do_send(StopCalling);
@@ -139,9 +139,9 @@ impl Actors {
         Exit::Superseded
     }
 
-    /// Ends an application that was deleted with its record and with this driver's rights. Kubernetes' garbage collector
-    /// deletes what the record owned. This driver can neither delete nor list; its watch, which was open before, may go
-    /// on to show what becomes of the executors.
+    /// Ends an application that was deleted with its record and with this driver's rights. Kubernetes' garbage
+    /// collector deletes what the record owned. This driver can neither delete nor list; its watch, which was open
+    /// before, may go on to show what becomes of the executors.
     async fn collected(&self, grace: Duration) -> Exit {
         let deadline = Instant::now() + COLLECTED_WITHIN.min(grace);
         self.stop_requesting(false).await;
@@ -244,8 +244,8 @@ impl Actors {
         }
     }
 
-    /// Deletes every executor until a list shows none, or until the deadline. Returns what is left, `None` if unknown, or
-    /// an error if an actor has stopped.
+    /// Deletes every executor until a list shows none, or until the deadline. Returns what is left, `None` if unknown,
+    /// or an error if an actor has stopped.
     async fn delete_executors(
         &self,
         why: &LeaveReason,
@@ -307,8 +307,8 @@ impl Actors {
         left
     }
 
-    /// Has every executor leave, again whenever the ledger changes, until it is as wanted or until the deadline. Returns
-    /// the last snapshot, or an error if an actor has stopped.
+    /// Has every executor leave, again whenever the ledger changes, until it is as wanted or until the deadline.
+    /// Returns the last snapshot, or an error if an actor has stopped.
     async fn retire_until(
         &self,
         is_wanted: impl Fn(&Snapshot) -> bool,

@@ -1,4 +1,5 @@
-//! The rights of a driver: one table, from a feature that is on to its rules (spec O-51). A new feature is one more line.
+//! The rights of a driver: one table, from a feature that is on to its rules (spec O-51). A new feature is one more
+//! line.
 
 use serde_json::{Value, json};
 
@@ -139,6 +140,14 @@ const TABLE: &[(IsOn, Rule)] = &[
         rule(GROUP, "workloads", &["create", "list", "patch", "delete"]),
     ),
     (kueue, rule(GROUP, "workloads/status", &["patch"])),
+    // Which nodes are about to leave.
+    (
+        |config, _| config.nodes.watch,
+        Rule {
+            of_cluster: true,
+            ..rule("", "nodes", &["list", "watch"])
+        },
+    ),
     // To which nodes the admitted executors go.
     (
         kueue,

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use crate::actors::api_health::Health;
 use crate::actors::driver_backend::autoscaler::Autoscaler;
 use crate::actors::driver_backend::commands::Commands;
+use crate::actors::driver_backend::leaving_nodes::LeavingNodes;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
 use crate::actors::driver_backend::status::{Identity, Status};
@@ -175,6 +176,7 @@ pub(crate) fn backend_with(
         profiles: profiles(targets),
         commands: Commands::new(Arc::clone(&config), now),
         autoscaler: Autoscaler::new(Arc::clone(&config)),
+        leaving_nodes: LeavingNodes::new(Arc::clone(&config)),
         roller: (!config.roll.interval.is_zero()).then(|| Roller::new(Arc::clone(&config), now)),
         status: Status::new(
             identity(),

@@ -1,7 +1,7 @@
 //! The Helm chart against `boatswain manifests`: for the same configuration both print the same objects.
 //!
-//! The chart is rendered by Helm 4 (`helm`) and by Helm 3 (`helm3`). What is missing of them is not tested, which is said,
-//! and fails in CI; `scripts/cluster build` builds both.
+//! The chart is rendered by Helm 4 (`helm`) and by Helm 3 (`helm3`). What is missing of them is not tested, which is
+//! said, and fails in CI; `scripts/cluster build` builds both.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -156,6 +156,7 @@ fn configurations() -> Vec<(&'static str, Value)> {
     vec![
         ("job", plain()),
         ("job", with("scheduling", queue)),
+        ("job", with("nodes", json!({"watch": true}))),
         ("deployment", with("ha", json!({"lease": true}))),
         ("statefulset", sessions),
         ("job", claims),

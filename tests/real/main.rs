@@ -24,6 +24,7 @@ mod ends;
 mod ends_of_drivers;
 mod evictions;
 mod gangs;
+mod nodes;
 mod registration;
 mod releases;
 mod rights;

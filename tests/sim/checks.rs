@@ -70,6 +70,8 @@ pub struct Checks {
     pub excuses: Excuses,
     /// How long a driver may need to notice that the history was replaced.
     pub recovery: Duration,
+    /// How many more executors than requested may be wanted of a profile for nodes that are about to leave.
+    pub max_surge: u32,
     drivers: BTreeMap<usize, DriverView>,
     /// Counts the applications. One that starts again, for example after the server lost everything, may reuse ids.
     applications: u32,
@@ -324,7 +326,12 @@ impl Checks {
         if !now.adopted {
             return Ok(());
         }
+        let seen = (self.drivers.get(&driver)).and_then(|view| Some(view.last.as_ref()?.at));
         for (profile, target) in &now.targets {
+            // What came and went since the last look is not in this snapshot.
+            if seen.is_some_and(|seen| target.since > seen) {
+                self.target(profile, target.executors + self.max_surge);
+            }
             self.target(profile, target.executors);
         }
         let unreported = match now.failed.is_empty() {

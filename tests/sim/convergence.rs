@@ -13,6 +13,7 @@ use crate::checks::{IMAGE_TIMEOUT, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
 use crate::kept;
+use crate::leaving_nodes;
 use crate::network::LONGEST_LINE_DELAY;
 use crate::network_conditions::{LONGEST_DELAY, RequestFault};
 use crate::objects::{NAMESPACE, is_executor, is_inactive, is_terminating, owner, text};
@@ -104,7 +105,8 @@ pub fn time_limit(script: &Script) -> Duration {
         // Keys that could not be read are asked for again (spec O-115).
         limit += 2 * (call + Duration::from_secs(10));
     }
-    limit += claims::extra_time(config) + kept::extra_time(config);
+    limit +=
+        leaving_nodes::extra_time(config) + claims::extra_time(config) + kept::extra_time(config);
     limit += sets::extra_time(script);
     // Requests and watch lines in flight when the faults end still arrive.
     limit += 4 * config.cluster.request_timeout + LONGEST_LINE_DELAY;
@@ -226,6 +228,7 @@ impl World {
                 self.checks.budget.check_limit(profile, largest)?;
             }
         }
+        self.nodes.objects.check_converged(&ledger)?;
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state

@@ -34,6 +34,7 @@ mod exits;
 mod faults;
 mod kept;
 mod lease;
+mod leaving_nodes;
 mod memory;
 mod neighbours;
 mod network;

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::claims;
+use crate::leaving_nodes::{Ends, NodeObjects};
 use crate::objects::{DirectClient, NAMESPACE, is_terminating, label, text};
+use crate::script::Script;
 use crate::trace::trace_line;
 
 use pending::PendingPlan;
@@ -79,6 +81,8 @@ pub struct Nodes {
     crashing: BTreeMap<String, (Instant, i32)>,
     /// Faults of a profile's new executors, and until when.
     startup_faults: BTreeMap<String, (StartupFault, Instant)>,
+    /// The node objects.
+    pub objects: NodeObjects,
     /// Until when a node is down.
     down: BTreeMap<u64, Instant>,
     due: Option<Instant>,
@@ -103,7 +107,8 @@ pub struct Exited {
 }
 
 impl Nodes {
-    pub fn new(client: DirectClient, pace: Pace, clock: Clock, seed: u64) -> Self {
+    pub fn new(client: DirectClient, script: &Script, clock: Clock) -> Self {
+        let (seed, pace) = (script.seed, script.pace);
         Self {
             client,
             pace,
@@ -112,6 +117,7 @@ impl Nodes {
             plans: HashMap::new(),
             crashing: BTreeMap::new(),
             startup_faults: BTreeMap::new(),
+            objects: NodeObjects::of(&script.config),
             down: BTreeMap::new(),
             due: None,
             pod_due: None,
@@ -185,6 +191,26 @@ impl Nodes {
         evicted
     }
 
+    /// A node is about to leave, or is not any more. Returns the faults of its pods, if it is deleted.
+    pub async fn end_leaving(&mut self, pick: u64, state: &State) -> Vec<(Value, PodFault)> {
+        let ends = self.objects.end(node_name(pick % NODES));
+        self.process_all();
+        match ends {
+            Some(Ends::Gone) => {
+                let time = Duration::from_secs(1);
+                self.take_node_down(pick, time, true, state).await
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A node is about to leave, unless another one is. Returns its name.
+    pub fn begin_leaving(&mut self, pick: u64, ends: Ends) -> Option<&'static str> {
+        let name = node_name(pick % NODES);
+        self.process_all();
+        self.objects.leave(name, ends).then_some(name)
+    }
+
     /// Ends this pod in this way now.
     pub async fn end(&mut self, pod: &Value, how: PodFault) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
@@ -252,6 +278,7 @@ impl Nodes {
     pub fn end_faults(&mut self) {
         self.crashing.clear();
         self.startup_faults.clear();
+        self.objects.end_faults();
         self.down.clear();
         let now = Instant::now();
         for plan in self.plans.values_mut() {
@@ -282,6 +309,7 @@ impl Nodes {
             return;
         }
         self.seen = version;
+        self.objects.write(&self.client, state).await;
         let down = self.down.len();
         self.down.retain(|_, until| *until > now);
         let all = std::mem::take(&mut self.all) || self.down.len() < down;
@@ -426,7 +454,7 @@ impl Nodes {
         let crash = self.crashing.get(profile);
         let life = Duration::from_millis(self.rng.random_range(0..2_000));
         PodPlan {
-            node: allowed_node(self.rng.random_range(0..NODES), pod),
+            node: allowed_node(self.rng.random_range(0..NODES), pod, &self.objects),
             bind,
             run,
             end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),

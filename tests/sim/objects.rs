@@ -69,6 +69,26 @@ impl DirectClient {
             .await
     }
 
+    /// Creates a node, or merges into one.
+    pub async fn put_node(&self, name: &str, exists: bool, taints: &Value) -> u16 {
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "spec": {"taints": taints},
+        });
+        let (method, path) = match exists {
+            true => (Method::PATCH, format!("/api/v1/nodes/{name}")),
+            false => (Method::POST, "/api/v1/nodes".to_owned()),
+        };
+        self.call_at_path(method, &path, &node).await
+    }
+
+    pub async fn delete_node(&self, name: &str) -> u16 {
+        let path = format!("/api/v1/nodes/{name}");
+        self.call_at_path(Method::DELETE, &path, &json!({})).await
+    }
+
     /// Creates a ResourceQuota on pods and claims.
     pub async fn create_quota(&self, name: &str, pods: u32, claims: u32) -> u16 {
         let quota = json!({
@@ -128,13 +148,18 @@ impl DirectClient {
     }
 
     async fn call_at(&self, api: &str, method: Method, path: &str, body: &Value) -> u16 {
+        let path = format!("{api}/namespaces/{NAMESPACE}/{path}");
+        self.call_at_path(method, &path, body).await
+    }
+
+    async fn call_at_path(&self, method: Method, path: &str, body: &Value) -> u16 {
         let kind = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
         let request = Request::builder()
             .method(method)
-            .uri(format!("{api}/namespaces/{NAMESPACE}/{path}"))
+            .uri(path)
             .header("content-type", kind)
             .body(Body::from(body.to_string()))
             .unwrap();

@@ -20,6 +20,7 @@ use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::leaving_nodes::{self, Ends};
 use crate::network_conditions::NetworkConditions;
 use crate::node::{Pace, PodFault, StartupFault};
 use crate::webhook::Webhook;
@@ -118,6 +119,14 @@ pub enum Fault {
         time: Duration,
         evicts: bool,
     },
+    /// A node is about to leave the cluster; how that ends, after this long.
+    NodeLeaves {
+        pick: u64,
+        time: Duration,
+        ends: Ends,
+    },
+    /// It is taken back, or the node is deleted.
+    NodeHasLeft { pick: u64 },
     /// A quota limits the numbers of pods and claims for a while.
     Quota {
         pods: u32,
@@ -313,6 +322,7 @@ impl Script {
         more.extend(early_stops::steps(seed, size.faults_end));
         more.extend(credentials::steps(seed, size.faults_end));
         more.extend(refusals::steps(seed, size.faults_end));
+        more.extend(leaving_nodes::draw(seed, &mut config, size.faults_end));
         more.extend(crate::claims::quotas(seed, &config, size.faults_end));
         Self {
             seed,

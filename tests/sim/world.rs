@@ -126,6 +126,8 @@ impl World {
         checks.recovery = beliefs::longest_recovery(&script.config);
         checks.budget = Budget::of(&script.config, script.clock_error());
         checks.deadlines = Deadlines::of(&script.config);
+        let nodes = &script.config.nodes;
+        checks.max_surge = if nodes.watch { nodes.max_surge } else { 0 };
         if script.is_of_sets() {
             checks.sets_make_pods(script.config.allocation.strategy);
         }
@@ -142,7 +144,7 @@ impl World {
                 seed,
             ),
             issuer: issuer.clone(),
-            nodes: Nodes::new(client.clone(), script.pace, clock, seed),
+            nodes: Nodes::new(client.clone(), &script, clock),
             client,
             cluster,
             drivers: Rc::new(RefCell::new(Vec::new())),

@@ -171,6 +171,9 @@ pub struct Evidence {
 pub struct Executor {
     /// For how long this driver has known of it.
     pub age_seconds: u64,
+    /// How its node is paid for, such as spot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
     pub executor: Id,
     /// Which start of the driver asked for it.
     pub incarnation: u64,
@@ -179,6 +182,9 @@ pub struct Executor {
     pub ip: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// How it is known that its node is about to leave the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_leaves: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     pub profile: String,
@@ -188,6 +194,9 @@ pub struct Executor {
     /// What it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Its node's zone; this and the next two only with nodes.watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -377,6 +386,7 @@ pub enum Reason {
     Mislabelled,
     Killed,
     Decommissioned,
+    NodeLeaving,
     ScaledDown,
     HeartbeatTimeout,
     Disconnected,

@@ -7,6 +7,7 @@ use humantime::format_duration;
 
 use super::ha;
 use super::names::prefix_of;
+use super::nodes;
 use super::notes::Notes;
 use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Gang, Registration, RollPolicy};
@@ -33,6 +34,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     claims(config, notes);
     service(config, notes);
     ha::check(config, notes);
+    nodes::check(config, notes);
 }
 
 /// Without watch and poll the driver would never see a pod (spec W-6).

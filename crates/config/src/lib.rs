@@ -24,6 +24,7 @@ mod listeners;
 pub mod log;
 mod names;
 mod near;
+mod nodes;
 mod notes;
 mod policy;
 mod profile;
@@ -59,6 +60,7 @@ pub use names::{
     LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
     is_label_value, is_own_label,
 };
+pub use nodes::Nodes;
 pub use policy::{Allocation, Keep, Lifecycle, Poll, ScaleDown, Scheduling, Tuning, Watch};
 pub use profile::{
     DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
@@ -107,6 +109,7 @@ section! {
         pub agent: Agent = section(Agent::read);
         pub adoption: Adoption = section(Adoption::read);
         pub ha: Ha = section(Ha::read);
+        pub nodes: Nodes = section(Nodes::read);
         pub autoscaling: Autoscaling = section(Autoscaling::read);
         pub roll: Roll = section(Roll::read);
         pub api: Api = section(Api::read);

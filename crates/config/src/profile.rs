@@ -150,7 +150,7 @@ const CONTAINER: Text = Text {
     allowed: "a container's name: lowercase letters, digits and inner dashes",
 };
 
-const QUALIFIED: Text = Text {
+pub(super) const QUALIFIED: Text = Text {
     rule: is_label_key,
     allowed: "a name, such as example.com/quota-checked",
 };

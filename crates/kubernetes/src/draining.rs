@@ -22,16 +22,19 @@ struct Written<'a> {
     by: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     why: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<Cow<'a, str>>,
     until: Timestamp,
 }
 
 /// Reads the annotation; `None` if it is invalid.
 pub fn read(annotation: &str) -> Option<Draining> {
     let written: Written<'_> = serde_json::from_str(annotation).ok()?;
-    let why = match (written.by, written.why.as_deref()) {
-        (Some(by), _) => DrainedFor::Asked(cut(&by)),
-        (None, Some(APPLICATION_ENDED)) => DrainedFor::ApplicationEnded,
-        (None, _) => DrainedFor::Surplus,
+    let why = match (written.by, written.node, written.why.as_deref()) {
+        (Some(by), ..) => DrainedFor::Asked(cut(&by)),
+        (None, Some(node), _) => DrainedFor::NodeLeaving(cut(&node)),
+        (None, None, Some(APPLICATION_ENDED)) => DrainedFor::ApplicationEnded,
+        (None, None, _) => DrainedFor::Surplus,
     };
     let until = written.until;
     Some(Draining { why, until })
@@ -39,13 +42,18 @@ pub fn read(annotation: &str) -> Option<Draining> {
 
 /// Builds the merge patch that marks the pod, with its uid as a precondition.
 pub fn patch(uid: &PodUid, mark: &Draining) -> Value {
-    let (by, why) = match &mark.why {
-        DrainedFor::Surplus => (None, None),
-        DrainedFor::ApplicationEnded => (None, Some(APPLICATION_ENDED.into())),
-        DrainedFor::Asked(by) => (Some(Cow::from(&**by)), None),
+    let mut written = Written {
+        by: None,
+        why: None,
+        node: None,
+        until: mark.until,
     };
-    let until = mark.until;
-    let written = Written { by, why, until };
+    match &mark.why {
+        DrainedFor::Surplus => {}
+        DrainedFor::ApplicationEnded => written.why = Some(APPLICATION_ENDED.into()),
+        DrainedFor::Asked(by) => written.by = Some(Cow::from(&**by)),
+        DrainedFor::NodeLeaving(which) => written.node = Some(Cow::from(&**which)),
+    }
     json!({"metadata": {
         "uid": uid.as_str(),
         "annotations": {DRAINING: json!(written).to_string()},
@@ -63,6 +71,7 @@ mod tests {
         for why in [
             DrainedFor::Surplus,
             DrainedFor::ApplicationEnded,
+            DrainedFor::NodeLeaving("n1: it is being deleted".into()),
             DrainedFor::Asked("somebody \"else\"".into()),
         ] {
             let until = "2026-11-21T20:00:00Z".parse().unwrap();

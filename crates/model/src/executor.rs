@@ -156,8 +156,11 @@ pub enum LeaveReason {
     RegistrationTimeout(Duration),
     /// It has been pending for this long; the text is the cluster's explanation.
     PendingTimeout(Duration, Arc<str>),
-    /// For this long it has waited for something that does not resolve by itself; the text is the cluster's explanation.
+    /// For this long it has waited for something that does not resolve by itself; the text is the cluster's
+    /// explanation.
     NeverStarts(Duration, Arc<str>),
+    /// Its node is about to leave the cluster; contains which one, and how that is known.
+    NodeLeaving(Arc<str>),
     /// Its block is not admitted any more; contains the queue's message.
     QuotaLost(Arc<str>),
     /// One of its volume claims could not be created; contains the cluster's message.
@@ -204,6 +207,7 @@ impl fmt::Display for LeaveReason {
             Self::PendingTimeout(waited, why) => {
                 write!(f, "it has waited to run for {} s: {why}", waited.as_secs())
             }
+            Self::NodeLeaving(which) => write!(f, "its node leaves the cluster: {which}"),
             Self::QuotaLost(why) => write!(f, "its queue took the quota that it had: {why}"),
             Self::NoClaim(why) => write!(f, "its claim on a volume could not be made: {why}"),
             Self::NeverStarts(waited, why) => {

@@ -4,6 +4,7 @@
 mod adoption;
 mod drift;
 mod lists;
+mod nodes;
 mod other_drivers;
 mod outcome;
 mod requests;
@@ -137,6 +138,7 @@ impl Ledger {
                     executors,
                     since: now.tick,
                     asked: executors,
+                    surge: 0,
                     is_set: false,
                     removed: false,
                 };
@@ -251,9 +253,7 @@ impl Ledger {
             }
             News::Targets(targets) => self.ask_for(targets, true, now, &mut draft),
             News::Configured(targets) => self.ask_for(targets, false, now, &mut draft),
-            News::Surge { profile, under_way } => {
-                self.surge(profile, under_way, now, &mut draft);
-            }
+            News::Surge { profile, by } => self.surge(profile, by, now, &mut draft),
             News::Hold { by, how } => self.hold(by, how, now, &mut draft),
             News::Resume => self.resume(now, &mut draft),
             News::Remove(profile) => self.remove_profile(profile, now, &mut draft),
@@ -268,6 +268,10 @@ impl Ledger {
                     draft.other = true;
                 }
             }
+            News::Nodes(nodes) => self.list_nodes(nodes, now, &mut draft),
+            News::Node(node) => self.see_node(node, now, &mut draft),
+            News::NodeDeleted(name) => self.node_is_gone(&name, now, &mut draft),
+            News::NodeUnused(name) => draft.other |= self.current.nodes.forget(&name),
             News::Unused { ids } => self.close_unused(&ids, &mut draft),
             News::RecordLost => draft.other |= self.current.record.take().is_some(),
             News::Session {

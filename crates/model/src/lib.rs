@@ -14,6 +14,7 @@ pub mod intervals;
 pub mod ledger;
 pub mod made;
 pub mod news;
+pub mod node;
 pub mod planted;
 pub mod pod;
 pub mod quantity;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::clock::Tick;
 use super::executor::{LeaveMethod, LeaveReason};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
+use super::node::Node;
 use super::pod::Sighting;
 use super::reason::LossReason;
 use super::version::ResourceVersion;
@@ -65,14 +66,10 @@ pub enum News {
     Targets(BTreeMap<ProfileName, u32>),
     /// The new targets of the configuration, which was read again. The record need not contain them.
     Configured(BTreeMap<ProfileName, u32>),
-    /// Begins or ends the replacement of one executor of this profile; meanwhile the target is one higher.
-    Surge {
-        profile: ProfileName,
-        /// Whether the replacement begins.
-        under_way: bool,
-    },
-    /// All executors are chosen to terminate, and the targets are 0 until `Resume`; the requested ones are remembered (spec
-    /// B-31). During a hold it changes nothing.
+    /// So many executors of this profile are wanted beyond the requested ones, because as many are being replaced.
+    Surge { profile: ProfileName, by: u32 },
+    /// All executors are chosen to terminate, and the targets are 0 until `Resume`; the requested ones are remembered
+    /// (spec B-31). During a hold it changes nothing.
     Hold {
         /// Who requests it; `None` if the application was silent for too long.
         by: Option<Arc<str>>,
@@ -98,6 +95,14 @@ pub enum News {
     RecordLost,
     /// Ids that were reserved for pods of sets and that no pod bears, because those pods were gone first.
     Unused { ids: Vec<ExecutorId> },
+    /// All nodes of the cluster.
+    Nodes(Vec<Node>),
+    /// A node's newest state.
+    Node(Node),
+    /// A node is gone.
+    NodeDeleted(Arc<str>),
+    /// No executor is on this node, which is gone.
+    NodeUnused(Arc<str>),
     /// The state of an executor's session.
     Session {
         id: ExecutorId,
@@ -119,8 +124,9 @@ pub enum TargetChange {
     Fall,
     /// The targets of these profiles are set.
     Become(BTreeMap<ProfileName, u32>),
-    /// The replacements of these executors run. Their profiles' targets are the requested ones again.
-    EndSurge,
+    /// Replacements of these executors run, or need not be awaited: so many executors of each profile are wanted beyond
+    /// the requested ones from now on.
+    Surge(BTreeMap<ProfileName, u32>),
 }
 
 /// The progress of a create request.

@@ -155,6 +155,8 @@ faults! {
     EarlyEndsUnweighed,
     /// A profile whose executors all end early never backs off (spec A-97).
     CrashLoopIgnored,
+    /// Executors stay on nodes that are about to leave (spec B-71).
+    LeavingNodesIgnored,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,
 }

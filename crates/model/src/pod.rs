@@ -179,6 +179,8 @@ pub enum DrainedFor {
     ApplicationEnded,
     /// An operator requested it; contains who.
     Asked(Arc<str>),
+    /// Its node is about to leave the cluster; contains which one, and how that is known.
+    NodeLeaving(Arc<str>),
 }
 
 /// `status.phase`, compared without case (spec E-11).

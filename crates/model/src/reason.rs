@@ -98,6 +98,8 @@ classes! {
     Killed: Never, Other, Driver, Never;
     /// An operator decommissioned it.
     Decommissioned: Never, Other, Driver, Never;
+    /// Its node is about to leave the cluster.
+    NodeLeaving: Never, Other, Driver, Never;
     /// There were more executors than the target.
     ScaledDown: Never, Other, Driver, Never;
     /// It sent no message for too long.
@@ -142,7 +144,7 @@ impl LossClass {
     /// Whether neither the executor nor the driver caused it.
     pub fn is_disruption(self) -> bool {
         match self {
-            Self::Unreachable => true,
+            Self::Unreachable | Self::NodeLeaving => true,
             _ => self.facts().1 == Cause::Other && !matches!(self.tells(), Tells::Driver),
         }
     }

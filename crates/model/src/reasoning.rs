@@ -44,9 +44,9 @@ const REJECTED: [&str; 15] = [
 
 /// Whether an end of this class says more than one of that class, so that it replaces it (spec L-37).
 ///
-/// What the driver or the cluster decided says more than how the container ended, and that more than that nobody saw it.
-/// Of two of the same rank the one that was known first stays: an executor that was seen to end and whose pod is then
-/// deleted has ended by itself, and one whose pod was deleted and that then ends was deleted.
+/// What the driver or the cluster decided says more than how the container ended, and that more than that nobody saw
+/// it. Of two of the same rank the one that was known first stays: an executor that was seen to end and whose pod is
+/// then deleted has ended by itself, and one whose pod was deleted and that then ends was deleted.
 pub fn says_more(class: LossClass, than: LossClass) -> bool {
     class.tells() > than.tells()
 }
@@ -163,6 +163,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         LeaveReason::PendingTimeout(..) => LossClass::PendingTimeout,
         LeaveReason::NeverStarts(..) | LeaveReason::NoClaim(_) => LossClass::StartFailed,
         LeaveReason::QuotaLost(_) => LossClass::Preempted,
+        LeaveReason::NodeLeaving(_) => LossClass::NodeLeaving,
     };
     Some((class, why.to_string()))
 }

@@ -14,6 +14,7 @@ use super::entries::Entries;
 use super::executor::{Class, Entry};
 use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 use super::intervals::IdSet;
+use super::node::Nodes;
 use super::reason::LossReason;
 use super::version::ResourceVersion;
 
@@ -51,6 +52,7 @@ pub struct Snapshot {
     /// The hold in effect: all targets are 0, whatever is requested.
     pub held: Option<Hold>,
     pub counts: OrdMap<ProfileName, Counts>,
+    pub nodes: Nodes,
     pub full_list: Option<FullList>,
     /// The uid of the application record, while it is known to exist in this epoch.
     pub record: Option<PodUid>,
@@ -105,13 +107,14 @@ pub struct Hold {
 /// A profile's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// How many executors are wanted now: `asked`, one more during a replacement, 0 during an operator's
-    /// hold and of a failed profile.
+    /// How many executors are wanted now: `asked` and `surge`, 0 during an operator's hold and of a failed profile.
     pub executors: u32,
     /// When `executors` last changed.
     pub since: Tick,
     /// How many were requested.
     pub asked: u32,
+    /// How many are wanted in addition, because as many are being replaced.
+    pub surge: u32,
     /// Whether `asked` was set at run time, so that the record must contain it.
     pub is_set: bool,
     /// Whether the profile is being removed: its target stays 0.
@@ -125,6 +128,7 @@ impl Target {
             executors: 0,
             since,
             asked: 0,
+            surge: 0,
             is_set: false,
             removed: true,
         }

@@ -1,13 +1,16 @@
-//! DriverBackend: what the application and its operators want, and how the application is (spec B-20 to B-52, O-42, O-82).
+//! DriverBackend: what the application and its operators want, and how the application is (spec B-20 to B-52, O-42,
+//! O-82).
 //!
-//! It alone sends targets, marks and holds to the store that come from outside. Its parts decide, each pure and with a state
-//! of its own: [`profiles`], [`commands`], [`autoscaler`], [`roller`], [`status`]. Each batch and each request goes to them
-//! in this order. What they decide is in the ledger before the actor handles its next message, and the actor then knows
-//! the ledger with it. So no decision ignores the one before it, whichever part made that.
+//! It alone sends targets, marks and holds to the store that come from outside. Its parts decide, each pure and with a
+//! state of its own: [`profiles`], [`commands`], [`autoscaler`], [`leaving_nodes`], [`roller`], [`status`]. Each batch
+//! and each request goes to them in this order. What they decide is in the ledger before the actor handles its next
+//! message, and the actor then knows the ledger with it. So no decision ignores the one before it, whichever part made
+//! that.
 
 pub mod autoscaler;
 pub mod commands;
 mod handlers;
+pub mod leaving_nodes;
 pub mod messages;
 pub mod plan;
 pub mod profiles;
@@ -34,6 +37,7 @@ use crate::model::{ExecutorId, Snapshot};
 
 use autoscaler::Autoscaler;
 use commands::Commands;
+use leaving_nodes::LeavingNodes;
 use messages::{Refused, Stop};
 use plan::Plan;
 use profiles::Profiles;
@@ -44,6 +48,7 @@ pub struct DriverBackend {
     profiles: Profiles,
     commands: Commands,
     autoscaler: Autoscaler,
+    leaving_nodes: LeavingNodes,
     /// `None` if executors are not replaced.
     roller: Option<Roller>,
     status: Status,
@@ -81,6 +86,7 @@ pub struct Wiring {
     pub profiles: Profiles,
     pub commands: Commands,
     pub autoscaler: Autoscaler,
+    pub leaving_nodes: LeavingNodes,
     pub roller: Option<Roller>,
     pub status: Status,
     pub to: Receivers,
@@ -93,6 +99,7 @@ impl DriverBackend {
             profiles: wiring.profiles,
             commands: wiring.commands,
             autoscaler: wiring.autoscaler,
+            leaving_nodes: wiring.leaving_nodes,
             roller: wiring.roller,
             status: wiring.status,
             to: wiring.to,
@@ -213,6 +220,10 @@ impl Handler<Round> for DriverBackend {
             .then(move |_, this, _| {
                 let (latest, profiles) = (&this.latest, &this.profiles);
                 let plan = this.autoscaler.decide(latest, profiles, now.tick);
+                this.carry_out(plan)
+            })
+            .then(move |_, this, _| {
+                let plan = this.leaving_nodes.decide(&this.latest, now.tick);
                 this.carry_out(plan)
             })
             .then(|_, this, _| this.figures().into_actor(this))

@@ -12,6 +12,7 @@ pub mod reader;
 pub mod views;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::{
     Actor, ActorFutureExt, Context, Handler, MessageResult, Recipient, ResponseActFuture,
@@ -189,17 +190,18 @@ impl Handler<Explain> for EventHistory {
         let Some(history) = self.history.history(id).cloned() else {
             return Box::pin(actix::fut::ready(None));
         };
-        let entry = (self.history.snapshot())
-            .and_then(|snapshot| snapshot.entry(id))
-            .filter(|entry| !entry.has_ended())
-            .cloned();
+        let living = (self.history.snapshot()).and_then(|snapshot| {
+            let entry = snapshot.entry(id).filter(|entry| !entry.has_ended())?;
+            Some((Arc::clone(entry), snapshot.nodes.clone()))
+        });
         let sessions = sessions(&self.sessions, Some(id)).into_actor(self);
         Box::pin(sessions.map(move |mut sessions, this: &mut Self, _| {
             let now = this.clock.now().tick;
-            let view =
-                |entry: std::sync::Arc<_>| ExecutorView::of(&entry, sessions.remove(&id), now);
+            let view = |(entry, nodes): (Arc<_>, _)| {
+                ExecutorView::of(&entry, &nodes, sessions.remove(&id), now)
+            };
             Some(Explanation {
-                now: entry.map(view),
+                now: living.map(view),
                 history,
             })
         }))

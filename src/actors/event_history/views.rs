@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::actors::executor_registry::view::SessionView;
 use crate::model::executor::Class;
+use crate::model::node::Nodes;
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
 /// A live executor.
@@ -22,6 +24,14 @@ pub struct ExecutorView {
     pub pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Its node's zone, how that is paid for, and why it is about to leave the cluster, if nodes are watched (spec
+    /// W-15).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_leaves: Option<String>,
     /// Its pod's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
@@ -35,8 +45,8 @@ pub struct ExecutorView {
     pub session: Option<SessionView>,
 }
 
-/// One of [`STATES`](crate::model::executor::STATES), or "ended". An executor is `uncertain` while its pod is missing from a
-/// list or its state is unreadable.
+/// One of [`STATES`](crate::model::executor::STATES), or "ended". An executor is `uncertain` while its pod is missing
+/// from a list or its state is unreadable.
 pub fn state(class: Class) -> &'static str {
     match class {
         Class::Sent => "requested",
@@ -50,8 +60,11 @@ pub fn state(class: Class) -> &'static str {
 }
 
 impl ExecutorView {
-    pub fn of(entry: &Entry, session: Option<SessionView>, now: Tick) -> Self {
+    pub fn of(entry: &Entry, nodes: &Nodes, session: Option<SessionView>, now: Tick) -> Self {
         let pod = entry.pod();
+        let node = pod.and_then(|pod| nodes.by_name.get(pod.node.as_ref()?));
+        let leaving = nodes.leaving_of(entry);
+        let text = |text: &Arc<str>| text.to_string();
         Self {
             executor: entry.id.get(),
             profile: entry.profile.to_string(),
@@ -59,6 +72,9 @@ impl ExecutorView {
             age_seconds: now.since(entry.since).as_secs(),
             pod: pod.map(|pod| pod.name.to_string()),
             node: pod.and_then(|pod| pod.node.as_deref()).map(str::to_owned),
+            zone: node.and_then(|node| node.zone.as_ref().map(text)),
+            capacity_type: node.and_then(|node| node.capacity_type.as_ref().map(text)),
+            node_leaves: leaving.map(|(_, leaving)| text(&leaving.why)),
             ip: pod.and_then(|pod| pod.ip),
             why: pod.and_then(|pod| pod.why_pending()),
             incarnation: entry.incarnation.0,
@@ -112,7 +128,7 @@ pub fn living(
         .filter(|entry| selection.takes(entry));
     let executors: Vec<ExecutorView> = (selected.by_ref())
         .take(selection.limit.unwrap_or(usize::MAX))
-        .map(|entry| ExecutorView::of(entry, sessions.remove(&entry.id), now))
+        .map(|entry| ExecutorView::of(entry, &snapshot.nodes, sessions.remove(&entry.id), now))
         .collect();
     let last = executors
         .last()
@@ -120,5 +136,49 @@ pub fn living(
     ExecutorList {
         more_after: selected.next().and(last),
         executors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::news::{News, Outcome};
+    use crate::model::node::Node;
+    use crate::testing::{Scenario, running};
+
+    // spec: O-43, W-15
+    #[test]
+    fn an_executor_shows_its_nodes_zone_and_capacity_type_and_why_it_leaves() {
+        let mut scenario = Scenario::new(&[("default", 1)]);
+        let node = |leaves: Option<&str>| Node {
+            name: "n1".into(),
+            zone: Some("north".into()),
+            capacity_type: Some("spot".into()),
+            ready: true,
+            leaves: leaves.map(Arc::from),
+        };
+        scenario.tell(News::Nodes(vec![node(None)]));
+        let profile = "default".into();
+        scenario.requested(1, Outcome::Sent { profile });
+        scenario.created(1);
+        let mut pod = running(scenario.pod(1));
+        pod.node = Some("n1".into());
+        scenario.observe(pod);
+        let shown = |scenario: &Scenario| {
+            let snapshot = scenario.current();
+            let list = living(
+                snapshot,
+                &Selection::default(),
+                BTreeMap::new(),
+                snapshot.at,
+            );
+            let one = list.executors[0].clone();
+            (one.zone, one.capacity_type, one.node_leaves)
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(shown(&scenario), (text("north"), text("spot"), None));
+        scenario.tell(News::Node(node(Some("it is cordoned"))));
+        assert_eq!(shown(&scenario).2, text("it is cordoned"));
+        assert_eq!(shown(&scenario).0, text("north"));
     }
 }

@@ -120,6 +120,7 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
             DrainedFor::Asked(Arc::clone(by))
         }
         LeaveReason::ApplicationEnded => DrainedFor::ApplicationEnded,
+        LeaveReason::NodeLeaving(which) => DrainedFor::NodeLeaving(Arc::clone(which)),
         LeaveReason::ScaledDown
         | LeaveReason::GangMissed(_)
         | LeaveReason::Mislabelled(_)

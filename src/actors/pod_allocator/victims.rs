@@ -64,7 +64,7 @@ pub fn choose(
             .map_or(Tick::default(), |t| t.since);
         let at = since + settings.cancel_delay;
         if now >= at {
-            running_surplus(own(), surplus, &mut victims);
+            running_surplus(snapshot, own(), surplus, &mut victims);
         } else {
             victims.wait_for(at);
         }
@@ -106,15 +106,20 @@ fn waiting_surplus<'a>(
     }
 }
 
-/// running executors: unregistered ones first, then idle, then busy.
+/// running executors: those on nodes that are about to leave first, then unregistered ones, then idle, then busy.
 fn running_surplus<'a>(
+    snapshot: &Snapshot,
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     surplus: u32,
     victims: &mut Victims,
 ) {
-    let mut running: Vec<(Activity, i32, Reverse<ExecutorId>)> = entries
+    let stays = |entry: &Entry| snapshot.nodes.leaving_of(entry).is_none();
+    let mut running: Vec<(bool, Activity, i32, Reverse<ExecutorId>)> = entries
         .filter(|entry| entry.class() == Class::Running)
-        .map(|entry| (activity(entry), deletion_cost(entry), Reverse(entry.id)))
+        .map(|entry| {
+            let (activity, cost) = (activity(entry), deletion_cost(entry));
+            (stays(entry), activity, cost, Reverse(entry.id))
+        })
         .collect();
     running.sort_unstable();
     let chosen = running

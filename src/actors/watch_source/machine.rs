@@ -16,7 +16,7 @@ use crate::planted::{self, Planted};
 mod breaks;
 mod values;
 
-pub(super) use self::values::{Effect, Event, Line, Listing, Report, Trouble, TroubleKind};
+pub(super) use self::values::{Effect, Event, Line, Listing, Object, Report, Trouble, TroubleKind};
 
 /// The timeout that a watch asks the server for, in seconds. It is random, so that the watches of
 /// many drivers do not end at the same time (spec W-3).
@@ -314,7 +314,7 @@ impl Machine {
         self.breaks = 0;
         out.push(Effect::Report(Report::Synced {
             first: !self.synced,
-            pods: list.pods,
+            objects: list.objects,
         }));
         self.synced = true;
         let from = Point {
@@ -381,8 +381,8 @@ impl Machine {
                 out.push(Effect::Report(Report::Unreadable { count, error }));
                 return Phase::Watching(watching);
             }
-            Line::Seen(pod) => (pod.version().cloned(), News::Seen { pod, epoch }),
-            Line::Deleted(pod) => (pod.version().cloned(), News::Deleted { pod, epoch }),
+            Line::Seen(object) => (object.version().cloned(), object.news(false, epoch)),
+            Line::Deleted(object) => (object.version().cloned(), object.news(true, epoch)),
             Line::Bookmark(version) => {
                 if !self.bookmarks {
                     self.bookmarks = true;

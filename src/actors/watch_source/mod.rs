@@ -1,5 +1,5 @@
-//! WatchSource: watches the application's executor pods and sends each line to the store (spec W-1
-//! to W-5).
+//! WatchSource: watches the application's executor pods, or the cluster's nodes, and sends each line to the store (spec
+//! W-1 to W-5, W-15).
 //!
 //! `machine` makes the decisions; the actor carries them out and feeds the results back.
 
@@ -11,19 +11,18 @@ use actix::{
     WrapFuture,
 };
 use futures::StreamExt;
-use futures::stream::ReadyChunks;
+use futures::stream::{BoxStream, ReadyChunks};
 use rand::rngs::StdRng;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
-use self::machine::{Effect, Event, Line, Listing, Machine, Report, Trouble, TroubleKind};
+use self::machine::{Effect, Event, Line, Listing, Machine, Object, Report, Trouble, TroubleKind};
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
-use crate::kubernetes::calls::{ServerIsBack, StopCalling};
-use crate::kubernetes::{Failure, FailureKind, NotStreamed, WatchLine, WatchStream};
+use crate::kubernetes::calls::{LeavingRules, ServerIsBack, StopCalling};
+use crate::kubernetes::{Calls, Failure, FailureKind, NotStreamed, WatchLine};
 use crate::model::news::News;
-use crate::model::pod::Sighting;
-use crate::model::{ResourceVersion, Serial, Tick};
+use crate::model::{Epoch, ResourceVersion, Serial, Tick};
 
 mod machine;
 
@@ -36,7 +35,7 @@ const LINES_AT_ONCE: usize = 64;
 const LIST_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
 pub struct WatchSource {
-    lister: Lister,
+    watched: Watched,
     tell: Recipient<Tell>,
     machine: Machine,
     /// The origin of ticks.
@@ -50,14 +49,84 @@ pub struct WatchSource {
     timer: Option<SpawnHandle>,
 }
 
-type Lines = ReadyChunks<WatchStream>;
-type WatchItem = Result<WatchLine<Sighting>, Failure>;
+type WatchItem = Result<WatchLine<Object>, Failure>;
+type Lines = ReadyChunks<BoxStream<'static, WatchItem>>;
+
+/// What is watched.
+#[derive(Debug, Clone)]
+pub enum Watched {
+    /// The application's executor pods.
+    Pods(Lister),
+    /// The cluster's nodes.
+    Nodes {
+        calls: Calls,
+        rules: Arc<LeavingRules>,
+    },
+}
+
+impl Watched {
+    /// Makes a list and gives it to the store. Also returns why it was not streamed, if that was tried.
+    async fn list(
+        &self,
+        tell: &Recipient<Tell>,
+    ) -> (Result<Listing, Trouble>, Option<NotStreamed>) {
+        match self {
+            Self::Pods(lister) => {
+                let (listed, not_streamed) = lister.list_streamed(LIST_DEADLINE).await;
+                let listed = listed.map(listing).map_err(|error| trouble_of(&error));
+                (listed, not_streamed)
+            }
+            Self::Nodes { calls, rules } => {
+                let listed = timeout(LIST_DEADLINE, calls.list_nodes(rules)).await;
+                let listed = match listed {
+                    Ok(listed) => listed.map_err(|failure| failed(&failure)),
+                    Err(_) => Err(too_long()),
+                };
+                let (version, nodes) = match listed {
+                    Ok(listed) => listed,
+                    Err(trouble) => return (Err(trouble), None),
+                };
+                let objects = nodes.len();
+                // The store has stopped only if the driver is ending.
+                let _ = tell.send(Tell(News::Nodes(nodes))).await;
+                let listing = Listing {
+                    version,
+                    epoch: Epoch::default(),
+                    accepted: true,
+                    objects,
+                };
+                (Ok(listing), None)
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        from: &ResourceVersion,
+        timeout_seconds: u32,
+    ) -> Result<BoxStream<'static, WatchItem>, Failure> {
+        match self {
+            Self::Pods(lister) => {
+                let lines = lister.calls.watch_pods(from, timeout_seconds).await?;
+                Ok(lines
+                    .map(|line| line.map(|line| line.map(Object::Pod)))
+                    .boxed())
+            }
+            Self::Nodes { calls, rules } => {
+                let lines = calls.watch_nodes(rules, from, timeout_seconds).await?;
+                Ok(lines
+                    .map(|line| line.map(|line| line.map(Object::Node)))
+                    .boxed())
+            }
+        }
+    }
+}
 
 impl WatchSource {
     /// A watch that reports to this store. It begins with a list when the actor is started.
-    pub fn new(lister: Lister, tell: Recipient<Tell>, rng: StdRng) -> Self {
+    pub fn new(watched: Watched, tell: Recipient<Tell>, rng: StdRng) -> Self {
         Self {
-            lister,
+            watched,
             tell,
             machine: Machine::new(rng),
             born: Instant::now(),
@@ -66,6 +135,10 @@ impl WatchSource {
             outbox: Vec::new(),
             timer: None,
         }
+    }
+
+    fn is_of_pods(&self) -> bool {
+        matches!(self.watched, Watched::Pods(_))
     }
 
     fn step(&mut self, event: Event, ctx: &mut Context<Self>) {
@@ -96,21 +169,25 @@ impl WatchSource {
                     ctx.cancel_future(before);
                 }
             }
+            // That of the nodes' watch says nothing about pods.
+            Effect::Tell(News::Bookmark { .. }) if !self.is_of_pods() => {}
             Effect::Tell(news) => self.outbox.push(news),
-            Effect::Report(report) => log(&report),
+            Effect::Report(report) => log(!self.is_of_pods(), &report),
         }
     }
 
     fn list(&mut self, call: Serial, ctx: &mut Context<Self>) {
-        let lister = self.lister.clone();
-        let list = async move { lister.list_streamed(LIST_DEADLINE).await };
+        let (watched, tell) = (self.watched.clone(), self.tell.clone());
+        let list = async move { watched.list(&tell).await };
         let list = list
             .into_actor(self)
             .map(move |(outcome, not_streamed), act, ctx| {
                 act.in_flight = None;
                 match not_streamed {
                     Some(NotStreamed::Refused(why)) => {
-                        act.lister.streams = false;
+                        if let Watched::Pods(lister) = &mut act.watched {
+                            lister.streams = false;
+                        }
                         info!(%why, "the server does not support streamed lists: using pages from now on");
                     }
                     Some(NotStreamed::Cut(why)) => {
@@ -118,7 +195,6 @@ impl WatchSource {
                     }
                     Some(NotStreamed::Failed(_)) | None => {}
                 }
-                let outcome = outcome.map(listing).map_err(|error| trouble_of(&error));
                 act.step(Event::Listed { call, outcome }, ctx);
             });
         self.in_flight = Some(ctx.spawn(list));
@@ -131,8 +207,8 @@ impl WatchSource {
         timeout_seconds: u32,
         ctx: &mut Context<Self>,
     ) {
-        let calls = self.lister.calls.clone();
-        let open = async move { calls.watch_pods(&from, timeout_seconds).await };
+        let watched = self.watched.clone();
+        let open = async move { watched.watch(&from, timeout_seconds).await };
         let open = open.into_actor(self).map(move |outcome, act, ctx| {
             act.in_flight = None;
             match outcome {
@@ -212,7 +288,15 @@ fn listing(list: TakenIn) -> Listing {
         version: list.version,
         epoch: list.verdict.epoch,
         accepted: list.verdict.is_taken_in(),
-        pods: list.pods,
+        objects: list.pods,
+    }
+}
+
+fn too_long() -> Trouble {
+    Trouble {
+        kind: TroubleKind::Broke,
+        error: ListError::TooLong(LIST_DEADLINE).text(),
+        retry_after: None,
     }
 }
 
@@ -246,8 +330,8 @@ fn ended(call: Serial) -> Event {
 
 fn event(call: Serial, item: WatchItem) -> Event {
     let line = match item {
-        Ok(WatchLine::Seen(pod)) => Line::Seen(pod),
-        Ok(WatchLine::Deleted(pod)) => Line::Deleted(pod),
+        Ok(WatchLine::Seen(object)) => Line::Seen(object),
+        Ok(WatchLine::Deleted(object)) => Line::Deleted(object),
         Ok(WatchLine::Bookmark(version)) => Line::Bookmark(version),
         Ok(WatchLine::UnknownType(kind)) => {
             Line::Garbage(Arc::from(format!("an event of unknown type {kind:?}")))
@@ -269,13 +353,22 @@ fn event(call: Serial, item: WatchItem) -> Event {
     Event::Line { call, line }
 }
 
-fn log(report: &Report) {
+/// `of_nodes`: whether nodes are watched, not pods.
+fn log(of_nodes: bool, report: &Report) {
+    let what = of_nodes.then_some("nodes");
     match report {
-        Report::Synced { first: true, pods } => {
-            info!(pods, "first list completed, watching from its version")
-        }
-        Report::Synced { first: false, pods } => {
-            debug!(pods, "list completed, watching from its version")
+        Report::Synced { first, objects } => {
+            let (pods, nodes) = match of_nodes {
+                false => (Some(objects), None),
+                true => (None, Some(objects)),
+            };
+            match first {
+                true => info!(
+                    pods,
+                    nodes, "first list completed, watching from its version"
+                ),
+                false => debug!(pods, nodes, "list completed, watching from its version"),
+            }
         }
         Report::Trouble {
             first,
@@ -286,17 +379,17 @@ fn log(report: &Report) {
             let from_version = from.as_ref().map(tracing::field::display);
             let backoff_ms = wait.as_millis();
             if *first {
-                warn!(%error, from_version, backoff_ms, "watch failed");
+                warn!(what, %error, from_version, backoff_ms, "watch failed");
             } else {
-                debug!(%error, from_version, backoff_ms, "watch failed again");
+                debug!(what, %error, from_version, backoff_ms, "watch failed again");
             }
         }
         Report::Again { error, from, wait } => {
             let from_version = from.as_ref().map(tracing::field::display);
             let backoff_ms = wait.as_millis();
-            debug!(%error, from_version, backoff_ms, "watch resumed");
+            debug!(what, %error, from_version, backoff_ms, "watch resumed");
         }
-        Report::Recovered => info!("watch works again"),
+        Report::Recovered => info!(what, "watch works again"),
         Report::Unreadable { count: 1, error } => {
             warn!(%error, "a line of the watch cannot be parsed and is skipped; further ones are logged at debug level");
         }

@@ -32,7 +32,8 @@ impl Rig {
         let (store, hears) = Recorder::started();
         let rng = StdRng::seed_from_u64(3);
         let lister = lister(clients, &store);
-        let source = WatchSource::new(lister, store.clone().recipient(), rng).start();
+        let source =
+            WatchSource::new(Watched::Pods(lister), store.clone().recipient(), rng).start();
         Self {
             server,
             store,

@@ -248,11 +248,13 @@ pub fn executors(answer: &Value, is_wide: bool) -> String {
         ("AGE", Box::new(|one| age(one, "age_seconds"))),
         ("SESSION", Box::new(|one| session(&one["session"]))),
         ("POD", Box::new(field("pod"))),
-        ("NODE", Box::new(field("node"))),
+        ("NODE", Box::new(node)),
         ("WAITS FOR", Box::new(field("why"))),
     ];
     if is_wide {
         let heard = |one: &Value| age(&one["session"], "heard_seconds_ago");
+        columns.push(("ZONE", Box::new(field("zone"))));
+        columns.push(("CAPACITY", Box::new(field("capacity_type"))));
         columns.push(("MEMORY", Box::new(|one| memory(&one["session"]["usage"]))));
         columns.push(("CPU", Box::new(|one| cpu(&one["session"]["usage"]))));
         columns.push(("IP", Box::new(field("ip"))));
@@ -260,6 +262,14 @@ pub fn executors(answer: &Value, is_wide: bool) -> String {
         columns.push(("INCARNATION", Box::new(|one| number(one, "incarnation"))));
     }
     rows(answer, "executors", &columns)
+}
+
+fn node(one: &Value) -> String {
+    let name = text(one, "node");
+    match one["node_leaves"].is_string() {
+        true => format!("{name}, leaves"),
+        false => name.to_owned(),
+    }
 }
 
 /// In MiB, such as `700 of 1024Mi`.
@@ -285,6 +295,10 @@ pub fn history(answer: &Value) -> String {
         None => "has ended".to_owned(),
     };
     let mut out = format!("executor {} {state}", number(answer, "executor"));
+    if let Some(why) = answer["now"]["node_leaves"].as_str() {
+        let (node, why) = (plain(text(&answer["now"], "node")), plain(why));
+        out.push_str(&format!("\n  its node {node} leaves the cluster: {why}"));
+    }
     let left_out = answer["left_out_after_the_first"].as_u64().unwrap_or(0);
     for (at, event) in list(answer, "events").enumerate() {
         if at == 1 && left_out > 0 {

@@ -62,6 +62,7 @@ fn mark(word: &str) -> LeaveReason {
         "scaled-down" => LeaveReason::ScaledDown,
         "killed" => LeaveReason::Killed(words("alice")),
         "decommissioned" => LeaveReason::Decommissioned(words("the roll")),
+        "node-leaving" => LeaveReason::NodeLeaving(words("node-1: it is being deleted")),
         "mislabelled" => LeaveReason::Mislabelled(words("boatswain.dev/role")),
         "heartbeat" => LeaveReason::HeartbeatTimeout(Duration::from_secs(120)),
         "unreachable" => LeaveReason::Unreachable(Duration::from_secs(120)),

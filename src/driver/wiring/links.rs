@@ -31,6 +31,8 @@ pub(super) struct Contexts {
     pub(super) health: watch::Sender<Health>,
     /// `None` without the watch.
     pub(super) watch: Option<Context<WatchSource>>,
+    /// `None` if nodes are not watched.
+    pub(super) nodes: Option<Context<WatchSource>>,
     pub(super) record: Context<RecordKeeper>,
     pub(super) backend: Context<DriverBackend>,
     pub(super) registry: Context<ExecutorRegistry>,
@@ -50,6 +52,7 @@ pub(super) struct Links {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) metrics: Metrics,
     pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) nodes: Option<Addr<WatchSource>>,
     pub(super) outcomes: Outcomes,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
@@ -70,6 +73,7 @@ impl Contexts {
             api_health: Context::new(),
             health: watch::Sender::default(),
             watch: basis.config.watch.enabled.then(Context::new),
+            nodes: basis.config.nodes.watch.then(Context::new),
             record: Context::new(),
             backend: Context::new(),
             registry: Context::new(),
@@ -100,6 +104,7 @@ impl Contexts {
             store: self.store.address(),
             metrics,
             watch: self.watch.as_ref().map(Context::address),
+            nodes: self.nodes.as_ref().map(Context::address),
             outcomes,
             record: self.record.address(),
             backend: self.backend.address(),

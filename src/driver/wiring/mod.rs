@@ -61,6 +61,7 @@ pub(super) fn wire(
 
     let watch =
         (contexts.watch).map(|context| (context, sources::watch_source(&basis, &links, rng())));
+    let nodes = (contexts.nodes).map(|context| (context, sources::nodes(&basis, &links, rng())));
     let poll = sources::poll_source(&basis, &links, rng());
     let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
     let start_provisioner =
@@ -73,7 +74,7 @@ pub(super) fn wire(
     let snapshots = store.shown();
     contexts.store.run(store);
     store::subscribe(&basis, &links);
-    if let Some((context, watch)) = watch {
+    for (context, watch) in watch.into_iter().chain(nodes) {
         context.run(watch);
     }
     let poll = poll.start();
@@ -96,7 +97,7 @@ pub(super) fn wire(
         api: edges::api_actors(&basis, &links, adoption, keys.as_ref()),
         sessions: edges::sessions(&basis, &links, limits, keys),
         limits,
-        watch: links.watch,
+        watches: links.watch.into_iter().chain(links.nodes).collect(),
         poll,
         api_health: links.outcomes.to,
         health: links.outcomes.health,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::model::{ExecutorId, PodUid, ResourceVersion};
+use boatswain::model::{Entry, ExecutorId, PodUid, ResourceVersion};
 use tokio::time::Instant;
 
 use super::{Checks, InjectedPodFault};
@@ -20,6 +20,8 @@ pub struct Excuses {
     pub decommissioned: BTreeSet<ExecutorId>,
     /// Pods of executors that request their own decommissioning.
     pub may_leave: BTreeSet<String>,
+    /// Nodes of which drivers may have known that they are about to leave.
+    pub leaving_nodes: BTreeSet<String>,
     /// When an operator held the application, which decommissions all executors.
     pub held: Vec<Instant>,
     /// Pods whose labels were changed, or not set at creation.
@@ -57,6 +59,11 @@ impl Excuses {
     pub fn has_future_incarnation(&self, than: Option<u64>) -> bool {
         let mut named = self.future_incarnation.values();
         named.any(|incarnation| Some(*incarnation) > than)
+    }
+
+    pub(super) fn is_on_leaving_node(&self, entry: &Entry) -> bool {
+        let node = entry.pod().and_then(|pod| pod.node.as_deref());
+        node.is_some_and(|node| self.leaving_nodes.contains(node))
     }
 
     fn was_record_edited_since(&self, since: Instant, which: impl Fn(RecordEdit) -> bool) -> bool {

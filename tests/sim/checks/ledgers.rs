@@ -118,7 +118,8 @@ impl Checks {
     ) -> Verdict {
         // The profile of an executor whose object could not be decoded becomes known when it is read again. What is
         // requested at the same instant was decided before.
-        let moved = &mut self.drivers.entry(driver).or_default().moved;
+        let view = self.drivers.entry(driver).or_default();
+        let (since, moved) = (view.last_at, &mut view.moved);
         moved.retain(|_, at| *at == Instant::now());
         for entry in changed {
             let was = before.entry(entry.id);
@@ -127,7 +128,10 @@ impl Checks {
             }
         }
         for (profile, counts) in &now.counts {
-            let target = now.target(profile).max(before.target(profile));
+            let target = (self.targets.get(profile).into_iter().flatten())
+                .filter(|(at, _)| since.is_some_and(|since| *at >= since))
+                .map(|(_, target)| *target)
+                .fold(now.target(profile).max(before.target(profile)), u32::max);
             let moved = moved.keys().filter_map(|id| now.entry(*id));
             let moved = moved.filter(|entry| entry.profile == *profile && entry.class().is_live());
             if counts.live() as usize <= target as usize + moved.count() {
@@ -367,6 +371,9 @@ impl Checks {
                     | LossClass::Unreachable
                     | LossClass::RegistrationTimeout,
                 ) => true,
+                Some(LossClass::NodeLeaving) => {
+                    entry.is_some_and(|e| excuses.is_on_leaving_node(e))
+                }
                 Some(LossClass::Decommissioned) => {
                     // The mark stays on a pod whose id an injected fault changes afterwards.
                     let first = entry

@@ -66,6 +66,7 @@ pub fn reason_fits(
         LossClass::ScaledDown
         | LossClass::Killed
         | LossClass::Decommissioned
+        | LossClass::NodeLeaving
         | LossClass::HeartbeatTimeout
         | LossClass::Disconnected
         | LossClass::Unreachable

@@ -4,6 +4,7 @@ use boatswain::model::{ExecutorId, ResourceVersion};
 use serde_json::{Value, json};
 
 use crate::checks::{PREFIX, is_healthy};
+use crate::leaving_nodes::Ends;
 use crate::node::{Exited, PodFault};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, ForgedLabels};
@@ -17,6 +18,29 @@ const FINALIZER: &str = "example.com/hold";
 const FUTURE_INCARNATION: &str = "999";
 
 impl World {
+    async fn inject_node_fault(&mut self, fault: Fault) {
+        let state = self.cluster.state().await;
+        let ended = match fault {
+            Fault::NodeDown { pick, time, evicts } => {
+                self.nodes.take_node_down(pick, time, evicts, &state).await
+            }
+            Fault::NodeHasLeft { pick } => self.nodes.end_leaving(pick, &state).await,
+            Fault::NodeLeaves { pick, time, ends } => {
+                if let Some(node) = self.nodes.begin_leaving(pick, ends) {
+                    self.checks.excuses.leaving_nodes.insert(node.to_owned());
+                    if ends != Ends::Never {
+                        self.undo_after(time, Fault::NodeHasLeft { pick });
+                    }
+                }
+                return;
+            }
+            _ => return,
+        };
+        for (pod, how) in ended {
+            self.note_pod_fault(&pod, how).await;
+        }
+    }
+
     pub(super) async fn inject_pod_fault(&mut self, fault: Fault) {
         match fault {
             Fault::EndExecutors { pick, count, how } => {
@@ -37,11 +61,8 @@ impl World {
                     self.nodes.add_startup_fault(&profile, what, time);
                 }
             }
-            Fault::NodeDown { pick, time, evicts } => {
-                let state = self.cluster.state().await;
-                for (pod, how) in self.nodes.take_node_down(pick, time, evicts, &state).await {
-                    self.note_pod_fault(&pod, how).await;
-                }
+            Fault::NodeDown { .. } | Fault::NodeLeaves { .. } | Fault::NodeHasLeft { .. } => {
+                self.inject_node_fault(fault).await;
             }
             Fault::Delete { pick, count, grace } => {
                 for pod in self.executors(pick, count, |_| true).await {

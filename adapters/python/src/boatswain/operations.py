@@ -24,7 +24,7 @@ Id = int
 PauseCause = Literal["crash-loop", "gang-missed", "quota-exceeded", "template-refused", "right-missing", "credentials-refused", "namespace-unusable", "queued", "requests-fail"]
 
 
-Reason = Literal["Exited", "OomKilled", "ProbeFailed", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "Missing", "Lost", "Stuck", "NotCreated"]
+Reason = Literal["Exited", "OomKilled", "ProbeFailed", "StartFailed", "Rejected", "Evicted", "Preempted", "Disrupted", "NodeLost", "Deleted", "Mislabelled", "Killed", "Decommissioned", "NodeLeaving", "ScaledDown", "HeartbeatTimeout", "Disconnected", "Unreachable", "Abandoned", "RegistrationTimeout", "PendingTimeout", "TemplateRefused", "Missing", "Lost", "Stuck", "NotCreated"]
 
 
 # How many executors of each profile are wanted.
@@ -157,18 +157,24 @@ class Evidence(TypedDict):
 class Executor(TypedDict):
     # For how long this driver has known of it.
     age_seconds: int
+    # How its node is paid for, such as spot.
+    capacity_type: NotRequired[str]
     executor: Id
     # Which start of the driver asked for it.
     incarnation: int
     # Its pod's address.
     ip: NotRequired[str]
     node: NotRequired[str]
+    # How it is known that its node is about to leave the cluster.
+    node_leaves: NotRequired[str]
     pod: NotRequired[str]
     profile: str
     session: NotRequired[Session]
     state: Literal["requested", "unanswered", "pending", "running", "uncertain", "leaving", "ended"]
     # What it waits for.
     why: NotRequired[str]
+    # Its node's zone; this and the next two only with nodes.watch.
+    zone: NotRequired[str]
 
 
 class ExecutorHistory(TypedDict):

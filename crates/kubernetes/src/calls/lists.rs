@@ -9,13 +9,14 @@ use super::pods::expect_kind;
 use super::transport::{self, Call, LIST_LIMIT, Query, garbage};
 use crate::refusal::Failure;
 use crate::wire::ListWire;
+use boatswain_model::ResourceVersion;
 
 /// Objects in a page.
 const PAGE: u32 = 500;
 
 impl Calls {
-    /// Lists the objects that the selector matches, in their most recent state. `read` decodes one; without a result it is
-    /// left out.
+    /// Lists the objects that the selector matches, in their most recent state. `read` decodes one; without a result it
+    /// is left out.
     ///
     /// # Errors
     /// If a page cannot be read or has another kind, or if `read` fails.
@@ -26,7 +27,19 @@ impl Calls {
         selector: &str,
         read: impl Fn(&str) -> Result<Option<T>, String>,
     ) -> Result<Vec<T>, Failure> {
-        let mut found = Vec::new();
+        let listed = self.list_all_at(path, kind, selector, read).await;
+        listed.map(|(_, found)| found)
+    }
+
+    /// The same, with the list's version.
+    pub(super) async fn list_all_at<T>(
+        &self,
+        path: &str,
+        kind: &str,
+        selector: &str,
+        read: impl Fn(&str) -> Result<Option<T>, String>,
+    ) -> Result<(ResourceVersion, Vec<T>), Failure> {
+        let (mut found, mut version) = (Vec::new(), None);
         let mut token: Option<String> = None;
         let mut size = Some(PAGE);
         loop {
@@ -38,16 +51,17 @@ impl Calls {
             let text = transport::text(&body);
             let page = read_page(&text, kind, &read).map_err(|why| garbage(&place, &why))?;
             found.extend(page.items);
+            let version = version.get_or_insert(page.version);
             token = page.next;
             if token.as_deref().is_none_or(str::is_empty) {
-                return Ok(found);
+                return Ok((version.clone(), found));
             }
         }
     }
 
-    /// Reads a page of up to this many objects. While its answer is too long, half as many are asked for, down to one, and
-    /// `size` becomes that (spec P-5). `further` adds to the query; it is told whether that has happened. Also returns what
-    /// was asked.
+    /// Reads a page of up to this many objects. While its answer is too long, half as many are asked for, down to one,
+    /// and `size` becomes that (spec P-5). `further` adds to the query; it is told whether that has happened. Also
+    /// returns what was asked.
     pub(super) async fn page(
         &self,
         path: &str,
@@ -88,6 +102,7 @@ impl Calls {
 
 struct Page<T> {
     items: Vec<T>,
+    version: ResourceVersion,
     /// The token of the next page.
     next: Option<String>,
 }
@@ -105,8 +120,15 @@ fn read_page<T>(
         .iter()
         .map(|item| read(item.get()))
         .collect::<Result<Vec<_>, _>>()?;
-    let next = list.metadata.and_then(|meta| meta.continue_token);
+    let (version, next) = (list.metadata)
+        .map(|meta| (meta.resource_version, meta.continue_token))
+        .unzip();
+    let version = version
+        .flatten()
+        .and_then(|version| ResourceVersion::parse(&version.0));
+    let next = next.flatten();
     Ok(Page {
+        version: version.unwrap_or(ResourceVersion::ZERO),
         items: items.into_iter().flatten().collect(),
         next: next.map(|token| token.0.into_owned()),
     })

@@ -36,8 +36,21 @@ pub enum WatchLine<T> {
     UnknownType(Arc<str>),
 }
 
-/// The lines of a watch. After a failure of kind [`FailureKind::Garbage`] more lines may follow. The watch ends with the
-/// stream.
+impl<T> WatchLine<T> {
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> WatchLine<U> {
+        match self {
+            Self::Seen(object) => WatchLine::Seen(of(object)),
+            Self::Deleted(object) => WatchLine::Deleted(of(object)),
+            Self::Bookmark(version) => WatchLine::Bookmark(version),
+            Self::Expired => WatchLine::Expired,
+            Self::Error(failure) => WatchLine::Error(failure),
+            Self::UnknownType(kind) => WatchLine::UnknownType(kind),
+        }
+    }
+}
+
+/// The lines of a watch. After a failure of kind [`FailureKind::Garbage`] more lines may follow. The watch ends with
+/// the stream.
 pub type Lines<T> = BoxStream<'static, Result<WatchLine<T>, Failure>>;
 
 pub type WatchStream = Lines<Sighting>;

@@ -22,6 +22,7 @@ fn inherited(mark: &Draining, usual: Duration, now: Now) -> Leaving {
         DrainedFor::Surplus => (LeaveReason::ScaledDown, usual),
         DrainedFor::ApplicationEnded => (LeaveReason::ApplicationEnded, usual),
         DrainedFor::Asked(by) => (LeaveReason::Decommissioned(Arc::clone(by)), LONGEST_DRAIN),
+        DrainedFor::NodeLeaving(which) => (LeaveReason::NodeLeaving(Arc::clone(which)), usual),
     };
     Leaving {
         why,

@@ -1,6 +1,6 @@
 //! The targets. Only the ledger changes them, on request (spec E-5, B-25, B-28, B-31, B-32).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::executor::{LeaveMethod, LeaveReason};
@@ -20,6 +20,7 @@ impl Ledger {
             .map(|(profile, target)| {
                 let held = Target {
                     executors: 0,
+                    surge: 0,
                     ..target
                 };
                 (profile, held)
@@ -85,11 +86,6 @@ impl Ledger {
         }
         draft.other = true;
         if let Some(target) = self.current.targets.get(&profile).copied() {
-            let executors = target.asked;
-            let target = Target {
-                executors,
-                ..target
-            };
             self.set_target(profile, target, now, draft);
         }
     }
@@ -124,7 +120,6 @@ impl Ledger {
         draft: &mut Draft,
     ) {
         let mut counted: BTreeMap<ProfileName, u32> = BTreeMap::new();
-        let mut profiles: BTreeSet<ProfileName> = BTreeSet::new();
         for id in ids {
             let Some(before) = self.current.entry(id).cloned() else {
                 draft.notes.push(Note::Ignored("no such entry"));
@@ -134,7 +129,6 @@ impl Ledger {
                 draft.notes.push(Note::Ignored("no surplus any more"));
                 continue;
             }
-            profiles.insert(before.profile.clone());
             self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
             let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
             if leaves(&before) || !self.current.entry(id).is_some_and(leaves) {
@@ -152,8 +146,8 @@ impl Ledger {
             }),
             TargetChange::Become(targets) => self.ask_for(targets, true, now, draft),
             // Also if an executor has ended meanwhile: its replacement is running.
-            TargetChange::EndSurge => (profiles.into_iter()).for_each(|profile| {
-                self.surge(profile, false, now, draft);
+            TargetChange::Surge(surges) => (surges.into_iter()).for_each(|(profile, by)| {
+                self.surge(profile, by, now, draft);
             }),
         }
     }
@@ -182,6 +176,7 @@ impl Ledger {
                 executors: asked,
                 since: now.tick,
                 asked,
+                surge: 0,
                 is_set,
                 removed: false,
             };
@@ -195,7 +190,6 @@ impl Ledger {
         let known = self.current.targets.get(&profile).copied();
         if let Some(target) = known.filter(|_| !self.wants_none(&profile)) {
             let target = Target {
-                executors: target.executors.saturating_sub(by),
                 asked: target.asked.saturating_sub(by),
                 is_set: true,
                 ..target
@@ -204,20 +198,10 @@ impl Ledger {
         }
     }
 
-    /// During a replacement, one executor more than requested is wanted (spec B-65).
-    pub(super) fn surge(
-        &mut self,
-        profile: ProfileName,
-        under_way: bool,
-        now: Now,
-        draft: &mut Draft,
-    ) {
+    /// During replacements, more executors than requested are wanted (spec B-65, B-71).
+    pub(super) fn surge(&mut self, profile: ProfileName, surge: u32, now: Now, draft: &mut Draft) {
         if let Some(target) = self.current.targets.get(&profile).copied() {
-            let executors = target.asked.saturating_add(u32::from(under_way));
-            let target = Target {
-                executors,
-                ..target
-            };
+            let target = Target { surge, ..target };
             self.set_target(profile, target, now, draft);
         }
     }
@@ -254,11 +238,6 @@ impl Ledger {
         if self.current.held.take().is_some() {
             draft.other = true;
             for (profile, target) in self.current.targets.clone() {
-                let executors = target.asked;
-                let target = Target {
-                    executors,
-                    ..target
-                };
                 self.set_target(profile, target, now, draft);
             }
         }
@@ -275,13 +254,15 @@ impl Ledger {
         if before.is_some_and(|before| before.removed) {
             return;
         }
-        let executors = match self.wants_none(&profile) {
-            true => 0,
-            false => target.executors,
+        // What is replaced meanwhile ends with that.
+        let (executors, surge) = match self.wants_none(&profile) || target.removed {
+            true => (0, 0),
+            false => (target.asked.saturating_add(target.surge), target.surge),
         };
         let same = before.filter(|before| before.executors == executors);
         let target = Target {
             executors,
+            surge,
             since: same.map_or(now.tick, |before| before.since),
             ..target
         };

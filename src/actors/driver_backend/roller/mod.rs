@@ -47,12 +47,11 @@ impl Roller {
             Step::Begin { profile, old } => {
                 let (executor, name) = (old.get(), profile.as_str());
                 tracing::info!(executor, profile = name, "rolling: it is to be replaced");
-                let under_way = true;
-                News::Surge { profile, under_way }.into()
+                News::Surge { profile, by: 1 }.into()
             }
-            Step::Finish { old } => News::Retire {
+            Step::Finish { profile, old } => News::Retire {
                 ids: vec![old],
-                aim: TargetChange::EndSurge,
+                aim: TargetChange::Surge([(profile, 0)].into()),
                 why: LeaveReason::Decommissioned("the roll".into()),
                 how: LeaveMethod::Drain {
                     within: self.config.backend.decommission_timeout,
@@ -65,8 +64,7 @@ impl Roller {
                     profile = profile.as_str(),
                     "rolling: given up, it has gone by itself, or no replacement came to run"
                 );
-                let under_way = false;
-                News::Surge { profile, under_way }.into()
+                News::Surge { profile, by: 0 }.into()
             }
             Step::Forget { old } => {
                 tracing::info!(

@@ -30,7 +30,10 @@ pub enum Step {
         old: ExecutorId,
     },
     /// The replacement runs: drain the old executor, and restore the target.
-    Finish { old: ExecutorId },
+    Finish {
+        profile: ProfileName,
+        old: ExecutorId,
+    },
     /// The replacement failed or is not needed: restore the target.
     GiveUp {
         profile: ProfileName,
@@ -214,7 +217,7 @@ fn outcome(under_way: &UnderWay, snapshot: &Snapshot, now: Tick) -> Option<Step>
             && (new.session.registered || !entry.session.registered)
     };
     if snapshot.entries.values().any(|new| replaces(&new)) {
-        return Some(Step::Finish { old });
+        return Some(Step::Finish { profile, old });
     }
     (now >= *until).then_some(Step::GiveUp { profile, old })
 }

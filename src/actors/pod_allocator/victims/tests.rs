@@ -32,6 +32,7 @@ impl Fleet {
                 executors,
                 since: at(since),
                 asked: executors,
+                surge: 0,
                 is_set: false,
                 removed: false,
             },

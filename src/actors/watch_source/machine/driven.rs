@@ -15,7 +15,9 @@ pub(super) fn at(seconds: u64) -> Tick {
 }
 
 pub(super) fn seen(version: u64) -> Line {
-    Line::Seen(Sighting::Read(Arc::new(pending("a", 1, "u", version))))
+    Line::Seen(Object::Pod(Sighting::Read(Arc::new(pending(
+        "a", 1, "u", version,
+    )))))
 }
 
 pub(super) fn bookmark(version: u64) -> Line {
@@ -35,7 +37,7 @@ pub(super) fn list(version: u64, epoch: u64) -> Result<Listing, Trouble> {
         version: version.into(),
         epoch: Epoch(epoch),
         accepted: true,
-        pods: 3,
+        objects: 3,
     })
 }
 

@@ -91,7 +91,7 @@ proptest! {
                             version: version.into(),
                             epoch: driven.machine.epoch,
                             accepted,
-                            pods: 0,
+                            objects: 0,
                         })
                         .map_err(trouble_of_kind),
                 },
@@ -102,7 +102,9 @@ proptest! {
                         0 => seen(version),
                         1 => bookmark(version),
                         2 => Line::Garbage(Arc::from("?")),
-                        _ => Line::Deleted(Sighting::Read(Arc::new(pending("a", 1, "u", version)))),
+                        _ => Line::Deleted(Object::Pod(Sighting::Read(Arc::new(pending(
+                            "a", 1, "u", version,
+                        ))))),
                     },
                 },
                 (Happening::Ended(kind), Some(call)) => Event::Ended { call, why: trouble_of_kind(kind) },

@@ -36,7 +36,7 @@ fn it_begins_with_a_list_then_watches_from_its_version_and_every_event_is_one_up
         effects[0],
         Effect::Report(Report::Synced {
             first: true,
-            pods: 3
+            objects: 3
         })
     );
     let Effect::Watch {
@@ -52,18 +52,18 @@ fn it_begins_with_a_list_then_watches_from_its_version_and_every_event_is_one_up
     driven.opened();
 
     let epoch = Epoch(4);
-    let Line::Seen(pod) = seen(11) else {
+    let Line::Seen(Object::Pod(pod)) = seen(11) else {
         unreachable!()
     };
     assert_eq!(
-        driven.line(Line::Seen(pod.clone())),
+        driven.line(Line::Seen(Object::Pod(pod.clone()))),
         [Effect::Tell(News::Seen {
             pod: pod.clone(),
             epoch
         })]
     );
     assert_eq!(
-        driven.line(Line::Deleted(pod.clone())),
+        driven.line(Line::Deleted(Object::Pod(pod.clone()))),
         [Effect::Tell(News::Deleted { pod, epoch })]
     );
     let effects = driven.line(bookmark(20));
@@ -223,7 +223,7 @@ fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
         error: Arc::from("spec: a number"),
     });
     assert_eq!(
-        driven.line(Line::Seen(pod.clone())),
+        driven.line(Line::Seen(Object::Pod(pod.clone()))),
         [Effect::Tell(News::Seen {
             pod,
             epoch: Epoch(0)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kubernetes::calls::SeenNode;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{Epoch, ResourceVersion, Serial};
@@ -38,17 +39,43 @@ pub(in crate::actors::watch_source) struct Listing {
     pub(in crate::actors::watch_source) version: ResourceVersion,
     pub(in crate::actors::watch_source) epoch: Epoch,
     pub(in crate::actors::watch_source) accepted: bool,
-    pub(in crate::actors::watch_source) pods: usize,
+    pub(in crate::actors::watch_source) objects: usize,
 }
 
 /// A line of the watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) enum Line {
-    Seen(Sighting),
-    Deleted(Sighting),
+    Seen(Object),
+    Deleted(Object),
     Bookmark(ResourceVersion),
     /// Of an unknown type, or unparsable; with a description.
     Garbage(Arc<str>),
+}
+
+/// An object of the kind that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::actors::watch_source) enum Object {
+    Pod(Sighting),
+    Node(SeenNode),
+}
+
+impl Object {
+    pub(in crate::actors::watch_source) fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Pod(pod) => pod.version(),
+            Self::Node(seen) => seen.version.as_ref(),
+        }
+    }
+
+    /// The news that it is there, or was deleted.
+    pub(in crate::actors::watch_source) fn news(self, is_deleted: bool, epoch: Epoch) -> News {
+        match (self, is_deleted) {
+            (Self::Pod(pod), false) => News::Seen { pod, epoch },
+            (Self::Pod(pod), true) => News::Deleted { pod, epoch },
+            (Self::Node(seen), false) => News::Node(seen.node),
+            (Self::Node(seen), true) => News::NodeDeleted(seen.node.name),
+        }
+    }
 }
 
 /// What happens to the watch.
@@ -109,7 +136,7 @@ pub(in crate::actors::watch_source) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) enum Report {
     /// A list was accepted; `first`: the first one of this process.
-    Synced { first: bool, pods: usize },
+    Synced { first: bool, objects: usize },
     /// An attempt failed; `first`: the first failure since the last success.
     Trouble {
         first: bool,

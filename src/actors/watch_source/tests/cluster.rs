@@ -31,7 +31,7 @@ impl Rig {
         let lister = lister(clients, &store);
         let calls = lister.calls.clone();
         let rng = StdRng::seed_from_u64(3);
-        let source = WatchSource::new(lister, store.recipient(), rng).start();
+        let source = WatchSource::new(Watched::Pods(lister), store.recipient(), rng).start();
         let mut rig = Self {
             cluster,
             calls,

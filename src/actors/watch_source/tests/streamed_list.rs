@@ -37,7 +37,7 @@ fn source(
     };
     let rng = StdRng::seed_from_u64(3);
     (
-        WatchSource::new(lister, store.recipient(), rng).start(),
+        WatchSource::new(Watched::Pods(lister), store.recipient(), rng).start(),
         hears,
     )
 }
@@ -78,7 +78,7 @@ impl Rig {
 }
 
 fn seen(list: &Listed) -> Vec<(Option<&str>, Option<String>)> {
-    let versions = |item: &Sighting| item.version().map(ToString::to_string);
+    let versions = |item: &crate::model::pod::Sighting| item.version().map(ToString::to_string);
     let items = list.items.iter();
     items
         .map(|item| (item.name().map(|name| &**name), versions(item)))

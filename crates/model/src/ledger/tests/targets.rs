@@ -33,9 +33,13 @@ fn hold() -> News {
     }
 }
 
-fn surge(under_way: bool) -> News {
+fn surge(by: u32) -> News {
     let profile = "default".into();
-    News::Surge { profile, under_way }
+    News::Surge { profile, by }
+}
+
+fn no_surge() -> TargetChange {
+    TargetChange::Surge([("default".into(), 0)].into())
 }
 
 /// The wanted and the requested number of executors, and whether the record keeps the latter.
@@ -99,7 +103,7 @@ fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered(
     scenario.want("default", 5);
     scenario.want("new", 1);
     assert_eq!(target(&scenario), (0, 5, true));
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     assert_eq!(target(&scenario), (0, 5, true));
     scenario.tell(News::Resume);
     assert_eq!(target(&scenario), (5, 5, true));
@@ -126,7 +130,7 @@ fn none_of_a_failed_profile_is_wanted_until_it_is_reset_and_then_the_requested_n
     let why = &scenario.current().failed[&ProfileName::from("default")];
     assert_eq!(&**why, "4 failures");
     scenario.tell(retire(&[1], TargetChange::Fall));
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     assert_eq!(target(&scenario), (0, 3, false));
     scenario.want("default", 5);
     assert_eq!(target(&scenario), (0, 5, true));
@@ -190,22 +194,22 @@ fn a_driver_that_starts_during_a_hold_remembers_the_requested_number() {
 #[test]
 fn a_replacement_in_progress_is_wanted_and_not_requested() {
     let mut scenario = three();
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     assert_eq!(target(&scenario), (4, 3, false));
-    scenario.tell(surge(false));
+    scenario.tell(surge(0));
     assert_eq!(target(&scenario), (3, 3, false));
-    scenario.tell(surge(true));
-    scenario.tell(retire(&[1], TargetChange::EndSurge));
+    scenario.tell(surge(1));
+    scenario.tell(retire(&[1], no_surge()));
     assert_eq!(target(&scenario), (3, 3, false));
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     scenario.exits(2, 0);
-    scenario.tell(retire(&[2], TargetChange::EndSurge));
+    scenario.tell(retire(&[2], no_surge()));
     assert_eq!(
         target(&scenario),
         (3, 3, false),
         "also where it has ended meanwhile"
     );
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     scenario.want("default", 6);
     assert_eq!(target(&scenario), (6, 6, true), "it is forgotten");
 }
@@ -214,10 +218,10 @@ fn a_replacement_in_progress_is_wanted_and_not_requested() {
 #[test]
 fn a_target_that_falls_during_a_replacement_stays_lower() {
     let mut scenario = three();
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     scenario.tell(retire(&[2], TargetChange::Fall));
     assert_eq!(target(&scenario), (3, 2, true));
-    scenario.tell(surge(false));
+    scenario.tell(surge(0));
     assert_eq!(target(&scenario), (2, 2, true));
 }
 
@@ -228,7 +232,7 @@ fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_fo
     let profile: ProfileName = "default".into();
     scenario.tell(News::Remove(profile.clone()));
     scenario.want("default", 3);
-    scenario.tell(surge(true));
+    scenario.tell(surge(1));
     scenario.tell(retire(
         &[1],
         TargetChange::Become([(profile.clone(), 2)].into()),

@@ -16,6 +16,11 @@ struct World {
     tasks: BTreeMap<u64, f64>,
 }
 
+fn finish(old: u64) -> Step {
+    let (profile, old) = ("default".into(), id(old));
+    Step::Finish { profile, old }
+}
+
 impl World {
     fn new(policy: RollPolicy) -> Self {
         let mut world = Self {
@@ -45,9 +50,9 @@ impl World {
         self.scenario.requested(n, Outcome::Sent { profile });
     }
 
-    fn surge(&mut self, under_way: bool) {
+    fn surge(&mut self, by: u32) {
         let profile = "default".into();
-        self.scenario.tell(News::Surge { profile, under_way });
+        self.scenario.tell(News::Surge { profile, by });
     }
 
     fn decide(&mut self, millis: u64) -> Option<Step> {
@@ -69,7 +74,7 @@ impl World {
             old: id(1),
         };
         assert_eq!(world.decide(MINUTE), Some(begin));
-        world.surge(true);
+        world.surge(1);
         world
     }
 }
@@ -92,8 +97,8 @@ fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interva
     world.scenario.created(4);
     assert_eq!(world.decide(MINUTE + 2), None, "it does not run yet");
     world.scenario.runs(4);
-    assert_eq!(world.decide(MINUTE + 3), Some(Step::Finish { old: id(1) }));
-    world.surge(false);
+    assert_eq!(world.decide(MINUTE + 3), Some(finish(1)));
+    world.surge(0);
     world.scenario.goes(1);
     assert_eq!(world.decide(2 * MINUTE + 2), None);
     let next = world.decide(2 * MINUTE + 3);
@@ -118,7 +123,7 @@ fn a_registered_executor_stays_until_its_replacement_is_registered() {
     world.scenario.runs(4);
     assert_eq!(world.decide(MINUTE + 3), None);
     world.scenario.tell(registered(4));
-    assert_eq!(world.decide(MINUTE + 4), Some(Step::Finish { old: id(1) }));
+    assert_eq!(world.decide(MINUTE + 4), Some(finish(1)));
 }
 
 // spec: B-32
