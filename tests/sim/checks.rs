@@ -30,6 +30,8 @@ struct DriverView {
     /// The application that it has taken over, as counted by [`Checks`].
     application: u32,
     incarnation: Option<u64>,
+    /// The origin of the record that it wrote last.
+    origin: String,
     /// When it raised the incarnation in the record.
     began: Option<Instant>,
     /// The ids that it requested.

@@ -318,6 +318,14 @@ impl World {
         Ok(())
     }
 
+    fn is_of_another_origin(&self, origin: &str) -> bool {
+        let restored = !self.checks.excuses.history_replaced.is_empty();
+        let drivers = self.drivers.borrow();
+        let own = drivers.iter().map(|driver| driver.number).max();
+        let own = own.map(|number| self.checks.origin(number));
+        restored && own.is_some_and(|own| !own.is_empty() && own != origin)
+    }
+
     // spec: O-11
     async fn end_application(&mut self) -> Verdict {
         trace_line!("== end");
@@ -353,6 +361,8 @@ impl World {
         let records = state
             .config_maps(NAMESPACE)
             .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
+            // A restore brought it back, and it names another application than the one that ends (spec W-7).
+            .filter(|map| !self.is_of_another_origin(text(map, "/data/origin")))
             .count();
         // A pod that may belong to a younger driver is logged by name and left to the garbage collector.
         let incarnation = (self.youngest()).and_then(|number| self.checks.incarnation(number));

@@ -117,6 +117,11 @@ impl Checks {
             .any(|at| self.was_record_deleted_since(at) || self.was_application_ended_since(at))
     }
 
+    /// The origin of the record that a driver wrote last; empty if it wrote none.
+    pub fn origin(&self, driver: usize) -> &str {
+        (self.drivers.get(&driver)).map_or("", |view| view.origin.as_str())
+    }
+
     pub fn incarnation(&self, driver: usize) -> Option<u64> {
         self.drivers.get(&driver)?.incarnation
     }

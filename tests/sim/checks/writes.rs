@@ -103,6 +103,7 @@ impl Checks {
         }
         let before = self.record_writer.replace(write.driver);
         let view = self.drivers.entry(write.driver).or_default();
+        text(&write.sent, "/data/origin").clone_into(&mut view.origin);
         // A driver that has begun raises it only to that of a lost record, before it ends (W-7).
         let raises_own = before == Some(write.driver) && view.incarnation < Some(incarnation);
         let has_begun = view.last.is_some() || (view.incarnation.is_some() && raises_own);
