@@ -53,6 +53,7 @@ struct Part<'a> {
 #[derive(Debug, Clone, Copy)]
 struct On<'a> {
     id: ExecutorId,
+    runs: bool,
     registered: bool,
     node: &'a Arc<str>,
     leaving: &'a LeavingNode,
@@ -138,7 +139,7 @@ impl LeavingNodes {
                 continue;
             };
             *fleet.on_node.entry(on.node).or_default() += 1;
-            match runs && now < on.leaving.since + half {
+            match on.runs && now < on.leaving.since + half {
                 true => part.waiting.push(on),
                 false => part.at_once.push(on),
             }
@@ -170,22 +171,27 @@ impl LeavingNodes {
         }
     }
 
-    /// One message for each node. The first has the target with it, so that no surplus is seen in between.
+    /// One message for each node. Each has the target that fits it, so that neither a surplus nor a lack is seen in between.
     fn retire(&self, profile: &ProfileName, leave: &[On<'_>], surge: u32, now: Tick) -> Vec<News> {
-        let mut by_node: BTreeMap<&Arc<str>, (&LeavingNode, Vec<ExecutorId>)> = BTreeMap::new();
+        let mut by_node: BTreeMap<&Arc<str>, Vec<On<'_>>> = BTreeMap::new();
         for on in leave {
-            let (_, ids) = by_node.entry(on.node).or_insert((on.leaving, Vec::new()));
-            ids.push(on.id);
+            by_node.entry(on.node).or_default().push(*on);
         }
-        let mut aim = TargetChange::Surge([(profile.clone(), surge)].into());
+        let mut runs_still = leave.iter().filter(|on| on.runs).count();
         (by_node.into_iter())
-            .map(|(node, (leaving, ids))| News::Retire {
-                ids,
-                aim: std::mem::replace(&mut aim, TargetChange::Stay),
-                why: LeaveReason::NodeLeaving(format!("{node}: {}", leaving.why).into()),
-                how: LeaveMethod::Drain {
-                    within: self.time_left(leaving, now),
-                },
+            .filter_map(|(node, on_node)| {
+                let leaving = on_node.first()?.leaving;
+                runs_still -= on_node.iter().filter(|on| on.runs).count();
+                let later = u32::try_from(runs_still).unwrap_or(u32::MAX);
+                let surge = surge.saturating_add(later).min(self.config.nodes.max_surge);
+                Some(News::Retire {
+                    ids: on_node.iter().map(|on| on.id).collect(),
+                    aim: TargetChange::Surge([(profile.clone(), surge)].into()),
+                    why: LeaveReason::NodeLeaving(format!("{node}: {}", leaving.why).into()),
+                    how: LeaveMethod::Drain {
+                        within: self.time_left(leaving, now),
+                    },
+                })
             })
             .collect()
     }
@@ -217,6 +223,7 @@ fn on_leaving<'a>(entry: &'a Entry, snapshot: &'a Snapshot) -> Option<On<'a>> {
     let registered = entry.session.registered;
     (counts && is_older).then_some(On {
         id,
+        runs: entry.class() == Class::Running,
         registered,
         node,
         leaving,

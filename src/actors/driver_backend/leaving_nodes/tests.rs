@@ -175,3 +175,27 @@ fn a_node_that_is_gone_is_forgotten_with_its_last_executor() {
     world.round();
     assert!(world.scenario.current().nodes.leaving.is_empty());
 }
+
+// spec: B-71
+#[test]
+fn while_several_nodes_are_left_the_target_falls_by_as_many_as_leave_each() {
+    let mut world = World::new(100);
+    for node in 1..=3 {
+        world.leaves(node, true);
+    }
+    assert_eq!(world.round(), (vec![], 3));
+    world.scenario.pass(NOTICE * 1_000 / 2);
+    let now = world.scenario.now().tick;
+    let plan = world.part.decide(world.scenario.current(), now);
+    let mut wanted = Vec::new();
+    for news in plan.news {
+        world.scenario.tell(news);
+        let profile = ProfileName::from("default");
+        let (target, counts) = (
+            world.scenario.current().target(&profile),
+            world.scenario.current().counts(&profile),
+        );
+        wanted.push((target, counts.running));
+    }
+    assert_eq!(wanted, [(6, 3), (5, 2), (4, 1)]);
+}
