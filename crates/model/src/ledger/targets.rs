@@ -162,8 +162,8 @@ impl Ledger {
         !entry.class().is_live() || live > self.current.target(&entry.profile)
     }
 
-    /// Sets the requested number of executors of these profiles. That ends a replacement in
-    /// progress.
+    /// Sets the requested number of executors of these profiles. Another number ends a replacement in progress; an engine
+    /// may repeat the same one at any time.
     pub(super) fn ask_for(
         &mut self,
         targets: BTreeMap<ProfileName, u32>,
@@ -172,11 +172,13 @@ impl Ledger {
         draft: &mut Draft,
     ) {
         for (profile, asked) in targets {
+            let known = self.current.targets.get(&profile);
+            let same = known.filter(|known| known.asked == asked);
             let target = Target {
                 executors: asked,
                 since: now.tick,
                 asked,
-                surge: 0,
+                surge: same.map_or(0, |known| known.surge),
                 is_set,
                 removed: false,
             };

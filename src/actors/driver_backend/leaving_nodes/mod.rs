@@ -171,7 +171,8 @@ impl LeavingNodes {
         }
     }
 
-    /// One message for each node. Each has the target that fits it, so that neither a surplus nor a lack is seen in between.
+    /// One message for each node. Each has the target that fits it, so that neither a surplus nor a lack is seen in
+    /// between.
     fn retire(&self, profile: &ProfileName, leave: &[On<'_>], surge: u32, now: Tick) -> Vec<News> {
         let mut by_node: BTreeMap<&Arc<str>, Vec<On<'_>>> = BTreeMap::new();
         for on in leave {

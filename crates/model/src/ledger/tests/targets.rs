@@ -210,6 +210,8 @@ fn a_replacement_in_progress_is_wanted_and_not_requested() {
         "also where it has ended meanwhile"
     );
     scenario.tell(surge(1));
+    scenario.want("default", 3);
+    assert_eq!(target(&scenario), (4, 3, true), "the same is asked again");
     scenario.want("default", 6);
     assert_eq!(target(&scenario), (6, 6, true), "it is forgotten");
 }
