@@ -187,7 +187,10 @@ fn executors_are_selected_by_the_labels_of_their_pods() {
         asked.ask(&[&given, &place[..]].concat())
     };
     let names = |labels| String::from_utf8(select(labels).stdout).unwrap();
-    assert_eq!(names("tier=batch"), "1\n2\n3\n");
+    // The event history learns of an executor one batch later than the status.
+    until("all three are listed", || {
+        (names("tier=batch") == "1\n2\n3\n").then_some(())
+    });
     assert_eq!(
         names("tier=batch,boatswain.dev/executor-id in (2,3,4)"),
         "2\n3\n"

@@ -99,8 +99,11 @@ const API: &str =
 fn an_application_that_ends_itself_completes_its_job_or_fails_it_with_its_own_code() {
     for code in ["0", "42"] {
         let place = Place::new("stop");
-        place.drive(&(config(2) + API), &["--generate-secrets"]);
+        let driver = place.drive(&(config(2) + API), &["--generate-secrets"]);
         place.run(2);
+        until("the kubelet has said that the driver's pod runs", || {
+            (driver.pod()["status"]["phase"] == "Running").then_some(())
+        });
         let mut stop = boatswain();
         stop.env("KUBECONFIG", &place.kubeconfig);
         stop.args([
