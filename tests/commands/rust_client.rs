@@ -14,6 +14,7 @@ async fn the_rust_client_has_what_the_openapi_document_has() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/client/src");
     for (file, made) in [
         ("types.rs", generate::types(&document)),
+        ("words.rs", generate::words(&document)),
         ("requests.rs", generate::requests(&document)),
     ] {
         let file = src.join(file);

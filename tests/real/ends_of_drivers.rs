@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::driver::InPod;
-use super::place::{Place, config};
+use super::place::{API, Place, config};
 use super::process::{boatswain, until};
 
 /// The group and the resource of a kind of workload.
@@ -90,9 +90,6 @@ fn a_job_fails_at_once_with_the_exit_code_of_an_application_that_failed_too_ofte
     ]);
     assert!(shown.contains("Exit Code:    11"), "{shown}");
 }
-
-const API: &str =
-    "[api]\nlisten = \"127.0.0.1:7117\"\ntoken_file = \"/etc/boatswain-secrets/tokens\"\n";
 
 // spec: O-10, O-11, O-43, O-86
 #[test]

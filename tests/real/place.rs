@@ -257,6 +257,10 @@ interval = "2s"
 grace = "15s"
 "#;
 
+/// An API for `boatswain --app`, with a token in a Secret that `--generate-secrets` makes.
+pub const API: &str =
+    "[api]\nlisten = \"127.0.0.1:7117\"\ntoken_file = \"/etc/boatswain-secrets/tokens\"\n";
+
 /// Executors that register: under the agent, by tokens of their pods, over TLS.
 pub fn sessions() -> String {
     format!(

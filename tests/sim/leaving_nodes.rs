@@ -124,8 +124,7 @@ impl NodeObjects {
         }
         let stays = (ledger.entries.values()).find(|entry| {
             let leaving = ledger.nodes.leaving_of(entry);
-            let is_older = leaving.is_some_and(|(_, node)| Some(entry.id) <= node.newest);
-            entry.class().is_live() && is_older
+            entry.class().is_live() && leaving.is_some_and(|(_, node)| node.concerns(entry.id))
         });
         if let Some(entry) = stays {
             return Err(format!("B-71: {} stays on a node that leaves", entry.id));
@@ -162,6 +161,14 @@ pub fn draw(seed: u64, config: &mut Config, faults_end: Duration) -> Vec<Step> {
             }
         })
         .collect()
+}
+
+/// How many more executors than requested may be wanted of a profile.
+pub fn max_surge(config: &Config) -> u32 {
+    match config.nodes.watch {
+        true => config.nodes.max_surge,
+        false => 0,
+    }
 }
 
 /// How much longer the fleet may take to converge. Only the watch shows that a node is about to leave (spec W-3).

@@ -126,8 +126,7 @@ impl World {
         checks.recovery = beliefs::longest_recovery(&script.config);
         checks.budget = Budget::of(&script.config, script.clock_error());
         checks.deadlines = Deadlines::of(&script.config);
-        let nodes = &script.config.nodes;
-        checks.max_surge = if nodes.watch { nodes.max_surge } else { 0 };
+        checks.max_surge = crate::leaving_nodes::max_surge(&script.config);
         if script.is_of_sets() {
             checks.sets_make_pods(script.config.allocation.strategy);
         }

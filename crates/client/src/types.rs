@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::words::*;
+
 /// By the names of the status: one number for each time, 0 where there was no such profile.
 pub type Columns = BTreeMap<String, Vec<u64>>;
 
@@ -171,7 +173,7 @@ pub struct Evidence {
 pub struct Executor {
     /// For how long this driver has known of it.
     pub age_seconds: u64,
-    /// How its node is paid for, such as spot.
+    /// How its node is paid for, such as spot, if nodes are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_type: Option<String>,
     pub executor: Id,
@@ -182,7 +184,7 @@ pub struct Executor {
     pub ip: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// How it is known that its node is about to leave the cluster.
+    /// How it is known that its node is about to leave the cluster, if nodes are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_leaves: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,7 +196,7 @@ pub struct Executor {
     /// What it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Its node's zone; this and the next two only with nodes.watch.
+    /// Its node's zone, if nodes are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -292,32 +294,6 @@ pub struct Pause {
     pub why: String,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum PauseCause {
-    #[serde(rename = "crash-loop")]
-    CrashLoop,
-    #[serde(rename = "gang-missed")]
-    GangMissed,
-    #[serde(rename = "quota-exceeded")]
-    QuotaExceeded,
-    #[serde(rename = "template-refused")]
-    TemplateRefused,
-    #[serde(rename = "right-missing")]
-    RightMissing,
-    #[serde(rename = "credentials-refused")]
-    CredentialsRefused,
-    #[serde(rename = "namespace-unusable")]
-    NamespaceUnusable,
-    #[serde(rename = "queued")]
-    Queued,
-    #[serde(rename = "requests-fail")]
-    RequestsFail,
-    /// One that this client does not know.
-    #[default]
-    #[serde(other)]
-    Unknown,
-}
-
 /// A Kubernetes Event of type Warning about the pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PodWarning {
@@ -369,40 +345,6 @@ pub struct ProfileDemand {
     pub pending: u64,
     /// Work that has one.
     pub running: u64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Reason {
-    Exited,
-    OomKilled,
-    ProbeFailed,
-    StartFailed,
-    Rejected,
-    Evicted,
-    Preempted,
-    Disrupted,
-    NodeLost,
-    Deleted,
-    Mislabelled,
-    Killed,
-    Decommissioned,
-    NodeLeaving,
-    ScaledDown,
-    HeartbeatTimeout,
-    Disconnected,
-    Unreachable,
-    Abandoned,
-    RegistrationTimeout,
-    PendingTimeout,
-    TemplateRefused,
-    Missing,
-    Lost,
-    Stuck,
-    NotCreated,
-    /// One that this client does not know.
-    #[default]
-    #[serde(other)]
-    Unknown,
 }
 
 /// That the API server refuses writes of one kind.

@@ -41,6 +41,13 @@ pub struct LeavingNode {
     pub why: Arc<str>,
 }
 
+impl LeavingNode {
+    /// Whether this executor has to leave it too. One that was requested later is there because it tolerates that.
+    pub fn concerns(&self, id: ExecutorId) -> bool {
+        Some(id) <= self.newest
+    }
+}
+
 /// When something is learnt of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Learnt {

@@ -1,10 +1,11 @@
 //! ApiHealth: whether the API server answers (spec W-8) and accepts the driver's credentials (spec A-22).
 //!
 //! [`reachability`] and [`acceptance`] decide, by the outcomes of calls. Once calls have failed, this actor tries a
-//! cheap call of its own about every second; the first answer to any call ends the backoffs of all callers, which are
-//! sent [`ServerIsBack`]. Credentials that are refused are reloaded until they are accepted. All actors make their
-//! calls with copies of the same [`Calls`], which share the reloaded credentials, so no other actor has to know that
-//! they change. Writes that are refused for long are said here, whichever actor makes them ([`refused_writes`]).
+//! cheap call of its own about every second; the first answer to a call that began meanwhile ends the backoffs of all
+//! callers, which are sent [`ServerIsBack`]. Credentials that are refused are reloaded until they are accepted. All
+//! actors make their calls with copies of the same [`Calls`], which share the reloaded credentials, so no other actor
+//! has to know that they change. Writes that are refused for long are said here, whichever actor makes them
+//! ([`refused_writes`]).
 
 pub mod acceptance;
 pub mod reachability;

@@ -13,6 +13,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::words::*;
+";
+
+const WORDS: &str = "\
+//! The words of the HTTP API that stand for one of several things.
+//!
+//! Made from the driver's OpenAPI document. Do not edit: see CONTRIBUTING.md.
+
+use serde::{Deserialize, Serialize};
 ";
 
 const REQUESTS: &str = "\
@@ -48,9 +58,18 @@ const WIDTH: usize = 100;
 
 /// The file `types.rs`.
 pub fn types(document: &Value) -> String {
-    let mut text = TYPES.to_owned();
+    file(TYPES, document, |schema| !schema["enum"].is_array())
+}
+
+/// The file `words.rs`.
+pub fn words(document: &Value) -> String {
+    file(WORDS, document, |schema| schema["enum"].is_array())
+}
+
+fn file(head: &str, document: &Value, is_in: impl Fn(&Value) -> bool) -> String {
+    let mut text = head.to_owned();
     for (name, schema) in schemas(document) {
-        if !NO_TYPES.contains(&name.as_str()) {
+        if is_in(schema) && !NO_TYPES.contains(&name.as_str()) {
             text.push('\n');
             text.push_str(&type_named(name, schema));
         }

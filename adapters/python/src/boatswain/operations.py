@@ -157,7 +157,7 @@ class Evidence(TypedDict):
 class Executor(TypedDict):
     # For how long this driver has known of it.
     age_seconds: int
-    # How its node is paid for, such as spot.
+    # How its node is paid for, such as spot, if nodes are watched.
     capacity_type: NotRequired[str]
     executor: Id
     # Which start of the driver asked for it.
@@ -165,7 +165,7 @@ class Executor(TypedDict):
     # Its pod's address.
     ip: NotRequired[str]
     node: NotRequired[str]
-    # How it is known that its node is about to leave the cluster.
+    # How it is known that its node is about to leave the cluster, if nodes are watched.
     node_leaves: NotRequired[str]
     pod: NotRequired[str]
     profile: str
@@ -173,7 +173,7 @@ class Executor(TypedDict):
     state: Literal["requested", "unanswered", "pending", "running", "uncertain", "leaving", "ended"]
     # What it waits for.
     why: NotRequired[str]
-    # Its node's zone; this and the next two only with nodes.watch.
+    # Its node's zone, if nodes are watched.
     zone: NotRequired[str]
 
 

@@ -155,12 +155,8 @@ impl LeavingNodes {
         (self.logged).retain(|node| snapshot.nodes.leaving.contains_key(node));
         for (&node, executors) in &fleet.on_node {
             if self.logged.insert(Arc::clone(node)) {
-                let why = snapshot
-                    .nodes
-                    .leaving
-                    .get(node)
-                    .map(|leaving| &*leaving.why);
-                let node = &**node;
+                let leaving = snapshot.nodes.leaving.get(node);
+                let (node, why) = (&**node, leaving.map(|leaving| &*leaving.why));
                 tracing::info!(
                     node,
                     why,
@@ -218,14 +214,11 @@ fn forget_unused(fleet: &Fleet<'_>, snapshot: &Snapshot) -> Vec<News> {
 fn on_leaving<'a>(entry: &'a Entry, snapshot: &'a Snapshot) -> Option<On<'a>> {
     let (node, leaving) = snapshot.nodes.leaving_of(entry)?;
     let id = entry.id;
-    // One that was requested later is there because it tolerates that.
-    let is_older = Some(id) <= leaving.newest;
     let counts = entry.class().is_live() && entry.leaving.is_none();
-    let registered = entry.session.registered;
-    (counts && is_older).then_some(On {
+    (counts && leaving.concerns(id)).then_some(On {
         id,
         runs: entry.class() == Class::Running,
-        registered,
+        registered: entry.session.registered,
         node,
         leaving,
     })
