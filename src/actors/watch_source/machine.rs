@@ -33,6 +33,8 @@ const SILENCES_BEFORE_LIST: u32 = 2;
 /// A watch that opens, delivers nothing and breaks may be breaking on the next event, every time:
 /// after this many in a row a list skips that event.
 const BREAKS_BEFORE_LIST: u32 = 5;
+/// Of what no poll lists, a watch that begins this long after the last list begins with one (spec W-15).
+pub(super) const LIST_AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// After a failure a watch works again once it has been open for this long. An idle application shows no event, and a
 /// server that ends every watch at once is not reported as working each time.
 const WORKS_AFTER: Duration = Duration::from_secs(2);
@@ -102,6 +104,9 @@ pub(super) struct Machine {
     last_serial: Serial,
     /// The latest known epoch. A list of an earlier one is repeated.
     epoch: Epoch,
+    /// A watch that begins so long after the last list begins with one, if no poll finds what was missed.
+    list_again_after: Option<Duration>,
+    last_listed: Tick,
     /// Whether the server has sent bookmarks in this epoch.
     bookmarks: bool,
     /// Consecutive watches that were silent.
@@ -116,13 +121,15 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(rng: StdRng) -> Self {
+    pub(super) fn new(rng: StdRng, list_again_after: Option<Duration>) -> Self {
         Self {
             phase: Phase::Idle,
             rng,
             failures: 0,
             last_serial: Serial::default(),
             epoch: Epoch::default(),
+            list_again_after,
+            last_listed: Tick::default(),
             bookmarks: false,
             silences: 0,
             breaks: 0,
@@ -310,6 +317,7 @@ impl Machine {
             self.epoch = list.epoch;
             self.bookmarks = false;
         }
+        self.last_listed = now;
         self.silences = 0;
         self.breaks = 0;
         out.push(Effect::Report(Report::Synced {

@@ -16,7 +16,9 @@ use rand::rngs::StdRng;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
-use self::machine::{Effect, Event, Line, Listing, Machine, Object, Report, Trouble, TroubleKind};
+use self::machine::{
+    Effect, Event, LIST_AGAIN_AFTER, Line, Listing, Machine, Object, Report, Trouble, TroubleKind,
+};
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::actors::snapshot_store::messages::{ListAnew, Tell};
 use crate::kubernetes::calls::{LeavingRules, ServerIsBack, StopCalling};
@@ -125,10 +127,14 @@ impl Watched {
 impl WatchSource {
     /// A watch that reports to this store. It begins with a list when the actor is started.
     pub fn new(watched: Watched, tell: Recipient<Tell>, rng: StdRng) -> Self {
+        let list_again_after = match &watched {
+            Watched::Pods(_) => None,
+            Watched::Nodes { .. } => Some(LIST_AGAIN_AFTER),
+        };
         Self {
             watched,
             tell,
-            machine: Machine::new(rng),
+            machine: Machine::new(rng, list_again_after),
             born: Instant::now(),
             in_flight: None,
             lines: None,

@@ -91,7 +91,8 @@ impl Machine {
         let wait = backoff.saturating_sub(lived).max(asked_for);
         let of_no_use = why.kind == TroubleKind::Expired
             || self.silences >= SILENCES_BEFORE_LIST
-            || self.breaks >= BREAKS_BEFORE_LIST;
+            || self.breaks >= BREAKS_BEFORE_LIST
+            || (self.list_again_after).is_some_and(|after| now.since(self.last_listed) >= after);
         let next = resume.filter(|from| !of_no_use && from.epoch >= self.epoch);
 
         let from = next.as_ref().map(|from| from.version.clone());

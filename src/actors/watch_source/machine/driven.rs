@@ -7,7 +7,7 @@ use crate::model::pod::Sighting;
 use crate::model::testing::pending;
 
 pub(super) fn machine() -> Machine {
-    Machine::new(StdRng::seed_from_u64(11))
+    Machine::new(StdRng::seed_from_u64(11), None)
 }
 
 pub(super) fn at(seconds: u64) -> Tick {

@@ -55,7 +55,7 @@ proptest! {
         happenings in prop::collection::vec(happenings(), 1..200),
     ) {
         let mut driven = Driven::begun();
-        driven.machine = Machine::new(StdRng::seed_from_u64(seed));
+        driven.machine = Machine::new(StdRng::seed_from_u64(seed), None);
         driven.step(Event::Begin);
         let mut last_asked = driven.now;
         let mut rung = None;

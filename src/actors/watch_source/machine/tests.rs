@@ -466,3 +466,23 @@ fn a_watch_without_a_line_since_the_outage_began_is_opened_again_from_its_versio
     driven.line(seen(13));
     assert_eq!(driven.step(back), [], "it has shown something");
 }
+
+// spec: W-15
+#[test]
+fn without_a_poll_a_watch_that_begins_long_after_the_list_begins_with_one() {
+    let mut driven = Driven::watching();
+    driven.machine.list_again_after = Some(LIST_AGAIN_AFTER);
+    driven.now = at(299);
+    driven.line(bookmark(11));
+    driven.ended(TroubleKind::Ended);
+    assert_eq!(watched_from(&driven.alarm()), Some(&11.into()));
+    driven.opened();
+    driven.now = at(301);
+    driven.ended(TroubleKind::Broke);
+    assert!(lists(&driven.alarm()));
+    driven.listed(list(12, 0));
+    driven.opened();
+    driven.now = at(560);
+    driven.ended(TroubleKind::Ended);
+    assert_eq!(watched_from(&driven.alarm()), Some(&12.into()));
+}
