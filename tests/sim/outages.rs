@@ -31,7 +31,10 @@ impl World {
     /// An outage ends: the watch has to be open soon, unless this or another fault explains that it is not.
     pub fn expect_watch_after(&mut self, outage: Option<Outage>, recovery: Recovery) {
         let now = Instant::now();
-        let before = self.outage_ended.replace(now);
+        // A paused driver notices it when it goes on.
+        let resumes = self.resumes.iter().map(|(_, at)| *at).max();
+        let noticed_at = resumes.map_or(now, |at| at.max(now));
+        let before = self.outage_ended.replace(noticed_at);
         if recovery != Recovery::Unchanged {
             return;
         }

@@ -351,11 +351,10 @@ impl Checks {
                     !entry.is_some_and(|entry| was_wrongly_released(entry))
                 }
                 Some(LossClass::Killed) => {
-                    // The decision to remove an executor is never revoked, even if its history was replaced.
-                    let inherited = entry.is_some_and(|entry| entry.adopted)
-                        && self.ended_with_its_application.contains(&uid);
+                    // The decision to remove an executor is never revoked, even if its history was replaced or its
+                    // deletion was refused for long.
                     self.may_end_application(driver)
-                        || inherited
+                        || self.ended_with_its_application.contains(&uid)
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
                 // An injected fault withholds something that these waited for.

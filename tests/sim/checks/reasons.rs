@@ -75,7 +75,8 @@ pub fn reason_fits(
         | LossClass::Mislabelled => entry.leaving.is_some(),
         // A node may refuse any pod that it has not started.
         LossClass::StartFailed | LossClass::Rejected => entry.leaving.is_some() || !has_run,
-        LossClass::Stuck => is_deleted,
+        // What a driver has decided it reports when the record has it, whatever a restore shows meanwhile.
+        LossClass::Stuck => is_deleted || was_replaced(Instant::now()),
         // Of a pod that was found so nothing else decides but what its node did (L-13).
         LossClass::Deleted if entry.found_terminating => is_deleted,
         // An exit counts only if it came before the deletion.

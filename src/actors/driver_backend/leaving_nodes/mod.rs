@@ -114,6 +114,10 @@ impl LeavingNodes {
             }
             news.extend(self.retire(profile, &leave, surge, now));
         }
+        // Executors of a profile that has left the configuration are not replaced.
+        (fleet.profiles.iter())
+            .filter(|(profile, _)| !snapshot.targets.contains_key(*profile))
+            .for_each(|(profile, part)| news.extend(self.retire(profile, &part.at_once, 0, now)));
         Plan {
             news,
             ..Plan::default()

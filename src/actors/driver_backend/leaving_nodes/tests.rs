@@ -27,7 +27,11 @@ impl World {
     }
 
     fn runs_on(&mut self, n: u64, node: &str) {
-        let profile = "default".into();
+        self.runs_of("default", n, node);
+    }
+
+    fn runs_of(&mut self, profile: &str, n: u64, node: &str) {
+        let profile = profile.into();
         self.scenario.requested(n, Outcome::Sent { profile });
         self.scenario.created(n);
         let mut pod = running(self.scenario.pod(n));
@@ -94,6 +98,20 @@ fn when_half_of_a_nodes_time_is_over_its_executors_leave_in_any_case() {
     assert_eq!(world.round(), (vec![], 1));
     world.scenario.pass(NOTICE * 1_000 / 2);
     assert_eq!(world.round(), (vec![1], 0));
+}
+
+// spec: B-71
+#[test]
+fn executors_of_a_profile_that_has_left_the_configuration_leave_without_a_replacement() {
+    let mut world = World::new(100);
+    world.runs_of("gone", 9, "node-9");
+    world.leaves(9, true);
+    assert_eq!(world.round(), (vec![], 0));
+    world.scenario.pass(NOTICE * 1_000 / 2);
+    assert_eq!(world.round(), (vec![9], 0));
+    let targets = &world.scenario.current().targets;
+    assert!(!targets.contains_key(&ProfileName::from("gone")));
+    assert_eq!(world.round(), (vec![], 0));
 }
 
 // spec: B-71
