@@ -93,6 +93,14 @@ impl ExpectedState {
         self.expect_drift(now + self.recovery + LONGEST_SILENCE);
     }
 
+    /// The watches fall silent: what they have lost is noticed when they have been opened again.
+    pub fn watches_fall_silent(&mut self) {
+        let now = Instant::now();
+        if self.drift_until > Some(now) {
+            self.expect_drift(now + LONGEST_SILENCE + self.recovery + BOOKMARK_INTERVAL);
+        }
+    }
+
     fn expect_drift(&mut self, until: Instant) {
         self.drift_until = self.drift_until.max(Some(until));
     }

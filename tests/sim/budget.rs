@@ -68,6 +68,8 @@ pub struct Budget {
     unreported: usize,
     /// The record says that the budget is spent. That stays so after the failures have left the window.
     recorded: bool,
+    /// Drivers that ended the application while the budget may have been spent. What they write may be refused for long.
+    ended_by: BTreeSet<usize>,
     /// The driver that wrote that the budget is spent, until that has been checked.
     spent_by: Option<usize>,
     /// When the application ended.
@@ -177,7 +179,8 @@ impl Budget {
     fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
         let failed = self.possible.iter().map(|(_, profile)| profile);
         let mut profiles = failed.chain(self.largest.keys().map(|(_, profile)| profile));
-        self.recorded || profiles.any(|profile| self.may_have_failed(driver, profile, unreported))
+        let decided = self.recorded || self.ended_by.contains(&driver);
+        decided || profiles.any(|profile| self.may_have_failed(driver, profile, unreported))
     }
 
     /// Whether this driver may consider the profile's budget spent now. A restart or a refusal may be any profile's.
@@ -300,6 +303,15 @@ impl Checks {
     /// recorded it, and its successor counts it.
     pub fn may_be_spent(&self, driver: usize) -> bool {
         self.budget.may_be_spent(driver, self.unreported_ends())
+    }
+
+    /// A driver has begun to end its executors with the application. Returns whether it may.
+    pub fn note_end_of_application(&mut self, driver: usize) -> bool {
+        let may_be_spent = self.may_be_spent(driver);
+        if may_be_spent {
+            self.budget.ended_by.insert(driver);
+        }
+        may_be_spent || self.ended_by.contains(&driver)
     }
 
     pub fn unreported_ends(&self) -> usize {

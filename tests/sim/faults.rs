@@ -39,7 +39,10 @@ impl World {
                 self.network.shared().conditions = NetworkConditions::faultless()
             }
             Fault::CutWatches => self.cluster.cut_watches().await,
-            Fault::SilenceWatches => self.network.shared().silence_watches(),
+            Fault::SilenceWatches => {
+                self.expected.watches_fall_silent();
+                self.network.shared().silence_watches()
+            }
             Fault::BreakWatches => self.network.shared().break_watches(),
             Fault::Compact { cut } => {
                 self.cluster.compact().await;

@@ -40,9 +40,9 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// Most drivers alive at once.
 const MAX_DRIVERS: usize = 3;
-/// No script starts nearly as many drivers, although each end of an application costs some twenty starts before the
+/// No script starts as many drivers, although each end of an application costs some twenty starts before the
 /// application is begun anew. A run with more has a loop of drivers that end at once.
-const MAX_STARTS: usize = 1_000;
+const MAX_STARTS: usize = 3_000;
 
 pub struct World {
     pub script: Script,

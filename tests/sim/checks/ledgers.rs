@@ -266,7 +266,8 @@ impl Checks {
             self.ever_bound.insert(uid.clone());
             if let Some(mark) = &entry.leaving {
                 self.ever_leaving.insert(uid.clone());
-                if mark.why == LeaveReason::ApplicationEnded && self.may_end_application(driver) {
+                if mark.why == LeaveReason::ApplicationEnded && self.note_end_of_application(driver)
+                {
                     self.ended_with_its_application.insert(uid.clone());
                 }
             }
@@ -351,10 +352,11 @@ impl Checks {
                     !entry.is_some_and(|entry| was_wrongly_released(entry))
                 }
                 Some(LossClass::Killed) => {
-                    // The decision to remove an executor is never revoked, even if its history was replaced or its
-                    // deletion was refused for long.
+                    // The decision to remove an executor is never revoked, even if its history was replaced.
+                    let inherited = entry.is_some_and(|entry| entry.adopted)
+                        && self.ended_with_its_application.contains(&uid);
                     self.may_end_application(driver)
-                        || self.ended_with_its_application.contains(&uid)
+                        || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
                 // An injected fault withholds something that these waited for.
