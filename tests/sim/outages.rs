@@ -31,18 +31,24 @@ impl World {
     /// An outage ends: the watch has to be open soon, unless this or another fault explains that it is not.
     pub fn expect_watch_after(&mut self, outage: Option<Outage>, recovery: Recovery) {
         let now = Instant::now();
-        // A paused driver notices it when it goes on.
-        let resumes = self.resumes.iter().map(|(_, at)| *at).max();
-        let noticed_at = resumes.map_or(now, |at| at.max(now));
-        let before = self.outage_ended.replace(noticed_at);
+        let before = self.outage_ended.replace(now);
         if recovery != Recovery::Unchanged {
             return;
         }
-        let recent = before.is_some_and(|before| now - before < REPORT_GAP);
+        let is_recent = |at: Instant| now - at < REPORT_GAP;
+        // A driver that was paused, or whose token had expired, noticed the end of the last outage later.
+        let opened = |driver: &usize| {
+            let opened = self.network.shared().watch_opened.get(driver).copied();
+            opened.is_some_and(|(at, _)| is_recent(at))
+        };
         // During a silent outage calls fail only after their timeouts.
         let noticed = outage == Some(Outage::Refusing);
         let faultless = self.network.shared().is_faultless();
-        if recent || !noticed || !faultless || !self.script.config.watch.enabled {
+        if before.is_some_and(is_recent)
+            || !noticed
+            || !faultless
+            || !self.script.config.watch.enabled
+        {
             return;
         }
         let alone = self
@@ -56,7 +62,7 @@ impl World {
             .youngest()
             .filter(|driver| alone && self.checks.last_ledger(*driver).is_some())
             .filter(|driver| self.network.shared().has_working_watch(*driver))
-            .filter(|driver| !self.is_paused(*driver))
+            .filter(|driver| !self.is_paused(*driver) && !opened(driver))
             // Until it makes a call, it notices nothing: the watch that ends may wait for its backoff.
             .filter(|driver| {
                 let called = self.network.shared().called_in_outage.get(driver).copied();
