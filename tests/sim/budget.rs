@@ -68,12 +68,14 @@ pub struct Budget {
     unreported: usize,
     /// The record says that the budget is spent. That stays so after the failures have left the window.
     recorded: bool,
-    /// Drivers that ended the application while the budget may have been spent. What they write may be refused for long.
-    ended_by: BTreeSet<usize>,
+    /// Drivers that began to end the application while it may have been spent. Their writes may be refused for long.
+    decided_by: BTreeSet<usize>,
     /// The driver that wrote that the budget is spent, until that has been checked.
     spent_by: Option<usize>,
     /// When the application ended.
     pub ended_at: Option<Instant>,
+    /// How many drivers had been started before this application.
+    pub started_before: usize,
     /// When the operator last let an ended application start again.
     restart_allowed_at: Option<Instant>,
 }
@@ -179,7 +181,7 @@ impl Budget {
     fn may_be_spent(&self, driver: usize, unreported: usize) -> bool {
         let failed = self.possible.iter().map(|(_, profile)| profile);
         let mut profiles = failed.chain(self.largest.keys().map(|(_, profile)| profile));
-        let decided = self.recorded || self.ended_by.contains(&driver);
+        let decided = self.recorded || self.decided_by.contains(&driver);
         decided || profiles.any(|profile| self.may_have_failed(driver, profile, unreported))
     }
 
@@ -305,13 +307,11 @@ impl Checks {
         self.budget.may_be_spent(driver, self.unreported_ends())
     }
 
-    /// A driver has begun to end its executors with the application. Returns whether it may.
-    pub fn note_end_of_application(&mut self, driver: usize) -> bool {
-        let may_be_spent = self.may_be_spent(driver);
-        if may_be_spent {
-            self.budget.ended_by.insert(driver);
+    /// A driver has begun to end its executors with the application.
+    pub fn note_end_of_application(&mut self, driver: usize) {
+        if self.may_be_spent(driver) {
+            self.budget.decided_by.insert(driver);
         }
-        may_be_spent || self.ended_by.contains(&driver)
     }
 
     pub fn unreported_ends(&self) -> usize {
@@ -400,6 +400,7 @@ impl World {
         let before =
             (!record_says_ended).then(|| (std::mem::take(&mut budget.possible), budget.restarts));
         budget.reset();
+        budget.started_before = self.drivers.borrow().len();
         (budget.possible, budget.restarts) = before.unwrap_or_default();
     }
 }

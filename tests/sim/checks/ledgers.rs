@@ -266,9 +266,11 @@ impl Checks {
             self.ever_bound.insert(uid.clone());
             if let Some(mark) = &entry.leaving {
                 self.ever_leaving.insert(uid.clone());
-                if mark.why == LeaveReason::ApplicationEnded && self.note_end_of_application(driver)
-                {
-                    self.ended_with_its_application.insert(uid.clone());
+                if mark.why == LeaveReason::ApplicationEnded {
+                    self.note_end_of_application(driver);
+                    if self.may_end_application(driver) {
+                        self.ended_with_its_application.insert(uid.clone());
+                    }
                 }
             }
             // A copy made while no driver ran is indistinguishable from the executor whose labels it has.
