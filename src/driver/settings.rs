@@ -131,21 +131,20 @@ pub(super) fn server_timeout(cluster: &config::Cluster) -> Duration {
 }
 
 pub(super) fn lifecycle_settings(
-    cluster: &config::Cluster,
-    allocation: &config::Allocation,
-    lifecycle: &config::Lifecycle,
+    config: &config::Config,
     adoption_grace: Option<Duration>,
-    reads_events: bool,
 ) -> pending_actions::PodRules {
+    let (cluster, allocation) = (&config.cluster, &config.allocation);
     pending_actions::PodRules {
-        keep: keep_policy(lifecycle),
+        keep: keep_policy(&config.lifecycle),
         max_in_flight: allocation.max_in_flight as usize,
         server_timeout: server_timeout(cluster),
         creation_timeout: allocation.creation_timeout,
         backoff: LIFECYCLE_RETRY,
         adoption_grace,
         left_to_sets: super::provisioners::left_to_sets(allocation.strategy),
-        reads_events,
+        reads_events: config.api.evidence,
+        protects_busy: config.nodes.protect_busy,
     }
 }
 

@@ -9,7 +9,7 @@ use super::process::until;
 
 /// Asks for an eviction: the status code, 201 if it is granted. By curl, because Kubernetes' own clients ask again after
 /// a 429.
-fn evict(place: &Place, pod: &str) -> u16 {
+pub fn evict(place: &Place, pod: &str) -> u16 {
     let eviction = json!({
         "apiVersion": "policy/v1", "kind": "Eviction",
         "metadata": {"name": pod, "namespace": place.name()},

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::place::{API, Place, config};
+use super::evictions::evict;
+use super::place::{API, Place, config, sessions};
 use super::process::{boatswain, until};
 
 const TAINT: &str = "karpenter.sh/disrupted";
@@ -145,4 +146,77 @@ fn without_the_right_to_nodes_the_driver_says_so_and_goes_on_until_it_has_it() {
         let (kind, name) = (object["kind"].as_str(), object["metadata"]["name"].as_str());
         place.told(&["delete", kind.unwrap(), name.unwrap()]);
     }
+}
+
+/// Whether both autoscalers leave this pod's node alone.
+fn is_protected(pod: &Value) -> bool {
+    let annotations = &pod["metadata"]["annotations"];
+    annotations["karpenter.sh/do-not-disrupt"] == "true"
+        && annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+}
+
+fn protected(place: &Place) -> Vec<String> {
+    let (mut names, pods) = (Vec::new(), place.executors());
+    for pod in pods.iter().filter(|pod| is_protected(pod)) {
+        names.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
+    }
+    names
+}
+
+// spec: L-42, L-12
+#[test]
+fn autoscalers_leave_the_pods_of_busy_executors_alone_until_these_are_decommissioned() {
+    let place = Place::new("busy");
+    // All but the first have work.
+    let idle = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then echo '{\\\"busy_slots\\\": 0}' > $BOATSWAIN_STATUS_FILE; fi; ";
+    let config = config(3).replace("args = [\"", &format!("args = [\"{idle}"))
+        + &sessions()
+        + "[nodes]\nprotect_busy = true\n"
+        + API;
+    let driver = place.drive(&config, &["--generate-secrets"]);
+    driver.registered(3);
+    until("the busy ones are protected", || {
+        (protected(&place) == ["t-exec-2", "t-exec-3"]).then_some(())
+    });
+    // As an autoscaler empties nodes: of every pod that does not forbid it.
+    for pod in place.executors().iter().filter(|pod| !is_protected(pod)) {
+        evict(&place, pod["metadata"]["name"].as_str().unwrap());
+    }
+    until(
+        "the one that replaces the idle one is protected too",
+        || (protected(&place) == ["t-exec-2", "t-exec-3", "t-exec-4"]).then_some(()),
+    );
+    let ends = driver.log().lines("executor ended").len();
+    assert_eq!(
+        (ends, &driver.end_of(1)["reason"]),
+        (1, &json!("Disrupted"))
+    );
+
+    // Its pod stays until this test has looked at it.
+    let keep = |finalizers: &str| {
+        let patch = format!("{{\"metadata\": {{\"finalizers\": {finalizers}}}}}");
+        place.told(&[
+            "patch", "pod", "t-exec-2", "--type", "merge", "--patch", &patch,
+        ]);
+    };
+    keep("[\"example.com/kept\"]");
+    let mut decommission = boatswain();
+    decommission.env("KUBECONFIG", &place.kubeconfig);
+    decommission.args([
+        "decommission",
+        "2",
+        "--app",
+        "t",
+        "--namespace",
+        place.name(),
+    ]);
+    let output = decommission.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    until("it drains, and its node may be emptied", || {
+        let pod = place.pod("t-exec-2")?;
+        let drains = pod["metadata"]["annotations"]["boatswain.dev/draining"].is_string();
+        (drains && !is_protected(&pod)).then_some(())
+    });
+    keep("null");
+    driver.end_of(2);
 }

@@ -229,6 +229,7 @@ impl World {
             }
         }
         self.nodes.objects.check_converged(&ledger)?;
+        leaving_nodes::check_protection(&self.script.config, &ledger)?;
         self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use boatswain::config::Config;
 use boatswain::model::Snapshot;
+use boatswain::model::executor::Class;
 use devcluster::{Resource, State};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -20,6 +21,9 @@ use crate::trace::trace_line;
 
 /// Separates this random stream from the others.
 const NODES: u64 = 0x6e6f_6465_7321;
+
+/// The same, of whether busy executors are protected.
+const PROTECTION: u64 = 0x6275_7379;
 
 const TAINT: &str = "karpenter.sh/disrupted";
 
@@ -161,6 +165,28 @@ pub fn draw(seed: u64, config: &mut Config, faults_end: Duration) -> Vec<Step> {
             }
         })
         .collect()
+}
+
+/// Has autoscalers leave the pods of busy executors alone in some runs.
+pub fn draw_protection(seed: u64, config: &mut Config) {
+    let rng = &mut StdRng::seed_from_u64(seed ^ PROTECTION);
+    config.nodes.protect_busy = config.backend.sessions.listen.is_some() && rng.random_bool(0.2);
+}
+
+/// Every executor that has work runs in a pod that autoscalers leave alone.
+// spec: L-42
+pub fn check_protection(config: &Config, ledger: &Snapshot) -> Verdict {
+    if !config.nodes.protect_busy {
+        return Ok(());
+    }
+    let bare = ledger.entries.values().find(|entry| {
+        let is_protected = entry.pod().is_some_and(|pod| pod.is_protected);
+        entry.class() == Class::Running && entry.session.is_busy() && !is_protected
+    });
+    match bare {
+        Some(entry) => Err(format!("L-42: {} is busy, and not protected", entry.id)),
+        None => Ok(()),
+    }
 }
 
 /// How many more executors than requested may be wanted of a profile.

@@ -323,6 +323,7 @@ impl Script {
         more.extend(credentials::steps(seed, size.faults_end));
         more.extend(refusals::steps(seed, size.faults_end));
         more.extend(leaving_nodes::draw(seed, &mut config, size.faults_end));
+        leaving_nodes::draw_protection(seed, &mut config);
         more.extend(crate::claims::quotas(seed, &config, size.faults_end));
         Self {
             seed,

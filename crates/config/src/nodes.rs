@@ -12,6 +12,8 @@ use super::{ClusterMode, Config, Strategy};
 section! {
     /// `[nodes]`: nodes that are about to leave.
     pub struct Nodes {
+        /// Whether autoscalers of the cluster leave the pods of executors alone that have work.
+        pub protect_busy: bool = value(Flag) or false;
         /// Whether nodes are watched. Without the right to it, the driver goes on without.
         pub watch: bool = value(Flag) or false;
         /// Keys of taints that say that a node is about to leave, in addition to the known ones.
@@ -30,6 +32,13 @@ section! {
 const WATCH: &str = "nodes.watch";
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
+    if config.nodes.protect_busy && config.backend.sessions.listen.is_none() {
+        notes.contradict(
+            &["nodes.protect_busy", "backend.listen"],
+            "found true, and without sessions no executor says whether it has work",
+            "set backend.listen, or remove nodes.protect_busy",
+        );
+    }
     if !config.nodes.watch {
         return;
     }

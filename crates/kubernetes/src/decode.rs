@@ -10,7 +10,8 @@ use serde::Deserialize;
 
 use super::draining;
 use super::labels::{
-    BLOCK, DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE, QUEUE,
+    BLOCK, DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
+    PROTECTION, QUEUE,
 };
 use super::refusal::clean;
 use super::wire::{
@@ -128,6 +129,9 @@ impl PodReader {
                 .and_then(|pairs| pairs.get(DRAINING))
                 .and_then(draining::read)
                 .map(Arc::new),
+            is_protected: annotations.is_some_and(|pairs| {
+                (PROTECTION.iter()).all(|(key, value)| pairs.get(key) == Some(value))
+            }),
             deletion_cost: annotations
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),

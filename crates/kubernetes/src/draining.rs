@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::labels::DRAINING;
+use super::labels::{DRAINING, PROTECTION};
 use boatswain_model::PodUid;
 use boatswain_model::pod::{DrainedFor, Draining, cut};
 
@@ -40,8 +40,9 @@ pub fn read(annotation: &str) -> Option<Draining> {
     Some(Draining { why, until })
 }
 
-/// Builds the merge patch that marks the pod, with its uid as a precondition.
-pub fn patch(uid: &PodUid, mark: &Draining) -> Value {
+/// Builds the merge patch that marks the pod, with its uid as a precondition. `unprotects`: whether autoscalers may empty its
+/// node from now on (spec L-42).
+pub fn patch(uid: &PodUid, mark: &Draining, unprotects: bool) -> Value {
     let mut written = Written {
         by: None,
         why: None,
@@ -54,11 +55,32 @@ pub fn patch(uid: &PodUid, mark: &Draining) -> Value {
         DrainedFor::Asked(by) => written.by = Some(Cow::from(&**by)),
         DrainedFor::NodeLeaving(which) => written.node = Some(Cow::from(&**which)),
     }
+    let mut annotations = match unprotects {
+        true => protection(false),
+        false => json!({}),
+    };
+    annotations[DRAINING] = json!(json!(written).to_string());
     json!({"metadata": {
         "uid": uid.as_str(),
-        "annotations": {DRAINING: json!(written).to_string()},
+        "annotations": annotations,
         "labels": {LABEL: "true"},
     }})
+}
+
+/// Builds the merge patch by which autoscalers leave the pod's node alone, or do so no longer (spec L-42).
+pub fn protect(uid: &PodUid, is_protected: bool) -> Value {
+    let annotations = protection(is_protected);
+    json!({"metadata": {"uid": uid.as_str(), "annotations": annotations}})
+}
+
+fn protection(is_protected: bool) -> Value {
+    let value = |value: &str| match is_protected {
+        true => json!(value),
+        false => Value::Null,
+    };
+    (PROTECTION.iter())
+        .map(|(key, text)| ((*key).to_owned(), value(text)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -76,7 +98,7 @@ mod tests {
         ] {
             let until = "2026-11-21T20:00:00Z".parse().unwrap();
             let mark = Draining { why, until };
-            let patch = patch(&"u1".into(), &mark);
+            let patch = patch(&"u1".into(), &mark, true);
             let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
             assert_eq!(read(written), Some(mark));
             assert_eq!(
@@ -84,6 +106,8 @@ mod tests {
                 "true"
             );
             assert_eq!(patch["metadata"]["uid"], "u1");
+            let annotations = patch["metadata"]["annotations"].as_object().unwrap();
+            assert_eq!(annotations["karpenter.sh/do-not-disrupt"], Value::Null);
         }
         for garbage in ["", "{}", "true", r#"{"until": "soon"}"#, r#"{"by": 1}"#] {
             assert_eq!(read(garbage), None, "{garbage}");

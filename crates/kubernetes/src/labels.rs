@@ -8,6 +8,12 @@ pub const DELETION_COST: &str = "boatswain.dev/deletion-cost";
 /// The annotation of a pod whose executor drains: it finishes its work, then terminates (spec L-12).
 pub const DRAINING: &str = "boatswain.dev/draining";
 
+/// The annotations by which autoscalers leave the node of a pod alone, and the values that say so (spec L-42).
+pub const PROTECTION: [(&str, &str); 2] = [
+    ("karpenter.sh/do-not-disrupt", "true"),
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+];
+
 /// The annotation of a kept pod with the time since when it is kept (spec O-77).
 pub const KEPT_SINCE: &str = "boatswain.dev/kept-since";
 

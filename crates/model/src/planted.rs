@@ -157,6 +157,8 @@ faults! {
     CrashLoopIgnored,
     /// Executors stay on nodes that are about to leave (spec B-71).
     LeavingNodesIgnored,
+    /// The pod of an executor that has work is not protected (spec L-42).
+    BusyUnprotected,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,
 }

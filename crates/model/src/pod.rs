@@ -67,6 +67,8 @@ pub struct Pod {
     pub failed_sidecar: Option<Arc<FailedSidecar>>,
     /// Set if this driver or an earlier one has drained it.
     pub draining: Option<Arc<Draining>>,
+    /// Whether autoscalers of the cluster are told to leave its node alone.
+    pub is_protected: bool,
     /// The annotation `boatswain.dev/deletion-cost`; 0 if it is missing or not a number.
     pub deletion_cost: i32,
     /// The number of the block that it was admitted with, if a queue admits executors.
@@ -353,6 +355,7 @@ impl Pod {
             init: None,
             failed_sidecar: None,
             draining: None,
+            is_protected: false,
             deletion_cost: 0,
             block: None,
             queue: None,

@@ -16,6 +16,8 @@ use boatswain_agent::backoff::Backoff;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     Executor(ExecutorId),
+    /// Whether autoscalers leave an executor's pod alone.
+    Protection(ExecutorId),
     /// An orphan pod.
     OrphanPod(PodUid),
     /// A kept pod that is kept no longer.
@@ -42,6 +44,13 @@ pub enum PodCall {
         why: DrainedFor,
         /// When the drain ends.
         until: Tick,
+    },
+    /// Have autoscalers leave the pod's node alone, or not any more.
+    Protect {
+        name: Arc<str>,
+        /// The precondition of the call.
+        uid: PodUid,
+        is_protected: bool,
     },
     /// Label the pod inactive.
     MarkInactive {

@@ -156,6 +156,7 @@ impl LifecycleManager {
         };
         let of = subject.clone();
         let looked_up_at = matches!(pod_call, PodCall::LookUp(_)).then_some(sent);
+        let unprotects = self.pending_actions.protects_busy();
         let call = async move {
             match pod_call {
                 PodCall::Delete { name, uid, grace } => {
@@ -172,11 +173,9 @@ impl LifecycleManager {
                 } => {
                     let left = now.tick.until(until);
                     let until = now.wall.checked_add(left).unwrap_or(now.wall);
-                    let patch = draining::patch(&uid, &Draining { why, until });
-                    Ok(match calls.patch_pod(&name, &patch).await? {
-                        Some(pod) => seen(Some(pod), epoch),
-                        None => vec![News::DeleteFoundNothing { uid, name }],
-                    })
+                    let patch = draining::patch(&uid, &Draining { why, until }, unprotects);
+                    let pod = calls.patch_pod(&name, &patch).await?;
+                    Ok(patched(pod, epoch, uid, name))
                 }
                 PodCall::MarkInactive { name, uid } => {
                     let patch = json!({"metadata": {
@@ -197,6 +196,15 @@ impl LifecycleManager {
                         news.push(News::Inactive { id, uid });
                     }
                     Ok(news)
+                }
+                PodCall::Protect {
+                    name,
+                    uid,
+                    is_protected,
+                } => {
+                    let patch = draining::protect(&uid, is_protected);
+                    let pod = calls.patch_pod(&name, &patch).await?;
+                    Ok(patched(pod, epoch, uid, name))
                 }
                 PodCall::ListKept => Ok(Vec::new()),
                 PodCall::LookUp(id) => {
@@ -272,6 +280,14 @@ fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
     pod.map(|pod| News::Seen { pod, epoch })
         .into_iter()
         .collect()
+}
+
+/// A patch that found no pod of this uid tells the same as such a delete.
+fn patched(pod: Option<Sighting>, epoch: Epoch, uid: PodUid, name: Arc<str>) -> Vec<News> {
+    match pod {
+        Some(pod) => seen(Some(pod), epoch),
+        None => vec![News::DeleteFoundNothing { uid, name }],
+    }
 }
 
 impl Actor for LifecycleManager {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::model::executor::LeaveMethod;
@@ -24,9 +25,11 @@ use super::going;
 use super::kept::{self, KeptPods};
 use super::messages::{Instruct, Order};
 use probes::{Answer, Next, Probes};
+use protection::Protection;
 
 mod keeping;
 pub mod probes;
+mod protection;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PodRules {
@@ -46,6 +49,8 @@ pub struct PodRules {
     pub left_to_sets: Option<Duration>,
     /// Whether it may read Events.
     pub reads_events: bool,
+    /// Whether autoscalers leave pods of busy executors alone.
+    pub protects_busy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +70,9 @@ pub enum Action {
 pub struct PendingActions {
     settings: PodRules,
     queue: CallQueue,
+    /// Apart, because nothing waits for these calls.
+    protections: CallQueue,
+    protection: Protection,
     kept: KeptPods,
     /// When kept pods were last asked for.
     kept_listed: Option<Tick>,
@@ -82,13 +90,22 @@ pub struct PendingActions {
     terminating: BTreeMap<ExecutorId, Tick>,
 }
 
+/// Changes of protection at a time (spec L-42).
+const PROTECTIONS_AT_ONCE: usize = 4;
+
 /// How long a pod may be Terminating beyond its grace period (spec L-3).
 const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 
 impl PendingActions {
-    pub fn new(settings: PodRules, rng: StdRng) -> Self {
+    pub fn new(settings: PodRules, mut rng: StdRng) -> Self {
         Self {
             settings,
+            protections: CallQueue::new(
+                PROTECTIONS_AT_ONCE,
+                settings.backoff,
+                StdRng::from_rng(&mut rng),
+            ),
+            protection: Protection::default(),
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             kept: KeptPods::new(settings.keep),
             kept_listed: None,
@@ -119,7 +136,7 @@ impl PendingActions {
             self.keep(id, Now::new(now, wall));
         }
         self.delete_kept(now);
-        let calls = self.queue.due(now);
+        let calls = self.queue.due(now).chain(self.protections.due(now));
         actions.extend(calls.map(|(subject, pod_call)| Action::Call(subject, pod_call)));
         actions
     }
@@ -159,6 +176,31 @@ impl PendingActions {
         }
         let owed = entry.and_then(|entry| self.owed(entry, now));
         self.queue.set(Subject::Executor(id), owed, now);
+        if self.settings.protects_busy && !planted::is(Planted::BusyUnprotected) {
+            self.protect(id, entry, now);
+        }
+    }
+
+    fn protect(&mut self, id: ExecutorId, entry: Option<&Arc<Entry>>, now: Tick) {
+        let owed = match entry.map(|entry| (entry, &entry.state)) {
+            Some((entry, State::Bound(bound))) => {
+                let owed = self.protection.owed(entry, bound, now);
+                owed.map(|(is_protected, at)| {
+                    let (name, uid) = (Arc::clone(&bound.pod.name), bound.pod.uid.clone());
+                    let call = PodCall::Protect {
+                        name,
+                        uid,
+                        is_protected,
+                    };
+                    (call, Some(at))
+                })
+            }
+            _ => {
+                self.protection.remove(id);
+                None
+            }
+        };
+        self.protections.set(Subject::Protection(id), owed, now);
     }
 
     fn orphan(&mut self, uid: PodUid, latest: &Snapshot, now: Tick) {
@@ -171,7 +213,11 @@ impl PendingActions {
         if succeeded && matches!(subject, Subject::KeptPod(_) | Subject::KeptPods) {
             self.queue.set(subject.clone(), None, now);
         }
-        self.queue.answered(subject, succeeded, now);
+        let queue = match subject {
+            Subject::Protection(_) => &mut self.protections,
+            _ => &mut self.queue,
+        };
+        queue.answered(subject, succeeded, now);
     }
 
     /// The Events of an executor's pod were read, or could not be.
@@ -184,17 +230,23 @@ impl PendingActions {
     /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.queue.server_is_back(now);
+        self.protections.server_is_back(now);
+    }
+
+    pub fn protects_busy(&self) -> bool {
+        self.settings.protects_busy
     }
 
     /// How many calls wait or are in flight.
     pub fn outstanding(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.protections.len()
     }
 
     /// When a round is needed even without news.
     pub fn next_try(&self) -> Option<Tick> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        self.queue.next_try().into_iter().chain(deadline).min()
+        let tries = [self.queue.next_try(), self.protections.next_try(), deadline];
+        tries.into_iter().flatten().min()
     }
 
     /// Instructs a leaving executor that has a session, and again if the session is new or the

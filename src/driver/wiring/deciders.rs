@@ -28,13 +28,7 @@ use super::links::{Links, ProvisionerContext};
 pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -> LifecycleManager {
     let config = &basis.config;
     let adoption_grace = basis.must_register().then_some(config.adoption.grace);
-    let settings = settings::lifecycle_settings(
-        &config.cluster,
-        &config.allocation,
-        &config.lifecycle,
-        adoption_grace,
-        config.api.evidence,
-    );
+    let settings = settings::lifecycle_settings(config, adoption_grace);
     LifecycleManager::new(lifecycle_manager::Wiring {
         pending_actions: pending_actions::PendingActions::new(settings, rng),
         calls: links.calls.clone(),

@@ -32,6 +32,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Buffer size of a connection in bytes.
 const BUFFER_SIZE: usize = 64 * 1024;
 
+/// For this long an executor gets and loses work at random; then it has work, or none, for good.
+const UNSTEADY: Duration = Duration::from_secs(180);
+
 /// No run has this many executors.
 const NO_SUCH_EXECUTOR: u64 = 1_000_000;
 
@@ -50,6 +53,7 @@ pub struct Executor {
     driver: Option<usize>,
     /// When the driver was last heard, or when the executor started.
     last_heard: Instant,
+    started: Instant,
     rng: StdRng,
 }
 
@@ -103,6 +107,7 @@ impl Executor {
             driver_timeout,
             driver: None,
             last_heard: Instant::now(),
+            started: Instant::now(),
             rng: StdRng::seed_from_u64(seed),
         })
     }
@@ -351,7 +356,16 @@ impl Executor {
     fn message(&mut self, session: Option<u64>, decommission_at: &mut Option<Instant>) -> Value {
         let mut message = match decommission_at.take_if(|at| *at <= Instant::now()) {
             Some(_) => json!({"type": "decommission-me", "why": "requested by the executor"}),
-            None => json!({"type": "heartbeat", "busy_slots": self.rng.random_range(0..=2)}),
+            None => {
+                let busy = self.rng.random_range(0..=2);
+                let busy = match self.started.elapsed() < UNSTEADY {
+                    true => busy,
+                    false => {
+                        i32::from(self.uid.ends_with(['0', '2', '4', '6', '8', 'a', 'c', 'e']))
+                    }
+                };
+                json!({"type": "heartbeat", "busy_slots": busy})
+            }
         };
         if let Some(session) = session {
             message["session"] = session.into();

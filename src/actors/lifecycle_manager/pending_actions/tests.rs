@@ -34,6 +34,7 @@ fn settings() -> PodRules {
         adoption_grace: Some(Duration::from_secs(60)),
         left_to_sets: None,
         reads_events: false,
+        protects_busy: false,
     }
 }
 

@@ -46,6 +46,7 @@ impl World {
             adoption_grace: None,
             left_to_sets: None,
             reads_events: false,
+            protects_busy: false,
             creation_timeout: CREATION_TIMEOUT,
             backoff: Backoff {
                 initial: Duration::from_secs(1),
@@ -223,9 +224,10 @@ impl World {
                 })
             }
             _ if !works => None,
-            PodCall::MarkInactive { .. } | PodCall::MarkDraining { .. } | PodCall::ListKept => {
-                panic!("pods are deleted here, and not drained")
-            }
+            PodCall::MarkInactive { .. }
+            | PodCall::MarkDraining { .. }
+            | PodCall::Protect { .. }
+            | PodCall::ListKept => panic!("pods are deleted here, and not drained"),
             PodCall::Delete { name, uid, .. } => {
                 let own = |(_, pod): &(&u64, &Pod)| pod.name == name && pod.uid == uid;
                 match self.pods.iter().find(own).map(|(n, _)| *n) {
