@@ -46,6 +46,9 @@ pub struct NodeObjects {
     watched: bool,
     leaving: BTreeMap<&'static str, Ends>,
     gone: BTreeSet<&'static str>,
+    down: BTreeSet<&'static str>,
+    /// The nodes that were down at any time.
+    ever_down: BTreeSet<&'static str>,
 }
 
 impl NodeObjects {
@@ -54,6 +57,21 @@ impl NodeObjects {
             watched: config.nodes.watch,
             ..Self::default()
         }
+    }
+
+    /// Whether drivers know of nodes, so that one that goes down shows why its executors are silent.
+    pub const fn are_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Exactly these nodes are down, so that their kubelets do not answer.
+    pub fn set_down(&mut self, down: BTreeSet<&'static str>) {
+        self.ever_down.extend(&down);
+        self.down = down;
+    }
+
+    pub fn was_down(&self, node: &str) -> bool {
+        self.ever_down.contains(node)
     }
 
     /// Whether new pods go to this node.
@@ -89,26 +107,30 @@ impl NodeObjects {
         if !self.watched {
             return;
         }
-        let there: BTreeMap<&str, bool> = (state.list(Resource::Nodes, None))
+        let there: BTreeMap<&str, (bool, bool)> = (state.list(Resource::Nodes, None))
             .map(|node| {
-                let taint = text(node.value(), "/spec/taints/0/key");
-                (text(node.value(), "/metadata/name"), taint == TAINT)
+                let node = node.value();
+                let leaves = text(node, "/spec/taints/0/key") == TAINT;
+                let is_ready = text(node, "/status/conditions/0/status") == "True";
+                (text(node, "/metadata/name"), (leaves, is_ready))
             })
             .collect();
         for name in NODE_NAMES {
             let (is, leaves) = (there.get(name), self.leaving.contains_key(name));
+            let is_ready = !self.down.contains(name);
             match self.gone.contains(name) {
                 true if is.is_some() => {
                     trace_line!("node: {name} is deleted");
                     client.delete_node(name).await;
                 }
-                false if is != Some(&leaves) => {
-                    trace_line!("node: {name} is there, and leaves: {leaves}");
+                false if is != Some(&(leaves, is_ready)) => {
+                    trace_line!("node: {name} is there, leaves: {leaves}, is ready: {is_ready}");
                     let taints = match leaves {
                         true => json!([{"key": TAINT, "effect": "NoSchedule"}]),
                         false => json!([]),
                     };
                     client.put_node(name, is.is_some(), &taints).await;
+                    client.report_node(name, is_ready).await;
                 }
                 _ => {}
             }
@@ -152,19 +174,28 @@ pub fn draw(seed: u64, config: &mut Config, faults_end: Duration) -> Vec<Step> {
     config.nodes.watch = true;
     config.nodes.notice = Duration::from_secs(rng.random_range(1..150));
     config.nodes.max_surge = [1, 2, 100][rng.random_range(0..3)];
-    (0..rng.random_range(1..4))
-        .map(|_| {
-            let ends = [Ends::Back, Ends::Gone, Ends::Never][rng.random_range(0..3)];
-            Step {
-                at: faults_end.mul_f64(rng.random()),
-                fault: Fault::NodeLeaves {
-                    pick: rng.random(),
-                    time: Duration::from_millis(rng.random_range(0..200_000)),
-                    ends,
-                },
-            }
-        })
-        .collect()
+    let down = (0..rng.random_range(0..3)).map(|_| Step {
+        at: faults_end.mul_f64(rng.random()),
+        fault: Fault::NodeDown {
+            pick: rng.random(),
+            time: Duration::from_millis(rng.random_range(0..400_000)),
+            evicts: rng.random_bool(0.2),
+        },
+    });
+    let mut steps: Vec<Step> = down.collect();
+    let leave = (0..rng.random_range(1..4)).map(|_| {
+        let ends = [Ends::Back, Ends::Gone, Ends::Never][rng.random_range(0..3)];
+        Step {
+            at: faults_end.mul_f64(rng.random()),
+            fault: Fault::NodeLeaves {
+                pick: rng.random(),
+                time: Duration::from_millis(rng.random_range(0..200_000)),
+                ends,
+            },
+        }
+    });
+    steps.extend(leave);
+    steps
 }
 
 /// Has autoscalers leave the pods of busy executors alone in some runs.

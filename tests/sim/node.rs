@@ -24,11 +24,11 @@ use crate::script::Script;
 use crate::trace::trace_line;
 
 use pending::PendingPlan;
-use placement::{NODES, allowed_node, node_name};
+use placement::{NODES, allowed_node};
 use restarts::Restarts;
 
 pub use injected_faults::{Pace, PodFault, StartupFault};
-pub use placement::{NODE_NAMES, excluded_nodes};
+pub use placement::{NODE_NAMES, excluded_nodes, node_name};
 pub use restarts::restarts_containers;
 pub use statuses::SIDECAR;
 
@@ -309,9 +309,11 @@ impl Nodes {
             return;
         }
         self.seen = version;
-        self.objects.write(&self.client, state).await;
         let down = self.down.len();
         self.down.retain(|_, until| *until > now);
+        let names = self.down.keys().map(|node| node_name(*node));
+        self.objects.set_down(names.collect());
+        self.objects.write(&self.client, state).await;
         let all = std::mem::take(&mut self.all) || self.down.len() < down;
         self.due = self.down.values().copied().min();
         if self.plans.len() > MAX_KEPT_PLANS + 2 * state.pods(NAMESPACE).count() {

@@ -84,6 +84,14 @@ impl DirectClient {
         self.call_at_path(method, &path, &node).await
     }
 
+    /// Reports a node's state, as its kubelet does.
+    pub async fn report_node(&self, name: &str, is_ready: bool) -> u16 {
+        let status = if is_ready { "True" } else { "Unknown" };
+        let report = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.call_at_path(Method::PATCH, &path, &report).await
+    }
+
     pub async fn delete_node(&self, name: &str) -> u16 {
         let path = format!("/api/v1/nodes/{name}");
         self.call_at_path(Method::DELETE, &path, &json!({})).await

@@ -172,6 +172,16 @@ impl Sessions {
         self.path_changed_at = Some(Instant::now());
     }
 
+    /// These executors' node is down: they never speak again.
+    pub fn fall_silent(&mut self, uids: impl Iterator<Item = String>) {
+        for uid in uids {
+            if let Some((_, task)) = self.executors.get(&uid) {
+                task.abort();
+                self.link.state().silent.insert(uid);
+            }
+        }
+    }
+
     /// Ends all faults of the sessions.
     pub fn end_faults(&mut self) {
         self.set_partitioned(false);
@@ -386,6 +396,7 @@ impl World {
                 LeaveReason::HeartbeatTimeout(_)
                     | LeaveReason::Disconnected
                     | LeaveReason::Unreachable(_)
+                    | LeaveReason::NodeNotReady(..)
                     | LeaveReason::RegistrationTimeout(_)
             );
             let was_leaving = before
@@ -394,6 +405,13 @@ impl World {
             let uid = entry.uid().map_or("", |uid| uid.as_str());
             if !is_for_silence || was_leaving || entry.is_gone() {
                 continue;
+            }
+            if let LeaveReason::NodeNotReady(_, node) = &leaving.why
+                && !self.nodes.objects.was_down(node)
+            {
+                return Err(format!(
+                    "B-73: {node}, which d{driver} blames, was always ready"
+                ));
             }
             // Of executors that were never heard nobody can say whether they or the path are broken.
             let may_be_path =

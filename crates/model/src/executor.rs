@@ -152,6 +152,8 @@ pub enum LeaveReason {
     Disconnected,
     /// Silent for this long, together with others or since the driver suspected its own network path.
     Unreachable(Duration),
+    /// Silent for this long on this node, which is not ready.
+    NodeNotReady(Duration, Arc<str>),
     /// It has run for this long without registering.
     RegistrationTimeout(Duration),
     /// It has been pending for this long; the text is the cluster's explanation.
@@ -199,6 +201,11 @@ impl fmt::Display for LeaveReason {
             Self::Unreachable(silent) => write!(
                 f,
                 "nothing was heard of it for {} s, and the driver suspects the network between them",
+                silent.as_secs()
+            ),
+            Self::NodeNotReady(silent, node) => write!(
+                f,
+                "nothing was heard of it for {} s, and its node {node} is not ready",
                 silent.as_secs()
             ),
             Self::RegistrationTimeout(ran) => {

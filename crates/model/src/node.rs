@@ -66,6 +66,17 @@ impl Nodes {
         self.leaving.get_key_value(entry.pod()?.node.as_ref()?)
     }
 
+    /// The node of an executor, if it is known.
+    pub fn of(&self, entry: &Entry) -> Option<&Arc<Node>> {
+        self.by_name.get(entry.pod()?.node.as_ref()?)
+    }
+
+    /// The node of an executor, if its kubelet does not answer.
+    pub fn not_ready_of(&self, entry: &Entry) -> Option<&Arc<str>> {
+        let node = self.of(entry)?;
+        (!node.ready).then_some(&node.name)
+    }
+
     /// Takes over a node's newest state. Returns whether anything has changed.
     pub fn see(&mut self, node: Node, now: Learnt) -> bool {
         let before = self.by_name.get(&node.name);

@@ -159,6 +159,8 @@ faults! {
     LeavingNodesIgnored,
     /// The pod of an executor that has work is not protected (spec L-42).
     BusyUnprotected,
+    /// An executor is silent because of its node, even if that is ready (spec B-73).
+    ReadyNodesBlamed,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).
     ToldBeforeAdoption,
 }

@@ -159,6 +159,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         LeaveReason::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
         LeaveReason::Disconnected => LossClass::Disconnected,
         LeaveReason::Unreachable(_) => LossClass::Unreachable,
+        LeaveReason::NodeNotReady(..) => LossClass::NodeLost,
         LeaveReason::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
         LeaveReason::PendingTimeout(..) => LossClass::PendingTimeout,
         LeaveReason::NeverStarts(..) | LeaveReason::NoClaim(_) => LossClass::StartFailed,

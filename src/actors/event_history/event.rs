@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::model::Ending;
 use crate::model::executor::{Class, GoneEvidence};
+use crate::model::node::Nodes;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
@@ -174,6 +175,11 @@ pub enum Step {
         pod: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+        /// Its node's zone, and how that is paid for, if nodes are watched.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        zone: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        capacity_type: Option<String>,
     },
     /// It has an account with the driver.
     Registered {
@@ -239,7 +245,9 @@ pub enum KindOfEnd {
 
 impl Step {
     /// The latest step of an executor; `None` if another event reports its end.
-    pub fn of(entry: &Entry) -> Option<Self> {
+    pub fn of(entry: &Entry, nodes: &Nodes) -> Option<Self> {
+        let text = |text: &Arc<str>| text.to_string();
+        let node = || nodes.of(entry);
         let pod = || {
             entry
                 .pod()
@@ -260,6 +268,8 @@ impl Step {
                     .pod()
                     .and_then(|pod| pod.node.as_deref())
                     .map(str::to_owned),
+                zone: node().and_then(|node| node.zone.as_ref().map(text)),
+                capacity_type: node().and_then(|node| node.capacity_type.as_ref().map(text)),
             },
             Class::Odd => Self::Uncertain {
                 why: "its pod's phase is missing or unknown".to_owned(),
@@ -409,6 +419,8 @@ mod tests {
                 step: Step::Running {
                     pod: "app-exec-5".to_owned(),
                     node: None,
+                    zone: None,
+                    capacity_type: None,
                 },
             },
         };

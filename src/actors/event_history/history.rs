@@ -199,7 +199,7 @@ impl History {
             self.history_of(entry).add(event);
         }
         for entry in snapshot.entries.values().filter(|entry| !entry.adopted) {
-            if let Some(step) = Step::of(entry) {
+            if let Some(step) = Step::of(entry, &snapshot.nodes) {
                 self.tell(entry, step, at);
             }
         }
@@ -248,8 +248,9 @@ impl History {
                 self.close(*id);
                 continue;
             };
-            let was = before.entry(*id).and_then(|before| Step::of(before));
-            if let Some(step) = Step::of(entry).filter(|step| was.as_ref() != Some(step)) {
+            let step = |entry: &Entry| Step::of(entry, &snapshot.nodes);
+            let was = before.entry(*id).and_then(|before| step(before));
+            if let Some(step) = step(entry).filter(|step| was.as_ref() != Some(step)) {
                 self.tell(entry, step, at);
             }
         }

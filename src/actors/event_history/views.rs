@@ -32,6 +32,9 @@ pub struct ExecutorView {
     pub capacity_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_leaves: Option<String>,
+    /// Whether its node's kubelet answers, if nodes are watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_ready: Option<bool>,
     /// Its pod's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
@@ -62,7 +65,7 @@ pub fn state(class: Class) -> &'static str {
 impl ExecutorView {
     pub fn of(entry: &Entry, nodes: &Nodes, session: Option<SessionView>, now: Tick) -> Self {
         let pod = entry.pod();
-        let node = pod.and_then(|pod| nodes.by_name.get(pod.node.as_ref()?));
+        let node = nodes.of(entry);
         let leaving = nodes.leaving_of(entry);
         let text = |text: &Arc<str>| text.to_string();
         Self {
@@ -75,6 +78,7 @@ impl ExecutorView {
             zone: node.and_then(|node| node.zone.as_ref().map(text)),
             capacity_type: node.and_then(|node| node.capacity_type.as_ref().map(text)),
             node_leaves: leaving.map(|(_, leaving)| text(&leaving.why)),
+            node_ready: node.map(|node| node.ready),
             ip: pod.and_then(|pod| pod.ip),
             why: pod.and_then(|pod| pod.why_pending()),
             incarnation: entry.incarnation.0,
@@ -148,7 +152,7 @@ mod tests {
 
     // spec: O-43, W-15
     #[test]
-    fn an_executor_shows_its_nodes_zone_and_capacity_type_and_why_it_leaves() {
+    fn an_executor_shows_its_nodes_zone_and_capacity_type_whether_it_is_ready_and_why_it_leaves() {
         let mut scenario = Scenario::new(&[("default", 1)]);
         let node = |leaves: Option<&str>| Node {
             name: "n1".into(),
@@ -173,11 +177,16 @@ mod tests {
                 snapshot.at,
             );
             let one = list.executors[0].clone();
-            (one.zone, one.capacity_type, one.node_leaves)
+            (one.zone, one.capacity_type, one.node_leaves, one.node_ready)
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(shown(&scenario), (text("north"), text("spot"), None));
-        scenario.tell(News::Node(node(Some("it is cordoned"))));
+        let ready = Some(true);
+        assert_eq!(shown(&scenario), (text("north"), text("spot"), None, ready));
+        scenario.tell(News::Node(Node {
+            ready: false,
+            ..node(Some("it is cordoned"))
+        }));
+        assert_eq!(shown(&scenario).3, Some(false));
         assert_eq!(shown(&scenario).2, text("it is cordoned"));
         assert_eq!(shown(&scenario).0, text("north"));
     }

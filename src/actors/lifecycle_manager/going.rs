@@ -127,6 +127,7 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
         | LeaveReason::HeartbeatTimeout(_)
         | LeaveReason::Disconnected
         | LeaveReason::Unreachable(_)
+        | LeaveReason::NodeNotReady(..)
         | LeaveReason::RegistrationTimeout(_)
         | LeaveReason::PendingTimeout(..)
         | LeaveReason::NeverStarts(..)

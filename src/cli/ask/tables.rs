@@ -266,9 +266,10 @@ pub fn executors(answer: &Value, is_wide: bool) -> String {
 
 fn node(one: &Value) -> String {
     let name = text(one, "node");
-    match one["node_leaves"].is_string() {
-        true => format!("{name}, leaves"),
-        false => name.to_owned(),
+    match (one["node_leaves"].is_string(), &one["node_ready"]) {
+        (true, _) => format!("{name}, leaves"),
+        (false, Value::Bool(false)) => format!("{name}, not ready"),
+        (false, _) => name.to_owned(),
     }
 }
 
@@ -298,6 +299,10 @@ pub fn history(answer: &Value) -> String {
     if let Some(why) = answer["now"]["node_leaves"].as_str() {
         let (node, why) = (plain(text(&answer["now"], "node")), plain(why));
         out.push_str(&format!("\n  its node {node} leaves the cluster: {why}"));
+    }
+    if answer["now"]["node_ready"] == false {
+        let node = plain(text(&answer["now"], "node"));
+        out.push_str(&format!("\n  its node {node} is not ready"));
     }
     let left_out = answer["left_out_after_the_first"].as_u64().unwrap_or(0);
     for (at, event) in list(answer, "events").enumerate() {

@@ -27,6 +27,8 @@ pub struct Figures {
     pub seconds: PhaseSeconds,
     /// By the class of the reason.
     pub ends: BTreeMap<String, Ends>,
+    /// By zone and capacity type, as far as they are known.
+    pub places: BTreeMap<String, Place>,
 }
 
 /// From the first request to the first time at which the target was reached.
@@ -63,6 +65,16 @@ pub struct PhaseSeconds {
     pub working: f64,
     pub uncertain: f64,
     pub leaving: f64,
+}
+
+/// What became of the executors in one place.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct Place {
+    pub executors: usize,
+    /// For how long their pods existed, in seconds.
+    pub seconds: f64,
+    /// How many ended, by the class of the reason.
+    pub ends: BTreeMap<String, usize>,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize)]
@@ -105,6 +117,7 @@ impl Timeline {
         for life in of_profile() {
             figures.count(life);
             figures.seconds.add(life, registers, self.end);
+            figures.place(life, registers, self.end);
         }
         figures.to_running = spread(of_profile().filter_map(|life| life.wait(Phase::Running)));
         let registered = of_profile().filter_map(|life| life.wait(Phase::Registered));
@@ -191,6 +204,18 @@ impl Figures {
         ends.number += 1;
         ends.failures += usize::from(end.failure);
         ends.why.clone_from(&end.why);
+    }
+
+    fn place(&mut self, life: &Life, registers: bool, now: Timestamp) {
+        let Some(name) = &life.place else { return };
+        let place = self.places.entry(name.clone()).or_default();
+        place.executors += 1;
+        let mut seconds = PhaseSeconds::default();
+        seconds.add(life, registers, now);
+        place.seconds += seconds.of_pods();
+        if let Some(end) = &life.end {
+            *place.ends.entry(end.reason.clone()).or_default() += 1;
+        }
     }
 }
 

@@ -44,6 +44,7 @@ pub fn page(timeline: &Timeline) -> String {
             numbers(figures)
         );
         html.push_str(&ends(figures));
+        html.push_str(&places(figures));
     }
     let lanes = picture(&chart::lanes(timeline));
     let _ = writeln!(html, "<h2>Executors</h2>\n{lanes}");
@@ -197,6 +198,30 @@ fn ends(figures: &Figures) -> String {
     });
     format!(
         "<table>\n<tr><th>ended by</th><th>executors</th><th>failures</th><th>the last one</th></tr>\n{}</table>\n",
+        rows.collect::<String>()
+    )
+}
+
+fn places(figures: &Figures) -> String {
+    if figures.places.is_empty() {
+        return String::new();
+    }
+    let rows = figures.places.iter().map(|(name, place)| {
+        let mut ends: Vec<_> = place.ends.iter().collect();
+        ends.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
+        let ends: Vec<String> = (ends.iter())
+            .map(|(reason, number)| format!("{number} {}", escaped(reason)))
+            .collect();
+        format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            escaped(name),
+            place.executors,
+            duration(place.seconds),
+            ends.join(", ")
+        )
+    });
+    format!(
+        "<table>\n<tr><th>where</th><th>executors</th><th>their pods existed for</th><th>ended by</th></tr>\n{}</table>\n",
         rows.collect::<String>()
     )
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -312,4 +314,53 @@ fn a_page_of_ten_thousand_executors_stays_a_page() {
     let page = page::page(&read(&events(&many)));
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert!(page.contains("9000 later executors are not drawn"));
+}
+
+// spec: O-83, W-15
+#[test]
+fn ends_are_counted_by_zone_and_capacity_type_where_these_are_known() {
+    let running = |executor: u64, zone: &str, capacity_type: &str| {
+        let mut running = of(executor);
+        running["zone"] = json!(zone);
+        running["capacity_type"] = json!(capacity_type);
+        running
+    };
+    let lines = events(&[
+        (
+            0,
+            "began",
+            json!({"app": "a", "adopted": 0, "targets": {"p": 3}}),
+        ),
+        (0, "requested", of(1)),
+        (0, "requested", of(2)),
+        (0, "requested", of(3)),
+        (1, "pending", of(1)),
+        (2, "running", running(1, "north", "spot")),
+        (2, "running", running(2, "north", "spot")),
+        (2, "running", running(3, "south", "on-demand")),
+        (10, "ended", ended(1, "NodeLeaving", false)),
+        (12, "ended", ended(2, "OomKilled", true)),
+        (22, "ending", json!({"exit_code": 0})),
+    ]);
+    let timeline = read(&lines);
+    let places = timeline.figures("p").places;
+    let of = |name: &str| &places[name];
+    let ends = [("NodeLeaving", 1), ("OomKilled", 1)];
+    let ends = BTreeMap::from(ends.map(|(reason, number)| (reason.to_owned(), number)));
+    assert_eq!(
+        (
+            of("north, spot").executors,
+            of("north, spot").seconds,
+            &of("north, spot").ends
+        ),
+        (2, 19.0, &ends)
+    );
+    assert_eq!(
+        (
+            of("south, on-demand").executors,
+            of("south, on-demand").seconds
+        ),
+        (1, 20.0)
+    );
+    assert!(page::page(&timeline).contains("1 NodeLeaving, 1 OomKilled"));
 }

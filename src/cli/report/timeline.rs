@@ -37,6 +37,8 @@ pub struct End {
 pub struct Life {
     pub profile: String,
     pub node: Option<String>,
+    /// Its node's zone, and how that is paid for, as far as the events tell.
+    pub place: Option<String>,
     /// When each phase began, in order. Empty if only the end is known.
     pub phases: Vec<(Timestamp, Phase)>,
     /// `None`: it was alive at the last event.
@@ -123,6 +125,10 @@ struct Living {
     age_seconds: u32,
     #[serde(default)]
     node: Option<String>,
+    #[serde(default)]
+    zone: Option<String>,
+    #[serde(default)]
+    capacity_type: Option<String>,
     #[serde(default)]
     session: Option<Value>,
 }
@@ -224,6 +230,8 @@ impl Timeline {
             let life = self.lives.entry(living.executor).or_default();
             life.profile = living.profile;
             life.node = living.node.or_else(|| life.node.take());
+            let place = place(living.zone.as_deref(), living.capacity_type.as_deref());
+            life.place = place.or_else(|| life.place.take());
             let since = event
                 .time
                 .saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
@@ -274,6 +282,10 @@ impl Timeline {
         if !event.text("node").is_empty() {
             life.node = Some(event.text("node").to_owned());
         }
+        let text = |field| Some(event.text(field)).filter(|text| !text.is_empty());
+        if let Some(place) = place(text("zone"), text("capacity_type")) {
+            life.place = Some(place);
+        }
         if ["ended", "not-created"].contains(&&*event.event) {
             let reason = match &*event.event {
                 "not-created" => "NotCreated",
@@ -314,6 +326,12 @@ impl Timeline {
         }
         self.incidents.sort_by_key(|incident| incident.time);
     }
+}
+
+/// Such as `europe-west1-b, spot`.
+fn place(zone: Option<&str>, capacity_type: Option<&str>) -> Option<String> {
+    let known: Vec<&str> = [zone, capacity_type].into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
 }
 
 fn phase_of(name: &str, registered: bool) -> Option<Phase> {

@@ -1,6 +1,7 @@
 //! Checks the reported reason of an executor's end against the faults injected into its pod, as far as the driver has
 //! seen them.
 
+use boatswain::model::executor::LeaveReason;
 use boatswain::model::{Ending, LossClass, PodState, ResourceVersion};
 use boatswain_agent::NO_DRIVER;
 use tokio::time::Instant;
@@ -73,6 +74,10 @@ pub fn reason_fits(
         | LossClass::RegistrationTimeout
         | LossClass::PendingTimeout
         | LossClass::Mislabelled => entry.leaving.is_some(),
+        LossClass::NodeLost => matches!(
+            entry.leaving.as_ref().map(|leaving| &leaving.why),
+            Some(LeaveReason::NodeNotReady(..))
+        ),
         // A node may refuse any pod that it has not started.
         LossClass::StartFailed | LossClass::Rejected => entry.leaving.is_some() || !has_run,
         // What a driver has decided it reports when the record has it, whatever a restore shows meanwhile.

@@ -38,6 +38,7 @@ impl Restarting {
                     LeaveReason::Disconnected
                         | LeaveReason::HeartbeatTimeout(_)
                         | LeaveReason::Unreachable(_)
+                        | LeaveReason::NodeNotReady(..)
                         | LeaveReason::RegistrationTimeout(_)
                 )
             });

@@ -1,11 +1,12 @@
 //! Injects faults into pods, and creates pods that no driver requested.
 
 use boatswain::model::{ExecutorId, ResourceVersion};
+use devcluster::State;
 use serde_json::{Value, json};
 
 use crate::checks::{PREFIX, is_healthy};
 use crate::leaving_nodes::Ends;
-use crate::node::{Exited, PodFault};
+use crate::node::{Exited, PodFault, node_name};
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, ForgedLabels};
 use crate::trace::trace_line;
@@ -18,10 +19,23 @@ const FINALIZER: &str = "example.com/hold";
 const FUTURE_INCARNATION: &str = "999";
 
 impl World {
+    /// The executors of a node that goes down are not heard again.
+    fn silence_node(&mut self, pick: u64, state: &State) {
+        let node = node_name(pick);
+        let Some(sessions) = &mut self.sessions else {
+            return;
+        };
+        if self.nodes.objects.are_watched() {
+            let pods = (state.pods(NAMESPACE)).filter(|pod| text(pod, "/spec/nodeName") == node);
+            sessions.fall_silent(pods.map(|pod| text(pod, "/metadata/uid").to_owned()));
+        }
+    }
+
     async fn inject_node_fault(&mut self, fault: Fault) {
         let state = self.cluster.state().await;
         let ended = match fault {
             Fault::NodeDown { pick, time, evicts } => {
+                self.silence_node(pick, &state);
                 self.nodes.take_node_down(pick, time, evicts, &state).await
             }
             Fault::NodeHasLeft { pick } => self.nodes.end_leaving(pick, &state).await,

@@ -8,7 +8,7 @@ pub(super) const NODES: u64 = 3;
 
 pub const NODE_NAMES: [&str; NODES as usize] = ["node-1", "node-2", "node-3"];
 
-pub(super) fn node_name(node: u64) -> &'static str {
+pub fn node_name(node: u64) -> &'static str {
     NODE_NAMES[node as usize % NODE_NAMES.len()]
 }
 

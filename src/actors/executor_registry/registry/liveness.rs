@@ -8,6 +8,7 @@ use super::{Effect, LOOK, Reach, Registry};
 use crate::config::Config;
 use crate::model::executor::{Class, LeaveReason};
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
+use crate::planted::{self, Planted};
 
 use super::Via;
 use super::doubt::{DoubtChange, FEW, Look};
@@ -258,13 +259,17 @@ impl Registry {
         let missed = |sign: Tick| now.since(sign) >= two_beats;
         // One that had not missed a heartbeat when the last doubt was settled has fallen silent since.
         let is_new = |sign: Tick| settled.is_none_or(|settled| settled.since(sign) < two_beats);
-        // Nobody expects to hear of an executor whose pod is being deleted, however long that takes.
-        let is_ending = |id: &ExecutorId| {
-            let entry = snapshot.and_then(|snapshot| snapshot.entry(*id));
-            entry.is_some_and(|entry| entry.class() == Class::Terminating)
+        // Nobody expects to hear of an executor whose pod is being deleted, however long that takes, or whose node is
+        // known to be the cause.
+        let is_explained = |id: &ExecutorId| {
+            snapshot.is_some_and(|snapshot| {
+                let is_ending = |entry: &Entry| entry.class() == Class::Terminating;
+                snapshot.entry(*id).is_some_and(|entry| is_ending(entry))
+                    || self.silenced_by(*id, snapshot, now).is_some()
+            })
         };
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
-            _ if is_ending(&silent.id) => false,
+            _ if is_explained(&silent.id) => false,
             // With short timeouts the limit of each executor is always near.
             None => is_new(silent.since) && (silent.lost.is_some() || missed(silent.since)),
             Some(awaited) => awaited.adopted.is_some() && settled.is_none(),
@@ -281,7 +286,7 @@ impl Registry {
             let heard = accounts.map(|(id, account)| (id, account.last_sign));
             let adopted = self.awaited.iter();
             let adopted = adopted.filter_map(|(id, awaited)| Some((id, awaited.adopted?)));
-            for (id, last_sign) in heard.chain(adopted).filter(|(id, _)| !is_ending(id)) {
+            for (id, last_sign) in heard.chain(adopted).filter(|(id, _)| !is_explained(id)) {
                 of += 1;
                 // It has missed a heartbeat, though its own limit may come later.
                 silent += usize::from(missed(last_sign) && is_new(last_sign) && !soon.contains(id));
@@ -289,8 +294,7 @@ impl Registry {
         }
         // Two interruptions of the path, with an instant between them in which some were heard, are no reason to give
         // up the others.
-        let beat = self.config.backend.sessions.heartbeat_interval + 2 * LOOK;
-        let is_heard = self.last_sign.is_none_or(|sign| now.since(sign) <= beat);
+        let is_heard = self.last_sign.is_none_or(|sign| self.is_recent(sign, now));
         if !soon_over.is_empty() && !is_heard && of > FEW {
             silent = of;
         }
@@ -299,6 +303,28 @@ impl Registry {
             of,
             last_sign: self.last_sign,
         }
+    }
+
+    /// Whether one that was heard at this time was heard within about an interval.
+    fn is_recent(&self, sign: Tick, now: Tick) -> bool {
+        let beat = self.config.backend.sessions.heartbeat_interval + 2 * LOOK;
+        now.since(sign) <= beat
+    }
+
+    /// The node that explains an executor's silence, because it is not ready. Where nobody is heard, it may be the
+    /// driver that is cut off, and with it the API server (spec B-73).
+    fn silenced_by<'s>(
+        &self,
+        id: ExecutorId,
+        snapshot: &'s Snapshot,
+        now: Tick,
+    ) -> Option<&'s Arc<str>> {
+        let is_heard = self.last_sign.is_some_and(|sign| self.is_recent(sign, now));
+        let entry = snapshot.entry(id).filter(|_| is_heard)?;
+        if planted::is(Planted::ReadyNodesBlamed) && snapshot.nodes.listed {
+            return entry.pod()?.node.as_ref();
+        }
+        snapshot.nodes.not_ready_of(entry)
     }
 
     /// The executors whose limit is within one heartbeat interval, earliest first.
@@ -370,6 +396,9 @@ impl Registry {
             return None;
         }
         let is_over = must_register || unexplained || too_long <= now;
+        if is_over && let Some(node) = self.silenced_by(id, snapshot, now) {
+            return Some(LeaveReason::NodeNotReady(now.since(since), node.clone()));
+        }
         let suspected = since < self.doubt.grace_from || !(alone || must_register);
         if is_over && suspected {
             Some(LeaveReason::Unreachable(now.since(since)))

@@ -1,6 +1,7 @@
 //! Tests of when the driver suspects itself, and gives up no executor.
 
 use super::*;
+use crate::model::node::Node;
 
 fn turns(world: &mut World) -> Vec<Effect> {
     let effects = world.take().into_iter();
@@ -373,5 +374,51 @@ fn executors_that_fall_silent_just_before_a_doubt_is_settled_are_a_reason_for_an
     world.pass(1_000, &[]);
     assert_eq!(world.given_up(), []);
     let why = WhyDoubt::MassLoss { silent: 3, of: 3 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
+
+/// Half of ten registered executors are on a node that is not ready.
+fn half_on_a_lost_node() -> World {
+    let mut world = World::new(config(), 10);
+    let node = |name: &str, ready| Node {
+        name: name.into(),
+        zone: None,
+        capacity_type: None,
+        ready,
+        leaves: None,
+    };
+    let nodes = vec![node("lost", false), node("well", true)];
+    world.scenario.tell(News::Nodes(nodes));
+    for n in 1..=10 {
+        let mut pod = running(world.scenario.pod(n));
+        pod.node = Some(if n <= 5 { "lost" } else { "well" }.into());
+        world.scenario.observe(pod);
+        world.registers(n);
+    }
+    world.round();
+    world
+}
+
+// spec: B-73, B-12
+#[test]
+fn executors_that_are_silent_on_a_node_that_is_not_ready_are_no_mass_loss_and_no_failures() {
+    let mut world = half_on_a_lost_node();
+    let well: Vec<u64> = (6..=10).collect();
+    world.pass(119, &well);
+    assert_eq!((world.given_up(), world.registry.doubt()), (vec![], None));
+    world.pass(1, &well);
+    let why = LeaveReason::NodeNotReady(Duration::from_secs(120), "lost".into());
+    let lost: Vec<_> = (1..=5).map(|n| (n, why.clone())).collect();
+    assert_eq!(world.given_up(), lost);
+    assert_eq!(turns(&mut world), []);
+}
+
+// spec: B-73, B-58, I-12
+#[test]
+fn while_nobody_is_heard_a_node_that_is_not_ready_explains_nothing() {
+    let mut world = half_on_a_lost_node();
+    world.pass(400, &[]);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 10, of: 10 };
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
 }
