@@ -350,7 +350,7 @@ pub fn ask_for_decommissioning(local: &mut Local, executor: u64) {
 
 // spec: O-121, B-30
 #[test]
-fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
+fn an_executor_is_drained_by_its_command_if_it_asks_for_that_or_if_its_pod_is_evicted() {
     let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--decommission-command", "echo draining >&2; kill -USR1 $PPID", "--", "/bin/sh", "-c"]"#;
     let args = "profiles.default.args=[\"trap 'exit 0' USR1; while :; do sleep 0.1; done\"]";
     let mut local = Local::start(&[command, args, "profiles.default.executors=2"]);
@@ -358,6 +358,9 @@ fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
     ask_for_decommissioning(&mut local, 1);
     local.driver.end_of(1);
     registered(&mut local, &[3]);
+    // As the kubelet of a pod that is evicted.
+    kill_process(local.process_of(2), Signal::TERM).unwrap();
+    assert_eq!(local.driver.end_of(2)["exit_code"], 0);
 }
 
 // spec: B-21, O-50, O-60

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::place::{Place, config, state};
+use super::place::{Place, WORKER, config, sessions, state};
 use super::process::until;
 
 /// Asks for an eviction: the status code, 201 if it is granted. By curl, because Kubernetes' own clients ask again after
@@ -147,5 +147,28 @@ fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
     assert!(
         reasons.iter().all(|reason| reason == "Disrupted"),
         "{reasons:?}"
+    );
+}
+
+// spec: O-121, O-65
+#[test]
+fn an_evicted_executor_finishes_its_work_within_its_grace_if_its_agent_knows_how() {
+    let place = Place::new("evict-busy");
+    // A program that ends at once when it is terminated, and in its own time when it is drained.
+    let worker =
+        "trap 'exit 3' TERM; trap 'sleep 2; exit 0' USR1; while true; do sleep 1 & wait $!; done";
+    let config = config(1)
+        .replace(WORKER, worker)
+        .replace("termination_grace = \"3s\"", "termination_grace = \"12s\"")
+        + &sessions()
+        + "decommission_command = \"kill -USR1 $PPID\"\n";
+    let driver = place.drive(&config, &["--generate-secrets"]);
+    driver.registered(1);
+    assert_eq!(evict(&place, "t-exec-1"), 201);
+    let end = driver.end_of(1);
+    assert_eq!(
+        (&end["reason"], &end["exit_code"], &end["failure"]),
+        (&json!("Disrupted"), &json!(0), &json!(false)),
+        "{end}"
     );
 }

@@ -56,10 +56,13 @@ pub struct Agent {
     /// URL of the executor's log
     #[arg(long, env = "BOATSWAIN_LOG_URL", value_name = "URL")]
     log_url: Option<String>,
-    /// Shell command to run when the executor is decommissioned, instead of sending it SIGTERM. The
-    /// remaining seconds are in BOATSWAIN_DEADLINE_SECONDS
+    /// Shell command to run when the executor is decommissioned, or its pod is evicted or deleted, instead of sending it
+    /// SIGTERM. The remaining seconds are in BOATSWAIN_DEADLINE_SECONDS
     #[arg(long, value_name = "COMMAND")]
     decommission_command: Option<String>,
+    /// The pod's termination grace: from SIGTERM to SIGKILL
+    #[arg(long, env = "BOATSWAIN_TERMINATION_GRACE", value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    termination_grace: Duration,
     /// File whose changes the command has to learn of, such as a token in a mounted Secret: it gets SIGHUP; may be
     /// repeated, in the environment with commas between them
     #[arg(
@@ -147,6 +150,7 @@ impl Agent {
                 ca_file: self.ca_file,
             },
             decommission_command: self.decommission_command,
+            termination_grace: self.termination_grace,
             reload_files: self.reload_files,
             reload_command: self.reload_command,
             status_file: self.status_file,

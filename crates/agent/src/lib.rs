@@ -57,10 +57,6 @@ pub const AGENT: &str = "boatswain-agent: ";
 /// that was the kubelet, because a probe failed (spec L-20).
 pub const UNORDERED: &str = "boatswain-agent: SIGTERM without an order of the driver";
 
-/// How long the child has to exit when the agent stops it by itself: the default grace period of
-/// pods.
-const USUAL_GRACE: Duration = Duration::from_secs(30);
-
 /// How long the last message to the driver may take.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
@@ -76,6 +72,8 @@ pub struct Options {
     /// The shell command that is run instead of sending SIGTERM when the executor is
     /// decommissioned.
     pub decommission_command: Option<String>,
+    /// How long the pod's containers have from SIGTERM to SIGKILL.
+    pub termination_grace: Duration,
     /// The files whose changes the child has to learn of.
     pub reload_files: Vec<PathBuf>,
     /// The shell command that is run instead of sending SIGHUP when one of them has changed.
@@ -112,7 +110,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let talking = tokio::spawn(conversation.run(hear, reported));
     let mut files = Files::of(options.reload_files);
     let mut termination_message = TerminationMessage::default();
-    let mut state = ChildState::new(options.decommission_command, USUAL_GRACE);
+    let mut state = ChildState::new(options.decommission_command, options.termination_grace);
     let end = loop {
         // Checked before waiting, because the child may have exited already.
         if let Some(end) = child.reap() {
@@ -122,7 +120,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         let actions = tokio::select! {
             biased;
             _ = ended.recv() => continue,
-            signal = signals.next() => state.signalled(signal),
+            signal = signals.next() => state.signalled(signal, Instant::now()),
             file = files.changed() => {
                 reload(&child, &file, options.reload_command.as_deref());
                 continue;

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 
 use super::conversation::Received;
 
+/// What remains of the pod's termination grace after a drain: for the report of the child's end.
+const AFTER_DRAIN: Duration = Duration::from_secs(3);
+
 /// An action on the child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
@@ -74,12 +77,17 @@ impl ChildState {
     }
 
     /// Reacts to a signal from outside: from the kubelet, or from a person.
-    pub(super) fn signalled(&mut self, signal: Signal) -> Vec<Action> {
+    pub(super) fn signalled(&mut self, signal: Signal, now: Instant) -> Vec<Action> {
         if signal == Signal::TERM {
             if std::mem::take(&mut self.kubelet_follows) {
                 return Vec::new();
             }
-            self.terminated_unordered |= !self.stops && !self.drains;
+            let is_first = !self.stops && !self.drains;
+            self.terminated_unordered |= is_first;
+            let within = self.grace.saturating_sub(AFTER_DRAIN);
+            if is_first && self.decommission_command.is_some() && !within.is_zero() {
+                return self.drain(within, now);
+            }
             self.stops = true;
         }
         vec![Action::Signal(signal)]
@@ -237,7 +245,7 @@ mod tests {
                 let within = seconds(60);
                 state.heard(Received::Decommission { within }, now)
             }
-            Event::FromOutside(signal) => state.signalled(*signal),
+            Event::FromOutside(signal) => state.signalled(*signal, now),
             Event::CommandFails => state.command_failed(),
         });
         let signals = actions.filter_map(|action| match action {
@@ -269,12 +277,36 @@ mod tests {
             &[Decommission, kubelet, Stop],
             // Somebody deletes the pod while it drains.
             &[Decommission, kubelet],
-            &[kubelet, Decommission],
+            &[kubelet, Stop],
+            &[kubelet, CommandFails],
             &[Decommission, CommandFails, kubelet],
             &[Decommission, kubelet, CommandFails],
         ] {
             assert_eq!(got(Some("drain"), events).0, [Signal::TERM], "{events:?}");
         }
+    }
+
+    // spec: O-121
+    #[test]
+    fn a_sigterm_before_any_order_begins_a_drain_within_the_pods_grace_where_there_is_a_command() {
+        let now = Instant::now();
+        let command = || Some("drain".to_owned());
+        let mut state = ChildState::new(command(), GRACE);
+        let run = [Action::Run {
+            command: "drain".to_owned(),
+            left: seconds(27),
+        }];
+        assert_eq!(state.signalled(Signal::TERM, now), run);
+        assert_eq!(state.deadline(), Some(now + seconds(27)));
+        assert!(state.terminated_unordered());
+        // An order that comes later gives no more time, and a second signal is a person's.
+        let within = seconds(60);
+        assert_eq!(state.heard(Received::Decommission { within }, now), []);
+        assert_eq!(state.deadline(), Some(now + seconds(27)));
+        assert_eq!(state.signalled(Signal::TERM, now), TERM);
+        // There is no time for it.
+        let mut hurried = ChildState::new(command(), AFTER_DRAIN);
+        assert_eq!(hurried.signalled(Signal::TERM, now), TERM);
     }
 
     // spec: O-121

@@ -180,10 +180,12 @@ impl Template {
             check_env(name, spec)?;
             let mut shape = merge::shape(spec);
             if let Some(injection) = &common.injection {
-                injection::inject(&mut shape["spec"], injection).map_err(|NoCommand| {
-                    let profile = name.clone();
-                    TemplateError::Command { profile }
-                })?;
+                injection::inject(&mut shape["spec"], injection, spec.termination_grace).map_err(
+                    |NoCommand| {
+                        let profile = name.clone();
+                        TemplateError::Command { profile }
+                    },
+                )?;
             }
             merge::check_resources(&shape).map_err(|(resource, request, limit)| {
                 TemplateError::RequestAboveLimit {
@@ -238,10 +240,15 @@ pub fn plain(spec: &ProfileSpec, container: &str) -> Result<Value, (String, Stri
     merge::check_resources(&shape)?;
     merge::executor(&mut shape["spec"])["name"] = container.into();
     if let Some(grace) = spec.termination_grace {
-        shape["spec"]["terminationGracePeriodSeconds"] = grace.as_secs().into();
+        shape["spec"]["terminationGracePeriodSeconds"] = whole_seconds(grace).into();
     }
     without_nulls(&mut shape);
     Ok(shape)
+}
+
+/// Kubernetes counts a grace in whole seconds.
+fn whole_seconds(grace: Duration) -> u64 {
+    grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
 }
 
 /// What a queue has to know of a profile's pods: what they request, and on which nodes they may run. Who may read a
@@ -250,7 +257,7 @@ pub fn queued(spec: &ProfileSpec, injection: Option<&Injection>) -> QueuedPods {
     let mut shape = merge::shape(spec);
     if let Some(injection) = injection {
         // A profile without a command was refused before (spec O-65).
-        let _ = injection::inject(&mut shape["spec"], injection);
+        let _ = injection::inject(&mut shape["spec"], injection, None);
     }
     let mut pod = keep(
         &shape["spec"],

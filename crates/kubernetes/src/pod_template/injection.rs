@@ -1,8 +1,10 @@
 //! Injects the agent's program into executors' containers, so that their images need not contain it (spec O-65).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::{merge, mounts};
+use super::{merge, mounts, whole_seconds};
 
 /// Where the image has the agent's program.
 const IN_IMAGE: &str = "/usr/bin/boatswain-agent";
@@ -39,7 +41,12 @@ pub enum InjectedBy {
 pub(super) struct NoCommand;
 
 /// Runs the executor's command as a child of the agent.
-pub(super) fn inject(spec: &mut Value, injection: &Injection) -> Result<(), NoCommand> {
+/// `grace`: that of the profile, where it has one; else the template's applies.
+pub(super) fn inject(
+    spec: &mut Value,
+    injection: &Injection,
+    grace: Option<Duration>,
+) -> Result<(), NoCommand> {
     let (volume, program) = match injection.by {
         InjectedBy::InitContainer => {
             let volume =
@@ -52,6 +59,7 @@ pub(super) fn inject(spec: &mut Value, injection: &Injection) -> Result<(), NoCo
             (volume, format!("{DIRECTORY}{IN_IMAGE}"))
         }
     };
+    let grace = (grace.map(whole_seconds)).or(spec["terminationGracePeriodSeconds"].as_u64());
     let container = merge::executor(spec);
     let command = (container["command"].as_array_mut()).filter(|command| !command.is_empty());
     let command = command.ok_or(NoCommand)?;
@@ -59,6 +67,8 @@ pub(super) fn inject(spec: &mut Value, injection: &Injection) -> Result<(), NoCo
     if let Some(line) = &injection.decommission_command {
         // Kubernetes would replace `$$` and the variables of the container, which are the shell's.
         agent.extend(["--decommission-command".to_owned(), line.replace('$', "$$")]);
+        let grace = grace.map(|seconds| ["--termination-grace".to_owned(), format!("{seconds}s")]);
+        agent.extend(grace.into_iter().flatten());
     }
     agent.push("--".to_owned());
     command.splice(0..0, agent.into_iter().map(Value::from));

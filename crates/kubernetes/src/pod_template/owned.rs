@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Common, Executor, TokenSource, avoidance, gangs, merge, mounts, owner_reference,
-    recommended_labels,
+    recommended_labels, whole_seconds,
 };
 use crate::labels::EXECUTOR_ROLE;
 
@@ -34,9 +34,7 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     let spec = &mut pod["spec"];
     spec["restartPolicy"] = "Never".into();
     if let Some(grace) = executor.spec.termination_grace {
-        // Kubernetes counts whole seconds; round up.
-        let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
-        spec["terminationGracePeriodSeconds"] = seconds.into();
+        spec["terminationGracePeriodSeconds"] = whole_seconds(grace).into();
     }
     spread(common, executor, spec);
     let container = merge::executor(spec);
