@@ -321,6 +321,7 @@ fn pod_templates(
         token,
         agent: None,
         injection: listener::injection(config),
+        protects: config.nodes.protect_busy,
         ca_file: listener::ca_path(config),
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),

@@ -19,13 +19,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LAST: usize = 40;
 
 /// Waits until there is a value to return.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_after(Duration::ZERO, what, look)
+}
+
+/// The same of what cannot be so before this time.
+pub fn until_after<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(
+            began.elapsed() < time + PATIENCE,
+            "waited in vain until {what}"
+        );
         thread::sleep(LOOK_EVERY);
     }
 }

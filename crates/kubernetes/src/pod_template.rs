@@ -100,6 +100,8 @@ pub struct Common {
     pub agent: Option<String>,
     /// How the agent's program gets into executors' containers; `None`: not at all.
     pub injection: Option<Injection>,
+    /// Whether autoscalers leave new executors' nodes alone.
+    pub protects: bool,
     /// The mount path of the application's ConfigMap, if there is one.
     pub config_map: Option<String>,
     /// The nodes that new executors avoid.

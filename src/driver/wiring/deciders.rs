@@ -168,6 +168,7 @@ fn common(basis: &Basis<'_>) -> Common {
         token: (basis.listener).map(|listener| listener.token_source(&record.app_id)),
         agent: basis.agent.clone(),
         injection: listener::injection(&basis.config),
+        protects: basis.config.nodes.protect_busy,
         ca_file: listener::ca_path(&basis.config),
         config_map: mounts_config_map.then(|| basis.config.config_map.mount_path.clone()),
         avoid: Default::default(),

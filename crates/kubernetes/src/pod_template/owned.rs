@@ -6,7 +6,7 @@ use super::{
     Common, Executor, TokenSource, avoidance, gangs, merge, mounts, owner_reference,
     recommended_labels, whole_seconds,
 };
-use crate::labels::EXECUTOR_ROLE;
+use crate::labels::{EXECUTOR_ROLE, PROTECTION};
 
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/boatswain.dev";
 
@@ -30,6 +30,9 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     metadata["ownerReferences"] = json!([owner_reference(&common.prefix, &common.record_uid)]);
     for (key, value) in labels(common, executor) {
         metadata["labels"][key] = value;
+    }
+    for (key, value) in PROTECTION.iter().filter(|_| common.protects) {
+        metadata["annotations"][*key] = (*value).into();
     }
     let spec = &mut pod["spec"];
     spec["restartPolicy"] = "Never".into();

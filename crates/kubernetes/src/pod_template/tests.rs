@@ -17,6 +17,7 @@ pub(super) fn common() -> Common {
         token: None,
         agent: None,
         injection: None,
+        protects: false,
         ca_file: None,
         config_map: None,
         avoid: Avoid::default(),
@@ -54,6 +55,19 @@ fn pod(id: u64, common: &Common, spec: ProfileSpec) -> Value {
         .pod(&"default".into(), ExecutorId::new(id).unwrap())
         .unwrap();
     serde_json::from_slice(&body.json).unwrap()
+}
+
+// spec: L-42
+#[test]
+fn where_busy_executors_are_protected_a_new_one_is() {
+    let common = Common {
+        protects: true,
+        ..common()
+    };
+    let annotations = &pod(7, &common, profile())["metadata"]["annotations"];
+    assert_eq!(annotations["karpenter.sh/do-not-disrupt"], "true");
+    let safe = &annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"];
+    assert_eq!(safe, "false");
 }
 
 // spec: K-2
