@@ -55,6 +55,7 @@ pub fn executor(id: u64) -> PodBody {
         token: None,
         agent: None,
         injection: None,
+        protects: false,
         ca_file: None,
         config_map: None,
         avoid: Default::default(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::failures::{Avoid, KeptBudget, KeptFailures};
+use crate::model::node;
 use crate::model::reasoning::ran_for;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Snapshot, Tick};
@@ -314,8 +315,9 @@ impl Failures {
         self.spent.is_some()
     }
 
-    pub fn avoid(&mut self, now: Tick) -> Avoid {
-        let mut avoid = self.nodes.avoid(now);
+    /// `cluster`: the cluster's nodes, as far as they are watched.
+    pub fn avoid(&mut self, cluster: &node::Nodes, now: Tick) -> Avoid {
+        let mut avoid = self.nodes.avoid(cluster, now);
         if self.settings.node_if_possible {
             avoid.rather_not.append(&mut avoid.never);
         }

@@ -1,12 +1,13 @@
 //! New executors avoid nodes with too many failures, but never all nodes (spec L-32).
 //!
-//! The driver may not list the cluster's nodes. It knows those of its current and recent executors.
+//! Unless the driver may list the cluster's nodes, it knows those of its current and recent executors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::failures::{Avoid, Times};
+use crate::model::node;
 use crate::model::{Entry, ExecutorId, Now, State, Tick};
 use crate::planted::{self, Planted};
 
@@ -91,18 +92,24 @@ impl Nodes {
         }
     }
 
-    pub fn avoid(&mut self, now: Tick) -> Avoid {
+    pub fn avoid(&mut self, cluster: &node::Nodes, now: Tick) -> Avoid {
         let Some(most) = self.most.filter(|_| !self.failed.is_empty()) else {
             return Avoid::default();
         };
-        self.failed.retain(|_, window| window.count(now) > 0);
-        (self.known).retain(|_, (executors, last)| *executors > 0 || now.since(*last) < REMEMBERED);
+        let is_gone = |node: &Arc<str>| cluster.listed && !cluster.by_name.contains_key(node);
+        self.failed
+            .retain(|node, window| window.count(now) > 0 && !is_gone(node));
+        self.known.retain(|node, (executors, last)| {
+            let is_used = *executors > 0 || now.since(*last) < REMEMBERED;
+            is_used && !is_gone(node)
+        });
         let counts = (self.failed.iter_mut()).map(|(node, window)| (node, window.count(now)));
         let mut never: Vec<Arc<str>> = counts
             .filter(|(_, count)| *count >= most)
             .map(|(node, _)| Arc::clone(node))
             .collect();
-        let others = self.known.keys().any(|node| !never.contains(node));
+        let is_other = |node| !never.contains(node) && !cluster.leaving.contains_key(node);
+        let others = self.known.keys().any(is_other);
         let mut rather_not = Vec::new();
         let spares = !others && !planted::is(Planted::EveryNodeAvoided);
         if spares && !never.is_empty() {
@@ -142,6 +149,11 @@ mod tests {
         Nodes::resume(most, WINDOW, &BTreeMap::new(), now(0))
     }
 
+    /// The cluster's nodes, if they are not watched.
+    fn unwatched() -> node::Nodes {
+        node::Nodes::default()
+    }
+
     /// Puts an executor on each of these nodes.
     fn on(nodes: &mut Nodes, names: &[&str]) {
         let mut scenario = Scenario::new(&[("default", 9)]);
@@ -174,11 +186,17 @@ mod tests {
         on(&mut nodes, &["good", "bad"]);
         fail(&mut nodes, "bad", 2, 10);
         fail(&mut nodes, "good", 2, 10);
-        assert!(nodes.avoid(now(11).tick).is_empty());
+        assert!(nodes.avoid(&unwatched(), now(11).tick).is_empty());
         fail(&mut nodes, "bad", 1, 20);
-        assert_eq!(names(&nodes.avoid(now(20).tick).never), ["bad"]);
-        assert_eq!(names(&nodes.avoid(now(3_609).tick).never), ["bad"]);
-        assert!(nodes.avoid(now(3_610).tick).is_empty());
+        assert_eq!(
+            names(&nodes.avoid(&unwatched(), now(20).tick).never),
+            ["bad"]
+        );
+        assert_eq!(
+            names(&nodes.avoid(&unwatched(), now(3_609).tick).never),
+            ["bad"]
+        );
+        assert!(nodes.avoid(&unwatched(), now(3_610).tick).is_empty());
     }
 
     // spec: L-32
@@ -189,14 +207,14 @@ mod tests {
         for (name, at) in [("a", 5), ("b", 3), ("c", 9)] {
             fail(&mut nodes, name, 2, at);
         }
-        let avoid = nodes.avoid(now(10).tick);
+        let avoid = nodes.avoid(&unwatched(), now(10).tick);
         assert_eq!(names(&avoid.never), ["a", "c"]);
         assert_eq!(names(&avoid.rather_not), ["b"], "the oldest failures");
         // All nodes but a working one can be avoided.
         let mut nodes = self::nodes(Some(2));
         on(&mut nodes, &["a", "b"]);
         fail(&mut nodes, "a", 2, 5);
-        assert_eq!(names(&nodes.avoid(now(6).tick).never), ["a"]);
+        assert_eq!(names(&nodes.avoid(&unwatched(), now(6).tick).never), ["a"]);
     }
 
     // spec: L-32
@@ -205,7 +223,7 @@ mod tests {
         let mut nodes = nodes(Some(1));
         on(&mut nodes, &["only"]);
         fail(&mut nodes, "only", 1, 0);
-        let avoid = nodes.avoid(now(1).tick);
+        let avoid = nodes.avoid(&unwatched(), now(1).tick);
         assert_eq!(
             (names(&avoid.never), names(&avoid.rather_not)),
             (vec![], vec!["only"])
@@ -221,8 +239,14 @@ mod tests {
         for n in 1..=2 {
             nodes.removed(ExecutorId::new(n).unwrap(), now(0).tick);
         }
-        assert_eq!(names(&nodes.avoid(now(599).tick).never), ["bad"]);
-        assert_eq!(names(&nodes.avoid(now(600).tick).never), [""; 0]);
+        assert_eq!(
+            names(&nodes.avoid(&unwatched(), now(599).tick).never),
+            ["bad"]
+        );
+        assert_eq!(
+            names(&nodes.avoid(&unwatched(), now(600).tick).never),
+            [""; 0]
+        );
     }
 
     // spec: L-32
@@ -231,7 +255,7 @@ mod tests {
         let mut nodes = nodes(None);
         on(&mut nodes, &["a"]);
         fail(&mut nodes, "a", 100, 0);
-        assert!(nodes.avoid(now(1).tick).is_empty() && nodes.save().is_empty());
+        assert!(nodes.avoid(&unwatched(), now(1).tick).is_empty() && nodes.save().is_empty());
     }
 
     // spec: L-32, O-30, I-8
@@ -247,6 +271,55 @@ mod tests {
         assert!(saved.contains_key("node-999") && !saved.contains_key("node-0"));
         let mut resumed = Nodes::resume(Some(2), WINDOW, &saved, now(1_000));
         on(&mut resumed, &["well"]);
-        assert_eq!(resumed.avoid(now(1_001).tick).never.len(), MOST_NODES);
+        assert_eq!(
+            resumed.avoid(&unwatched(), now(1_001).tick).never.len(),
+            MOST_NODES
+        );
+    }
+
+    // spec: L-32, W-15
+    #[test]
+    fn a_node_that_is_gone_or_about_to_leave_is_none_that_is_left() {
+        let mut nodes = nodes(Some(1));
+        on(&mut nodes, &["bad", "good"]);
+        fail(&mut nodes, "bad", 1, 0);
+        let node = |name: &str, leaves: Option<&str>| node::Node {
+            name: name.into(),
+            zone: None,
+            capacity_type: None,
+            ready: true,
+            leaves: leaves.map(Arc::from),
+        };
+        let learnt = node::Learnt {
+            at: now(0).tick,
+            newest: None,
+        };
+        let cluster = |list: &[node::Node]| {
+            let mut cluster = node::Nodes::default();
+            cluster.list(list.to_vec(), learnt);
+            cluster
+        };
+        let both = cluster(&[node("bad", None), node("good", None)]);
+        let avoid = nodes.avoid(&both, now(1).tick);
+        assert_eq!(names(&avoid.never), ["bad"]);
+        for other in [
+            cluster(&[node("bad", None), node("good", Some("spot"))]),
+            cluster(&[node("bad", None)]),
+        ] {
+            let avoid = nodes.avoid(&other, now(2).tick);
+            assert_eq!(
+                (names(&avoid.never), names(&avoid.rather_not)),
+                (vec![], vec!["bad"])
+            );
+        }
+        assert!(
+            nodes
+                .avoid(&cluster(&[node("new", None)]), now(3).tick)
+                .is_empty()
+        );
+        assert!(
+            nodes.save().is_empty(),
+            "the failures of a node end with it"
+        );
     }
 }

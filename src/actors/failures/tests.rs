@@ -459,7 +459,7 @@ fn nodes_are_avoided_by_affinity_or_if_so_configured_by_preference_only() {
         };
         scenario.observe(pod);
         failures.observe(scenario.entry(1).unwrap(), now(0).tick);
-        let avoid = failures.avoid(now(0).tick);
+        let avoid = failures.avoid(&Default::default(), now(0).tick);
         let (avoided, not_avoided) = match if_possible {
             false => (avoid.never, avoid.rather_not),
             true => (avoid.rather_not, avoid.never),

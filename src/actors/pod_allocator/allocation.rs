@@ -241,7 +241,7 @@ impl Allocation {
             let is_open = latest.entries.values().any(|entry| entry.uid().is_none());
             self.may_have_one = is_open && !self.had_an_executor;
         }
-        let has_failed = self.check_failure_budget(now, &mut decision);
+        let has_failed = self.check_failure_budget(latest, now, &mut decision);
         if self.failures.are_too_many() {
             // The application ends; the component that ends it retires the executors.
             return decision;
@@ -305,13 +305,18 @@ impl Allocation {
     }
 
     /// Returns whether a budget has been spent just now.
-    fn check_failure_budget(&mut self, now: Tick, decision: &mut Decision) -> bool {
+    fn check_failure_budget(
+        &mut self,
+        latest: &Snapshot,
+        now: Tick,
+        decision: &mut Decision,
+    ) -> bool {
         let spent = self.failures.spent(now);
         let has_failed = !spent.is_empty();
         for spent in spent {
             decision.say(spent.into());
         }
-        let avoid = self.failures.avoid(now);
+        let avoid = self.failures.avoid(&latest.nodes, now);
         if avoid != self.avoid {
             decision.actions.push(Action::Avoid(avoid.clone()));
             self.avoid = avoid;

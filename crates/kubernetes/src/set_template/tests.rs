@@ -22,6 +22,7 @@ fn common() -> Common {
         }),
         agent: None,
         injection: None,
+        protects: false,
         ca_file: None,
         config_map: None,
         avoid: Default::default(),
