@@ -2,11 +2,12 @@
 //! fleet has converged (spec W-15, B-71).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::config::Config;
-use boatswain::model::Snapshot;
 use boatswain::model::executor::Class;
+use boatswain::model::{Entry, Snapshot};
 use devcluster::{Resource, State};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,6 +18,7 @@ use crate::convergence::LONGEST_SILENCE;
 use crate::node::NODE_NAMES;
 use crate::objects::{DirectClient, text};
 use crate::script::{Fault, Step};
+use crate::sessions::UNSTEADY;
 use crate::trace::trace_line;
 
 /// Separates this random stream from the others.
@@ -26,6 +28,9 @@ const NODES: u64 = 0x6e6f_6465_7321;
 const PROTECTION: u64 = 0x6275_7379;
 
 const TAINT: &str = "karpenter.sh/disrupted";
+
+/// When the pod of an idle executor is protected no longer, once more if it is replaced meanwhile (spec L-42).
+const UNPROTECTED_AFTER: Duration = Duration::from_secs(2 * 120);
 
 /// How a node's leaving ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,18 +209,22 @@ pub fn draw_protection(seed: u64, config: &mut Config) {
     config.nodes.protect_busy = config.backend.sessions.listen.is_some() && rng.random_bool(0.2);
 }
 
-/// Every executor that has work runs in a pod that autoscalers leave alone.
+/// Autoscalers leave exactly the pods of executors alone that have work.
 // spec: L-42
 pub fn check_protection(config: &Config, ledger: &Snapshot) -> Verdict {
     if !config.nodes.protect_busy {
         return Ok(());
     }
-    let bare = ledger.entries.values().find(|entry| {
+    let is_wrong = |entry: &&Arc<Entry>| {
         let is_protected = entry.pod().is_some_and(|pod| pod.is_protected);
-        entry.class() == Class::Running && entry.session.is_busy() && !is_protected
-    });
-    match bare {
-        Some(entry) => Err(format!("L-42: {} is busy, and not protected", entry.id)),
+        entry.class() == Class::Running && entry.session.is_busy() != is_protected
+    };
+    match ledger.entries.values().find(is_wrong) {
+        Some(entry) => Err(format!(
+            "L-42: is {} busy: {}, and protected otherwise",
+            entry.id,
+            entry.session.is_busy()
+        )),
         None => Ok(()),
     }
 }
@@ -230,8 +239,12 @@ pub fn max_surge(config: &Config) -> u32 {
 
 /// How much longer the fleet may take to converge. Only the watch shows that a node is about to leave (spec W-3).
 pub fn extra_time(config: &Config) -> Duration {
-    match config.nodes.watch {
+    let nodes = match config.nodes.watch {
         true => config.nodes.notice + config.backend.decommission_timeout + 2 * LONGEST_SILENCE,
         false => Duration::ZERO,
+    };
+    match config.nodes.protect_busy {
+        true => nodes + UNSTEADY + UNPROTECTED_AFTER,
+        false => nodes,
     }
 }

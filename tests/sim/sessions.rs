@@ -32,6 +32,8 @@ use crate::world::World;
 
 use executor::Executor;
 
+pub use executor::UNSTEADY;
+
 /// With at most this many executors, a driver that hears nobody gives them up in the end (spec B-59).
 const FEW: usize = 2;
 

@@ -157,8 +157,8 @@ faults! {
     CrashLoopIgnored,
     /// Executors stay on nodes that are about to leave (spec B-71).
     LeavingNodesIgnored,
-    /// The pod of an executor that has work is not protected (spec L-42).
-    BusyUnprotected,
+    /// The pod of an executor without work stays protected (spec L-42).
+    IdleProtected,
     /// An executor is silent because of its node, even if that is ready (spec B-73).
     ReadyNodesBlamed,
     /// The API tells of executors before they are adopted, as if there were none (spec B-55).

@@ -176,7 +176,7 @@ impl PendingActions {
         }
         let owed = entry.and_then(|entry| self.owed(entry, now));
         self.queue.set(Subject::Executor(id), owed, now);
-        if self.settings.protects_busy && !planted::is(Planted::BusyUnprotected) {
+        if self.settings.protects_busy && !planted::is(Planted::IdleProtected) {
             self.protect(id, entry, now);
         }
     }

@@ -10,6 +10,7 @@ use boatswain::model::{
 };
 use tokio::time::Instant;
 
+use super::reasons::is_on_silent_node;
 use super::{Checks, CreatedPod, PodDelete, REQUEST_DELAY, Verdict};
 use crate::node::short;
 
@@ -374,6 +375,7 @@ impl Checks {
                     | LossClass::Unreachable
                     | LossClass::RegistrationTimeout,
                 ) => true,
+                Some(LossClass::NodeLost) => entry.is_some_and(|entry| is_on_silent_node(entry)),
                 Some(LossClass::NodeLeaving) => {
                     entry.is_some_and(|e| excuses.is_on_leaving_node(e))
                 }

@@ -2,7 +2,7 @@
 //! seen them.
 
 use boatswain::model::executor::LeaveReason;
-use boatswain::model::{Ending, LossClass, PodState, ResourceVersion};
+use boatswain::model::{Ending, Entry, LossClass, PodState, ResourceVersion};
 use boatswain_agent::NO_DRIVER;
 use tokio::time::Instant;
 
@@ -15,6 +15,12 @@ pub struct InjectedPodFault {
     pub at: Instant,
     /// The pod's version once the fault was in its status; `None` if no later version has to show it.
     pub version: Option<ResourceVersion>,
+}
+
+/// Whether it was given up because its node was not ready. That the node was down is checked when that is decided.
+pub fn is_on_silent_node(entry: &Entry) -> bool {
+    let why = entry.leaving.as_ref().map(|leaving| &leaving.why);
+    matches!(why, Some(LeaveReason::NodeNotReady(..)))
 }
 
 /// Whether the reported reason matches an injected fault, or something that hid the fault from the driver. Faults of a
@@ -74,10 +80,7 @@ pub fn reason_fits(
         | LossClass::RegistrationTimeout
         | LossClass::PendingTimeout
         | LossClass::Mislabelled => entry.leaving.is_some(),
-        LossClass::NodeLost => matches!(
-            entry.leaving.as_ref().map(|leaving| &leaving.why),
-            Some(LeaveReason::NodeNotReady(..))
-        ),
+        LossClass::NodeLost => is_on_silent_node(entry),
         // A node may refuse any pod that it has not started.
         LossClass::StartFailed | LossClass::Rejected => entry.leaving.is_some() || !has_run,
         // What a driver has decided it reports when the record has it, whatever a restore shows meanwhile.

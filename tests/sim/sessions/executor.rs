@@ -33,7 +33,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 const BUFFER_SIZE: usize = 64 * 1024;
 
 /// For this long an executor gets and loses work at random; then it has work, or none, for good.
-const UNSTEADY: Duration = Duration::from_secs(180);
+pub const UNSTEADY: Duration = Duration::from_secs(180);
 
 /// No run has this many executors.
 const NO_SUCH_EXECUTOR: u64 = 1_000_000;
