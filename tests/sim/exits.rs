@@ -118,6 +118,7 @@ impl World {
                     || checks.has_outdated_incarnation(number)
                     || checks.was_incarnation_raised_since(since)
                     || checks.has_lost_a_later_incarnation(number)
+                    || checks.may_be_overwritten_by_an_earlier_one(number, since)
                     || has_future_incarnation
             }
             Exit::Child(_) => false,

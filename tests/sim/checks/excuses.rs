@@ -117,6 +117,13 @@ impl Checks {
             .any(|at| self.was_record_deleted_since(at) || self.was_application_ended_since(at))
     }
 
+    /// Whether nobody could read the record since then, so that an earlier driver, which did not know of this one, may
+    /// have written its own.
+    pub fn may_be_overwritten_by_an_earlier_one(&self, driver: usize, since: Instant) -> bool {
+        let is_earlier = |other: &usize| self.is_younger(driver, *other);
+        self.was_record_unusable_since(since) && self.drivers.keys().any(is_earlier)
+    }
+
     /// The origin of the record that a driver wrote last; empty if it wrote none.
     pub fn origin(&self, driver: usize) -> &str {
         (self.drivers.get(&driver)).map_or("", |view| view.origin.as_str())
