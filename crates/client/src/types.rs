@@ -106,6 +106,9 @@ pub struct Event {
     /// Whether the application caused the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_application: Option<bool>,
+    /// How its node is paid for, such as spot, if nodes are watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<PauseCause>,
     /// The exit code that an executor has announced.
@@ -151,6 +154,9 @@ pub struct Event {
     /// The reason as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Its node's zone, if nodes are watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// The other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -187,6 +193,9 @@ pub struct Executor {
     /// How it is known that its node is about to leave the cluster, if nodes are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_leaves: Option<String>,
+    /// Whether its node is ready, if nodes are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ready: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     pub profile: String,

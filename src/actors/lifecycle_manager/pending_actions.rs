@@ -237,9 +237,9 @@ impl PendingActions {
         self.settings.protects_busy
     }
 
-    /// How many calls wait or are in flight.
+    /// How many calls wait or are in flight, without those that nothing waits for.
     pub fn outstanding(&self) -> usize {
-        self.queue.len() + self.protections.len()
+        self.queue.len()
     }
 
     /// When a round is needed even without news.

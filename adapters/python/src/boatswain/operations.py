@@ -112,6 +112,8 @@ class Event(TypedDict):
     by: NotRequired[str]
     # Whether the application caused the end.
     by_application: NotRequired[bool]
+    # How its node is paid for, such as spot, if nodes are watched.
+    capacity_type: NotRequired[str]
     cause: NotRequired[PauseCause]
     # The exit code that an executor has announced.
     code: NotRequired[int]
@@ -140,6 +142,8 @@ class Event(TypedDict):
     wanted: NotRequired[int]
     # The reason as text.
     why: NotRequired[str]
+    # Its node's zone, if nodes are watched.
+    zone: NotRequired[str]
 
 
 # What the cluster knows of the executor's pod; null without api.evidence, or without a pod.
@@ -167,6 +171,8 @@ class Executor(TypedDict):
     node: NotRequired[str]
     # How it is known that its node is about to leave the cluster, if nodes are watched.
     node_leaves: NotRequired[str]
+    # Whether its node is ready, if nodes are watched.
+    node_ready: NotRequired[bool]
     pod: NotRequired[str]
     profile: str
     session: NotRequired[Session]
