@@ -79,12 +79,13 @@ impl World {
         };
         let alone = !self.drivers.borrow().iter().any(Driver::is_alive);
         let checks = &self.checks;
-        let restored = checks.was_history_replaced_since(since)
+        let is_anothers = checks.was_history_replaced_since(since)
             || checks.was_record_unusable_since(since)
-            || checks.was_record_deleted_since(since);
+            || checks.was_record_deleted_since(since)
+            || checks.is_superseded(number);
         let mut records = state.config_maps(NAMESPACE);
         let record = records.any(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"));
-        match record && alone && !restored {
+        match record && alone && !is_anothers {
             true => Err(format!(
                 "O-11: d{number} ended the application with exit code 0, and its record is left"
             )),
