@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::evictions::evict;
-use super::place::{API, Place, config, sessions};
+use super::place::{API, Place, cluster, config, sessions};
 use super::process::{boatswain, until, until_after};
+use super::registration::freeze_executor;
 
 const TAINT: &str = "karpenter.sh/disrupted";
 
@@ -167,7 +168,7 @@ fn protected(place: &Place) -> Vec<String> {
 
 // spec: L-42, L-12
 #[test]
-fn autoscalers_leave_the_pods_of_busy_executors_alone_until_these_are_decommissioned() {
+fn autoscalers_do_not_evict_busy_executors_until_these_are_decommissioned() {
     let place = Place::new("busy");
     // All but the first have work.
     let idle = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then echo '{\\\"busy_slots\\\": 0}' > $BOATSWAIN_STATUS_FILE; fi; ";
@@ -218,4 +219,67 @@ fn autoscalers_leave_the_pods_of_busy_executors_alone_until_these_are_decommissi
     });
     keep("null");
     driver.end_of(2);
+}
+
+// spec: B-73, B-58
+#[test]
+fn alone_executors_that_are_silent_on_a_node_that_is_not_ready_are_lost_with_it_without_doubt() {
+    let place = Place::new("not-ready");
+    // Longer than it takes until a node is known not to be ready.
+    let patient = sessions().replace("timeout = \"20s\"", "timeout = \"90s\"");
+    let config = config(6) + &patient + "[nodes]\nwatch = true\n" + API;
+    let driver = place.drive(&config, &["--generate-secrets"]);
+    driver.registered(6);
+    let home = driver.pod()["spec"]["nodeName"].clone();
+    let elsewhere = |pods: Vec<Value>| -> Vec<Value> {
+        let is_elsewhere = |pod: &Value| pod["spec"]["nodeName"] != home;
+        pods.into_iter().filter(is_elsewhere).collect()
+    };
+    let lost = elsewhere(place.executors());
+    assert!((1..6).contains(&lost.len()), "{} are elsewhere", lost.len());
+    let node = lost[0]["spec"]["nodeName"].as_str().unwrap();
+    let kubelet = node.replace("node", "kubelet");
+    cluster(&["pause", &kubelet]);
+    lost.iter().for_each(freeze_executor);
+    until_after(Duration::from_secs(90), "others run in their place", || {
+        let pods = place.executors();
+        let is_running = |pod: &Value| pod["status"]["phase"] == "Running";
+        let are_well = pods.len() == 6 && pods.iter().all(is_running);
+        (are_well && elsewhere(pods).is_empty()).then_some(())
+    });
+    let ids = lost.iter().map(|pod| {
+        let id = &pod["metadata"]["labels"]["boatswain.dev/executor-id"];
+        id.as_str().unwrap().to_owned()
+    });
+    let ids: Vec<String> = ids.collect();
+    let mut explain = boatswain();
+    explain.env("KUBECONFIG", &place.kubeconfig);
+    explain.args([
+        "explain",
+        &ids[0],
+        "--app",
+        "t",
+        "--namespace",
+        place.name(),
+    ]);
+    let said = String::from_utf8(explain.output().unwrap().stdout).unwrap();
+    assert!(
+        said.contains(&format!("its node {node} is not ready")),
+        "{said}"
+    );
+    cluster(&["continue", &kubelet]);
+    for id in ids {
+        let end = driver.end_of(id.parse().unwrap());
+        assert_eq!(
+            (&end["reason"], &end["failure"]),
+            (&json!("NodeLost"), &json!(false)),
+            "{end}"
+        );
+        assert!(
+            end["why"].as_str().unwrap().contains("is not ready"),
+            "{end}"
+        );
+    }
+    let doubt = "degraded: no executor is given up for its silence";
+    assert!(driver.log().lines(doubt).is_empty());
 }

@@ -173,9 +173,20 @@ pub fn wake_pod(place: &Place, pod: &str) {
     signal_pod(place, pod, Signal::CONT);
 }
 
+/// The same of an executor's processes.
+pub fn freeze_executor(pod: &Value) {
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    signal(&format!("BOATSWAIN_POD_UID={uid}"), Signal::STOP);
+}
+
 /// Sends a signal to the driver in a pod.
-fn signal_pod(_: &Place, pod: &str, signal: Signal) {
-    let of_pod = processes_with(&format!("BOATSWAIN__DRIVER__POD_NAME={pod}"));
+fn signal_pod(_: &Place, pod: &str, which: Signal) {
+    signal(&format!("BOATSWAIN__DRIVER__POD_NAME={pod}"), which);
+}
+
+/// Sends a signal to the processes that have this variable.
+fn signal(variable: &str, signal: Signal) {
+    let of_pod = processes_with(variable);
     assert!(!of_pod.is_empty());
     for (pid, _) in of_pod {
         kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
