@@ -61,7 +61,7 @@ impl Excuses {
         named.any(|incarnation| Some(*incarnation) > than)
     }
 
-    pub(super) fn is_on_leaving_node(&self, entry: &Entry) -> bool {
+    pub(super) fn has_to_leave(&self, entry: &Entry) -> bool {
         let node = entry.pod().and_then(|pod| pod.node.as_deref());
         node.is_some_and(|node| self.leaving_nodes.contains(node))
     }

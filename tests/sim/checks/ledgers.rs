@@ -376,9 +376,7 @@ impl Checks {
                     | LossClass::RegistrationTimeout,
                 ) => true,
                 Some(LossClass::NodeLost) => entry.is_some_and(|entry| is_on_silent_node(entry)),
-                Some(LossClass::NodeLeaving) => {
-                    entry.is_some_and(|e| excuses.is_on_leaving_node(e))
-                }
+                Some(LossClass::NodeLeaving) => entry.is_some_and(|one| excuses.has_to_leave(one)),
                 Some(LossClass::Decommissioned) => {
                     // The mark stays on a pod whose id an injected fault changes afterwards.
                     let first = entry
