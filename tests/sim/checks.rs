@@ -205,6 +205,11 @@ impl Checks {
         self.began(driver) > self.began(other)
     }
 
+    pub fn has_another_taken_over_since(&self, driver: usize, since: Instant) -> bool {
+        let mut others = self.drivers.iter().filter(|(other, _)| **other != driver);
+        others.any(|(_, view)| view.began >= Some(since))
+    }
+
     /// When a driver took over.
     pub fn began(&self, driver: usize) -> Option<Instant> {
         self.drivers.get(&driver).and_then(|view| view.began)

@@ -82,7 +82,7 @@ impl World {
         let is_anothers = checks.was_history_replaced_since(since)
             || checks.was_record_unusable_since(since)
             || checks.was_record_deleted_since(since)
-            || checks.is_superseded(number);
+            || checks.has_another_taken_over_since(number, since);
         let mut records = state.config_maps(NAMESPACE);
         let record = records.any(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"));
         match record && alone && !is_anothers {
