@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::driver::InPod;
 use super::place::{API, Place, config};
-use super::process::{boatswain, until};
+use super::process::until;
 
 /// The group and the resource of a kind of workload.
 const KINDS: [(&str, &str, &str); 3] = [
@@ -101,19 +101,7 @@ fn an_application_that_ends_itself_completes_its_job_or_fails_it_with_its_own_co
         until("the kubelet has said that the driver's pod runs", || {
             (driver.pod()["status"]["phase"] == "Running").then_some(())
         });
-        let mut stop = boatswain();
-        stop.env("KUBECONFIG", &place.kubeconfig);
-        stop.args([
-            "stop",
-            "--exit-code",
-            code,
-            "--app",
-            "t",
-            "--namespace",
-            place.name(),
-        ]);
-        let output = stop.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        place.ask(&["stop", "--exit-code", code]);
         if code == "0" {
             until("the Job is complete", || {
                 let job = place.get("apis/batch/v1", "jobs", "boatswain")?;

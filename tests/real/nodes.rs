@@ -1,4 +1,5 @@
-//! Tests nodes that are about to leave the cluster, on nodes of KWOK's that each test makes for itself.
+//! Tests nodes that are about to leave the cluster, on nodes of KWOK's that a test makes for itself, executors that
+//! autoscalers leave alone, and a node that is not ready.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::evictions::evict;
 use super::place::{API, Place, cluster, config, sessions};
-use super::process::{boatswain, until, until_after};
+use super::process::{until, until_after};
 use super::registration::freeze_executor;
 
 const TAINT: &str = "karpenter.sh/disrupted";
@@ -86,18 +87,7 @@ fn executors_leave_a_node_that_is_about_to_leave_when_others_run_and_none_is_mis
         );
         assert!(end["why"].as_str().unwrap().contains(TAINT), "{end}");
     }
-    let mut executors = boatswain();
-    executors.env("KUBECONFIG", &place.kubeconfig);
-    executors.args([
-        "executors",
-        "--output",
-        "wide",
-        "--app",
-        "t",
-        "--namespace",
-        place.name(),
-    ]);
-    let wide = String::from_utf8(executors.output().unwrap().stdout).unwrap();
+    let wide = place.ask(&["executors", "--output", "wide"]);
     assert!(wide.contains("north") && wide.contains("spot"), "{wide}");
     place.told(&[
         "delete",
@@ -200,18 +190,7 @@ fn autoscalers_do_not_evict_busy_executors_until_these_are_decommissioned() {
         ]);
     };
     keep("[\"example.com/kept\"]");
-    let mut decommission = boatswain();
-    decommission.env("KUBECONFIG", &place.kubeconfig);
-    decommission.args([
-        "decommission",
-        "2",
-        "--app",
-        "t",
-        "--namespace",
-        place.name(),
-    ]);
-    let output = decommission.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    place.ask(&["decommission", "2"]);
     until("it drains, and its node may be emptied", || {
         let pod = place.pod("t-exec-2")?;
         let drains = pod["metadata"]["annotations"]["boatswain.dev/draining"].is_string();
@@ -252,17 +231,7 @@ fn alone_executors_that_are_silent_on_a_node_that_is_not_ready_are_lost_with_it_
         id.as_str().unwrap().to_owned()
     });
     let ids: Vec<String> = ids.collect();
-    let mut explain = boatswain();
-    explain.env("KUBECONFIG", &place.kubeconfig);
-    explain.args([
-        "explain",
-        &ids[0],
-        "--app",
-        "t",
-        "--namespace",
-        place.name(),
-    ]);
-    let said = String::from_utf8(explain.output().unwrap().stdout).unwrap();
+    let said = place.ask(&["explain", &ids[0]]);
     assert!(
         said.contains(&format!("its node {node} is not ready")),
         "{said}"

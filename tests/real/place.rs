@@ -147,6 +147,18 @@ impl Place {
         });
     }
 
+    /// An operator's command for the driver in a pod, which has to succeed: what it prints.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        let mut command = boatswain();
+        command.env("KUBECONFIG", &self.kubeconfig);
+        command
+            .args(arguments)
+            .args(["--app", "t", "--namespace", self.name()]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// The objects that `boatswain manifests` prints for this configuration.
     pub fn manifests(&self, config: &str, arguments: &[&str]) -> Vec<Value> {
         let path = self.file("boatswain.toml");

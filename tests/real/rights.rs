@@ -1,7 +1,7 @@
 //! Tests drivers that have the printed Role and nothing else, against what the API server's audit log says that they did.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::driver::InPod;
 use super::place::{IMAGE, Place, config, sessions};
-use super::process::{boatswain, until};
+use super::process::until;
 
 /// One verb on one resource, as a Role names them.
 type Right = (String, String, String);
@@ -61,18 +61,6 @@ fn used(place: &Place) -> BTreeSet<Right> {
     rights
 }
 
-/// An operator's command for a driver in a pod.
-fn ask(place: &Place, arguments: &[&str]) -> Output {
-    let mut command = boatswain();
-    command.env("KUBECONFIG", &place.kubeconfig);
-    command
-        .args(arguments)
-        .args(["--app", "t", "--namespace", place.name()]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    output
-}
-
 const API: &str = r#"
 [api]
 listen = "127.0.0.1:7117"
@@ -102,15 +90,15 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
             .any(|uid| !before.contains(uid))
             .then_some(())
     });
-    ask(&place, &["scale", "default=3"]);
+    place.ask(&["scale", "default=3"]);
     place.run(3);
-    ask(&place, &["scale", "default=1"]);
+    place.ask(&["scale", "default=1"]);
     place.run(1);
     more_events(&place, &driver);
     place.run(1);
     another_takes_over(&place, &driver);
     place.run(1);
-    ask(&place, &["stop"]);
+    place.ask(&["stop"]);
     until("the driver has ended the application", || {
         let record = place.api.config_map("t-app")?;
         record["data"]["finished"].is_string().then_some(())
@@ -183,7 +171,7 @@ fn a_job_uses_each_right_of_its_role_and_no_other() {
                 let quota = place.get("api/v1", "resourcequotas", "none")?;
                 quota["status"]["used"]["pods"].is_string().then_some(())
             });
-            ask(place, &["scale", &format!("default={}", 1 + count)]);
+            place.ask(&["scale", &format!("default={}", 1 + count)]);
             until("an Event tells of the quota", || {
                 let counts = "jsonpath={.items[?(@.source.component==\"boatswain\")].count}";
                 let counts = place.told(&["get", "events", "-o", counts]);
@@ -196,7 +184,7 @@ fn a_job_uses_each_right_of_its_role_and_no_other() {
             place.run(1 + count);
             sleep(Duration::from_secs(if count == 1 { 62 } else { 0 }));
         }
-        ask(place, &["scale", "default=1"]);
+        place.ask(&["scale", "default=1"]);
     });
 }
 
@@ -273,16 +261,16 @@ reuse = true
     lives_on_its_role("rights-job-all", "job", &more, |place, driver| {
         driver.registered(3);
         let pod = place.run(1).remove(0);
-        ask(place, &["explain", pod.trim_start_matches("t-exec-")]);
+        place.ask(&["explain", pod.trim_start_matches("t-exec-")]);
         add_and_remove_a_profile(place, driver);
         lose_the_record(place);
         // More than there are volumes for: a driver that adopts an executor that waits looks for its claim.
-        ask(place, &["scale", "default=9"]);
+        place.ask(&["scale", "default=9"]);
         until("all are requested", || {
             (place.executors().len() == 9).then_some(())
         });
         another_takes_over(place, driver);
-        ask(place, &["scale", "default=1"]);
+        place.ask(&["scale", "default=1"]);
         // What others changed is corrected by the next driver.
         let owner = r#"{"metadata":{"ownerReferences":null}}"#;
         place.told(&["patch", "secret", "t-tls", "--type=merge", "-p", owner]);

@@ -69,8 +69,8 @@ pub struct Options {
     /// The executor's program and its arguments.
     pub command: Vec<OsString>,
     pub identity: Identity,
-    /// The shell command that is run instead of sending SIGTERM when the executor is
-    /// decommissioned.
+    /// The shell command that is run instead of sending SIGTERM when the executor is decommissioned, or gets SIGTERM
+    /// without an order, as when its pod is evicted.
     pub decommission_command: Option<String>,
     /// How long the pod's containers have from SIGTERM to SIGKILL.
     pub termination_grace: Duration,

@@ -135,7 +135,8 @@ section! {
         pub inject: Inject = value(one_of()) or Inject::None;
         /// The image that contains `/usr/bin/boatswain-agent`.
         pub image: Option<String> = option(IMAGE);
-        /// The shell command that an injected agent runs instead of sending SIGTERM when the executor is decommissioned.
+        /// The shell command that an injected agent runs instead of sending SIGTERM when the executor is decommissioned or
+        /// its pod evicted.
         pub decommission_command: Option<String> = option(Text::SOME);
     }
 }
