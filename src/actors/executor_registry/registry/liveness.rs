@@ -11,7 +11,10 @@ use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use super::Via;
-use super::doubt::{DoubtChange, FEW, Look};
+use super::doubt::{DoubtChange, FEW, Look, WhyDoubt};
+
+/// How often a driver that doubts for a mass loss reads the record (spec B-16).
+const READ_IN_DOUBT_EVERY: Duration = Duration::from_secs(10);
 
 /// A running executor that has not registered.
 #[derive(Debug, Clone, Copy)]
@@ -224,7 +227,7 @@ impl Registry {
         }
         // Executors that have just got more time are evaluated at the next check.
         if self.doubt.current().is_some() || turned == Some(DoubtChange::Recovered) {
-            return;
+            return self.read_in_doubt(now, effects);
         }
         let Some(snapshot) = snapshot else { return };
         let mut begun: Vec<Tick> = silent.iter().map(|silent| silent.since).collect();
@@ -243,6 +246,16 @@ impl Registry {
             }
         }
         if self.record_check.begin(unchecked) {
+            effects.push(Effect::ReadRecord);
+        }
+    }
+
+    /// Many that fall silent at once may have moved to a successor that this driver does not know of (spec B-16).
+    fn read_in_doubt(&mut self, now: Tick, effects: &mut Vec<Effect>) {
+        let is_mass = matches!(self.doubt.current(), Some((WhyDoubt::MassLoss { .. }, _)));
+        let is_due = (self.read_in_doubt_at).is_none_or(|at| now >= at + READ_IN_DOUBT_EVERY);
+        if is_mass && is_due && self.record_check.begin_in_doubt() {
+            self.read_in_doubt_at = Some(now);
             effects.push(Effect::ReadRecord);
         }
     }

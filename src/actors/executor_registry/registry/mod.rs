@@ -131,6 +131,8 @@ pub struct Registry {
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
     record_check: RecordCheck,
+    /// When the record was last read in a doubt.
+    read_in_doubt_at: Option<Tick>,
     last_sign: Option<Tick>,
     /// When the silence of the executor that was given up last began.
     given_up_since: Option<Tick>,
@@ -170,6 +172,7 @@ impl Registry {
             due: BTreeSet::new(),
             doubt: Doubt::new(patience),
             record_check: RecordCheck::default(),
+            read_in_doubt_at: None,
             last_sign: None,
             given_up_since: None,
         }

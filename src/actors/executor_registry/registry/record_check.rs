@@ -1,5 +1,5 @@
-//! The record is read before executors are given up (spec B-16): those of a driver that was superseded without knowing
-//! it may have moved to its successor.
+//! The record is read before executors are given up, and when many fall silent at once (spec B-16): those of a driver
+//! that was superseded without knowing it may have moved to its successor.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +21,15 @@ impl RecordCheck {
         let is_new = matches!(self, Self::Idle) && !ids.is_empty();
         if is_new {
             *self = Self::Requested(ids);
+        }
+        is_new
+    }
+
+    /// Begins a check without executors, unless one has begun. Returns whether the record must be read.
+    pub(super) fn begin_in_doubt(&mut self) -> bool {
+        let is_new = matches!(self, Self::Idle);
+        if is_new {
+            *self = Self::Requested(BTreeSet::new());
         }
         is_new
     }

@@ -51,3 +51,26 @@ fn a_read_record_is_good_for_the_executors_whose_limit_had_passed_and_that_are_s
     let given_up: Vec<u64> = world.given_up().iter().map(|(n, _)| *n).collect();
     assert_eq!(given_up, [3]);
 }
+
+// spec: B-16, B-58
+#[test]
+fn while_many_are_silent_at_once_the_record_is_read_every_ten_seconds() {
+    let mut world = World::new(config(), 10);
+    (1..=10).for_each(|n| drop(world.registers(n)));
+    world.is_own_record = None;
+    let reads = |world: &mut World| {
+        let effects = world.take();
+        effects.iter().filter(|e| **e == Effect::ReadRecord).count()
+    };
+    world.pass(150, &[1, 2]);
+    assert!(world.registry.doubt().is_some());
+    assert_eq!(reads(&mut world), 1, "one read, however long it takes");
+    world.registry.record_read(false);
+    world.pass(1, &[1, 2]);
+    assert_eq!(reads(&mut world), 1, "it could not be read");
+    world.registry.record_read(true);
+    world.pass(9, &[1, 2]);
+    assert_eq!(reads(&mut world), 0);
+    world.pass(1, &[1, 2]);
+    assert_eq!(reads(&mut world), 1);
+}
