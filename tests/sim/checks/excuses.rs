@@ -6,7 +6,7 @@ use std::time::Duration;
 use boatswain::model::{Entry, ExecutorId, PodUid, ResourceVersion};
 use tokio::time::Instant;
 
-use super::{Checks, InjectedPodFault};
+use super::{Checks, CreatedPod, InjectedPodFault};
 use crate::node::PodFault;
 use crate::script::RecordEdit;
 
@@ -18,6 +18,8 @@ pub struct Excuses {
     pub killed: BTreeSet<ExecutorId>,
     /// Executors that a driver was requested to decommission.
     pub decommissioned: BTreeSet<ExecutorId>,
+    /// Pods of such executors of an earlier application, whose record was lost: the mark stays on a pod (spec A-43).
+    pub(super) left_by_request: BTreeSet<PodUid>,
     /// Pods of executors that request their own decommissioning.
     pub may_leave: BTreeSet<String>,
     /// Nodes of which drivers may have known that they are about to leave.
@@ -75,6 +77,20 @@ impl Excuses {
 const CLAIMS_GIVEN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Checks {
+    /// The executors of the next application have the ids of others.
+    pub(super) fn keep_requested_removals(&mut self) {
+        let killed = std::mem::take(&mut self.excuses.killed);
+        let decommissioned = std::mem::take(&mut self.excuses.decommissioned);
+        let requested = |created: &CreatedPod| {
+            let id = ExecutorId::new(created.id);
+            id.is_some_and(|id| killed.contains(&id) || decommissioned.contains(&id))
+                && self.application_of(created.driver) == self.applications
+        };
+        let pods = self.created.iter().filter(|(_, pod)| requested(pod));
+        let pods: Vec<PodUid> = pods.map(|(uid, _)| uid.clone()).collect();
+        self.excuses.left_by_request.extend(pods);
+    }
+
     pub(super) fn record_made(&mut self, driver: usize) {
         let has_ended = self.drivers.get(&driver).is_some_and(|view| view.ended);
         self.excuses.record_made = Some((driver, Instant::now()));

@@ -357,7 +357,8 @@ impl Checks {
                 Some(LossClass::Killed) => {
                     // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)
-                        && self.ended_with_its_application.contains(&uid);
+                        && (self.ended_with_its_application.contains(&uid)
+                            || excuses.left_by_request.contains(&uid));
                     self.may_end_application(driver)
                         || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
@@ -384,6 +385,7 @@ impl Checks {
                         .and_then(|_| self.first_id(&uid));
                     (id.into_iter().chain(first)).any(|id| excuses.decommissioned.contains(&id))
                         || excuses.may_leave.contains(uid.as_str())
+                        || excuses.left_by_request.contains(&uid)
                         || self.was_held(&uid)
                 }
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {

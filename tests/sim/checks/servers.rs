@@ -34,13 +34,18 @@ impl Checks {
             return Ok(());
         }
         self.counted_version = version;
-        // A pod is an orphan if its executor is bound to another one, which no driver created.
+        // A pod is an orphan if its executor is bound to another one, which no driver created; or if a driver counts it as
+        // one because the record of its own driver, which had an outdated incarnation, was overwritten.
         let is_orphan = |uid: &PodUid| {
-            let id = (self.created.get(uid)).and_then(|created| ExecutorId::new(created.id));
+            let created = self.created.get(uid);
+            let id = created.and_then(|created| ExecutorId::new(created.id));
+            let is_outdated =
+                created.is_some_and(|created| self.has_outdated_incarnation(created.driver));
             let mut ledgers = self.drivers.values().filter_map(|view| view.last.as_ref());
             ledgers.any(|last| {
                 let bound = id.and_then(|id| last.entry(id)?.uid());
                 bound.is_some_and(|bound| bound != uid)
+                    || (is_outdated && last.orphans.contains_key(uid))
             })
         };
         let is_surplus =

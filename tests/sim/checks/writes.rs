@@ -116,10 +116,8 @@ impl Checks {
             .filter_map(|view| view.incarnation)
             .max();
         if highest >= Some(incarnation) {
+            self.keep_requested_removals();
             self.applications += 1;
-            // Its executors have the ids of others.
-            self.excuses.killed.clear();
-            self.excuses.decommissioned.clear();
         }
         let view = self.drivers.entry(write.driver).or_default();
         view.application = self.applications;
