@@ -293,6 +293,9 @@ impl Checks {
             if entry.adopted && successors {
                 continue;
             }
+            if self.ids_meet_in_an_emptied_server(uid, (application, id)) {
+                continue;
+            }
             let counted = self
                 .counted
                 .entry((application, id))
@@ -410,6 +413,18 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// Whether the pod counted for this id is that of a successor which this pod's driver did not know of before the server
+    /// was emptied: both begin ids beyond those that they know.
+    fn ids_meet_in_an_emptied_server(&self, uid: &PodUid, id: (u32, ExecutorId)) -> bool {
+        let by = |uid: &PodUid| self.created.get(uid).map(|created| created.driver);
+        let counted = self.counted.get(&id).and_then(by);
+        counted.zip(by(uid)).is_some_and(|(counted, own)| {
+            let began = self.drivers.get(&counted).and_then(|view| view.began);
+            self.is_younger(counted, own)
+                && began.is_some_and(|at| self.was_history_replaced_since(at))
+        })
     }
 
     /// Whether an operator has held the application since this pod was requested, maybe long before it was created.
