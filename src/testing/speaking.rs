@@ -10,6 +10,7 @@ use crate::actors::api_health::Health;
 use crate::actors::driver_backend::autoscaler::Autoscaler;
 use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::leaving_nodes::LeavingNodes;
+use crate::actors::driver_backend::pools::Pools;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
 use crate::actors::driver_backend::status::{Identity, Status};
@@ -142,8 +143,7 @@ pub(crate) fn backend_with(
     change: impl FnOnce(&mut driver_backend::Wiring),
 ) -> Backend {
     let config = Arc::new(config);
-    let (store, now) = (store.clone(), clock.now().tick);
-    let counted = metrics();
+    let (store, counted, now) = (store.clone(), metrics(), clock.now().tick);
     let (backend_context, history_context) = (
         Context::<DriverBackend>::new(),
         Context::<EventHistory>::new(),
@@ -176,6 +176,7 @@ pub(crate) fn backend_with(
         profiles: profiles(targets),
         commands: Commands::new(Arc::clone(&config), now),
         autoscaler: Autoscaler::new(Arc::clone(&config)),
+        pools: Pools::new(Arc::clone(&config)),
         leaving_nodes: LeavingNodes::new(Arc::clone(&config)),
         roller: (!config.roll.interval.is_zero()).then(|| Roller::new(Arc::clone(&config), now)),
         status: Status::new(

@@ -25,6 +25,7 @@ mod ends_of_drivers;
 mod evictions;
 mod gangs;
 mod nodes;
+mod pools;
 mod registration;
 mod releases;
 mod rights;

@@ -43,6 +43,7 @@ mod node;
 mod objects;
 mod outages;
 mod planted;
+mod pools;
 mod probe;
 mod requests;
 mod runs;

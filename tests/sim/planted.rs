@@ -18,6 +18,7 @@ use crate::early_ends;
 use crate::lease;
 use crate::neighbours;
 use crate::number;
+use crate::pools;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
 use crate::trace;
@@ -51,6 +52,7 @@ fn other_world(fault: Planted) -> Option<OtherWorld> {
             Some(neighbours::run)
         }
         Planted::EarlyEndsUnweighed | Planted::CrashLoopIgnored => Some(early_ends::run),
+        Planted::PoolsIgnored | Planted::PoolsReturnUntried => Some(pools::run),
         _ => None,
     }
 }

@@ -314,6 +314,29 @@ pub struct PodWarning {
     pub time: Option<String>,
 }
 
+/// One target over several profiles.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The preferred one first.
+    pub profiles: Vec<PoolProfile>,
+    /// How many of all its profiles are wanted.
+    pub target: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PoolProfile {
+    /// Until more of it are tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_in_seconds: Option<u64>,
+    /// How many would be, if there were room for all.
+    pub preferred: u64,
+    pub profile: String,
+    /// How many are requested of it.
+    pub target: u64,
+    /// How many are tried in addition, to learn whether there is room again.
+    pub trying: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -408,6 +431,8 @@ pub struct Status {
     pub incarnation: u64,
     /// The executors that ended last, the newest first.
     pub losses: Vec<Loss>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools: Option<BTreeMap<String, Pool>>,
     pub profiles: BTreeMap<String, Profile>,
     /// Whether the application may begin.
     pub ready: bool,

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::check;
 use super::notes::{Notes, join_dotted};
 use super::{Config, ConfigError, Effective, Mistake, Profile, Setting};
+use super::{check, pools};
 use boatswain_model::ProfileName;
 
 /// Declares the keys whose new values take effect while the driver runs. All are single values.
@@ -16,11 +16,12 @@ macro_rules! while_running {
         $($section:ident $([$field:ident])? . $key:ident),*;
         profiles { $($of_profile:ident,)* }
     ) => {
-        /// The keys whose new values take effect while the driver runs, with `NAME` for a profile's
-        /// name. Every other key takes effect at the next start.
+        /// The keys whose new values take effect while the driver runs, with `NAME` for the name of a
+        /// profile or pool. Every other key takes effect at the next start.
         pub const WHILE_RUNNING: &[&str] = &[
             $(concat!(stringify!($section), ".", stringify!($key)),)*
             $(concat!("profiles.NAME.", stringify!($of_profile)),)*
+            "pools.NAME.executors",
         ];
 
         fn take_over(running: &mut Config, read: &Config) {
@@ -139,14 +140,12 @@ pub fn compare(running: &Reading, read: &Reading) -> Result<Changes, ConfigError
         if before.map(fingerprint) == after.map(fingerprint) {
             continue;
         }
-        let profile = profile_of(path).map(ProfileName::from);
-        match profile {
-            Some(profile) if added.contains(&profile) => continue,
-            Some(profile) if !read.config.profiles.contains_key(&profile) => {
-                at_next_start.insert(section_of(&profile));
-                continue;
-            }
-            _ => {}
+        if profile_of(path).is_some_and(|profile| added.contains(&ProfileName::from(profile))) {
+            continue;
+        }
+        if let Some(section) = section_at_next_start(path, &running.config, &read.config) {
+            at_next_start.insert(section);
+            continue;
         }
         if takes_effect(path, &known) {
             let value = |setting: Option<&&Setting>| setting.and_then(|s| s.value.clone());
@@ -208,18 +207,35 @@ fn merged(
 ) -> (Config, BTreeMap<ProfileName, u32>, BTreeSet<ProfileName>) {
     let mut config = running.clone();
     take_over(&mut config, read);
-    let (mut targets, mut added) = (BTreeMap::new(), BTreeSet::new());
+    for (name, pool) in &mut config.pools {
+        pool.executors = (read.pools.get(name)).map_or(pool.executors, |read| read.executors);
+    }
+    let is_of_pool = |name: &ProfileName| {
+        [running, read]
+            .iter()
+            .any(|config| config.pool_of(name).is_some())
+    };
+    let mut added = BTreeSet::new();
     for (name, profile) in &read.profiles {
-        if let Some(known) = config.profiles.get_mut(name) {
-            if known.executors != profile.executors {
-                targets.insert(name.clone(), profile.executors);
-            }
-            take_over_profile(known, profile);
-        } else {
-            config.profiles.insert(name.clone(), profile.clone());
+        let known = config.profiles.get(name);
+        let executors = match is_of_pool(name) {
+            // As the pool says that applies from now on.
+            true => known.map_or(0, |known| known.executors),
+            false => profile.executors,
+        };
+        if known.is_none() {
             added.insert(name.clone());
         }
+        let known = (config.profiles.entry(name.clone())).or_insert_with(|| profile.clone());
+        take_over_profile(known, profile);
+        known.executors = executors;
     }
+    pools::share_out(&mut config);
+    let changed = |(name, profile): (&ProfileName, &Profile)| {
+        let before = running.profiles.get(name)?.executors;
+        (before != profile.executors).then(|| (name.clone(), profile.executors))
+    };
+    let targets = config.profiles.iter().filter_map(changed).collect();
     (config, targets, added)
 }
 
@@ -258,10 +274,29 @@ fn section_of(profile: &ProfileName) -> String {
     format!("profiles.{profile}")
 }
 
+/// The section of a key, if all of it takes effect at the next start: a profile that has left, a new or left pool.
+fn section_at_next_start(path: &str, running: &Config, read: &Config) -> Option<String> {
+    let (section, name) = named(path)?;
+    let key = ProfileName::from(name);
+    let is_known = match section {
+        "profiles" => read.profiles.contains_key(&key),
+        _ => read.pools.contains_key(&key) && running.pools.contains_key(&key),
+    };
+    (!is_known).then(|| format!("{section}.{name}"))
+}
+
+/// The section of profiles or pools to which a key belongs, and the name.
+fn named(path: &str) -> Option<(&str, &str)> {
+    let (section, rest) = path.split_once('.')?;
+    let (name, _) = rest.split_once('.')?;
+    ["profiles", "pools"]
+        .contains(&section)
+        .then_some((section, name))
+}
+
 /// The profile to which a key belongs.
 fn profile_of(path: &str) -> Option<&str> {
-    let (profile, _) = path.strip_prefix("profiles.")?.split_once('.')?;
-    Some(profile)
+    named(path).and_then(|(section, name)| (section == "profiles").then_some(name))
 }
 
 fn takes_effect(path: &str, known: &[&str]) -> bool {
@@ -270,8 +305,8 @@ fn takes_effect(path: &str, known: &[&str]) -> bool {
 
 /// The key that a path is, or is an item of.
 fn known_key<'k>(path: &str, known: &[&'k str]) -> Option<&'k str> {
-    let path = match profile_of(path) {
-        Some(profile) => path.replacen(&format!(".{profile}."), ".NAME.", 1),
+    let path = match named(path) {
+        Some((_, name)) => path.replacen(&format!(".{name}."), ".NAME.", 1),
         None => path.to_owned(),
     };
     let is_within = |key: &&&str| {
@@ -288,8 +323,8 @@ fn known_key<'k>(path: &str, known: &[&'k str]) -> Option<&'k str> {
 /// The key of a path, without the names and numbers of items.
 fn shown(path: &str, known: &[&str]) -> String {
     let key = known_key(path, known).unwrap_or(path);
-    match profile_of(path) {
-        Some(profile) => key.replacen("NAME", profile, 1),
+    match named(path) {
+        Some((_, name)) => key.replacen("NAME", name, 1),
         None => key.to_owned(),
     }
 }

@@ -7,10 +7,10 @@ use humantime::format_duration;
 
 use super::ha;
 use super::names::prefix_of;
-use super::nodes;
 use super::notes::Notes;
 use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Gang, Registration, RollPolicy};
+use super::{nodes, pools};
 use boatswain_model::ids::pod_name;
 use boatswain_model::{ExecutorId, ProfileName};
 
@@ -35,6 +35,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     service(config, notes);
     ha::check(config, notes);
     nodes::check(config, notes);
+    pools::check(config, notes);
+    pools::share_out(config);
 }
 
 /// Without watch and poll the driver would never see a pod (spec W-6).

@@ -27,6 +27,7 @@ mod near;
 mod nodes;
 mod notes;
 mod policy;
+mod pools;
 mod profile;
 mod reader;
 mod scaling;
@@ -62,6 +63,7 @@ pub use names::{
 };
 pub use nodes::Nodes;
 pub use policy::{Allocation, Keep, Lifecycle, Poll, ScaleDown, Scheduling, Tuning, Watch};
+pub use pools::Pool;
 pub use profile::{
     DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
     Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,
@@ -97,6 +99,7 @@ section! {
         /// The profiles by name. [`DEFAULT_PROFILE`] is always among them.
         pub profiles: BTreeMap<ProfileName, Profile> =
             profiles(Profile::checked) or BTreeMap::from([(DEFAULT_PROFILE.into(), Profile::default())]);
+        pub pools: BTreeMap<ProfileName, Pool> = profiles(Pool::checked) or BTreeMap::new();
         pub claims: Claims = section(Claims::read);
         pub config_map: ConfigMap = section(ConfigMap::read);
         pub watch: Watch = section(Watch::read);
@@ -124,7 +127,17 @@ section! {
     }
 }
 
+/// A file with one of each section that a file need not have, so that its keys are read.
+const WITH_ALL_SECTIONS: &str = "[pools.NAME]";
+
 impl Config {
+    /// The pool of a profile.
+    pub fn pool_of(&self, profile: &ProfileName) -> Option<&ProfileName> {
+        let mut pools = self.pools.iter();
+        let (name, _) = pools.find(|(_, pool)| pool.names().any(|one| one == *profile))?;
+        Some(name)
+    }
+
     /// Reads a file, then overrides from the environment, then those from the command line. Later
     /// ones win (spec C-3). Also returns the origin of each value (spec C-4).
     pub fn explain(
@@ -213,7 +226,7 @@ impl Config {
 
     /// Every key with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
-        let (root, _) = document::parse("");
+        let (root, _) = document::parse(WITH_ALL_SECTIONS);
         Self::from_tree(root, true, Templates::Unread).1.known
     }
 
@@ -224,7 +237,7 @@ impl Config {
             describes: true,
             ..Notes::default()
         };
-        let (root, _) = document::parse("");
+        let (root, _) = document::parse(WITH_ALL_SECTIONS);
         let mut s = Section::root(root, &mut notes);
         Self::read(&mut s);
         s.schema()

@@ -17,6 +17,7 @@ pub mod news;
 pub mod node;
 pub mod planted;
 pub mod pod;
+pub mod pool;
 pub mod quantity;
 pub mod reason;
 pub mod reasoning;

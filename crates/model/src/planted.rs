@@ -157,6 +157,10 @@ faults! {
     CrashLoopIgnored,
     /// Executors stay on nodes that are about to leave (spec B-71).
     LeavingNodesIgnored,
+    /// What is missing of a pool's profile is not requested of the next one (spec B-74).
+    PoolsIgnored,
+    /// A pool comes back to a profile before executors of it run (spec B-75).
+    PoolsReturnUntried,
     /// The pod of an executor without work stays protected (spec L-42).
     IdleProtected,
     /// An executor is silent because of its node, even if that is ready (spec B-73).

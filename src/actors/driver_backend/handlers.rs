@@ -37,9 +37,16 @@ impl DriverBackend {
         command: Command,
     ) -> ResponseActFuture<Self, Result<CommandOutcome, Refused>> {
         let now = self.clock.now().tick;
-        if let Command::SetTargets(targets) = &command {
-            self.profiles.renew(targets.keys(), now);
-        }
+        let command = match command {
+            Command::SetTargets(targets) => match self.pools.expanded(targets, &self.latest) {
+                Ok(targets) => {
+                    self.profiles.renew(targets.keys(), now);
+                    Command::SetTargets(targets)
+                }
+                Err(refused) => return Box::pin(actix::fut::ready(Err(refused))),
+            },
+            other => other,
+        };
         let decided = (self.commands).decide(command, &self.latest, &self.profiles, now);
         let (picked, plan) = match decided {
             Ok(decided) => decided,
@@ -53,7 +60,7 @@ impl DriverBackend {
 
     fn reconfigure(
         &mut self,
-        new: Reconfigure,
+        mut new: Reconfigure,
         known: Vec<ProfileName>,
     ) -> ResponseActFuture<Self, Result<Vec<ProfileName>, RefusedProfile>> {
         let most = (new.config.profiles.iter())
@@ -61,6 +68,8 @@ impl DriverBackend {
             .map(|(name, profile)| (name.clone(), profile.max_executors));
         self.profiles.limit(&most.collect());
         self.autoscaler.reconfigure(Arc::clone(&new.config));
+        self.pools.reconfigure(Arc::clone(&new.config));
+        self.pools.reshare(&mut new.targets, &self.latest);
         let configured: Vec<ProfileName> = new.targets.keys().cloned().collect();
         let (latest, profiles) = (&self.latest, &self.profiles);
         let plan = (self.commands).reconfigure(new.config, new.targets, latest, profiles);
@@ -179,7 +188,7 @@ impl Handler<PostDemand> for DriverBackend {
         let (prefer, now) = (&self.to.prefer, self.clock.now().tick);
         self.profiles.renew(post.demands.keys(), now);
         let (mut wanted, nodes) =
-            (self.autoscaler).demand(post, &self.profiles, prefer.is_some(), now)?;
+            (self.autoscaler).demand(post, &self.pools, &self.profiles, prefer.is_some(), now)?;
         for (_, executors) in (wanted.iter_mut()).filter(|(name, _)| self.has_failed(name)) {
             *executors = 0;
         }
@@ -197,6 +206,10 @@ impl Handler<AddProfile> for DriverBackend {
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let AddProfile { name, described } = add;
         self.profiles.renew([&name], self.clock.now().tick);
+        if self.pools.is_pool(&name) {
+            let exists = RefusedProfile::Exists(name);
+            return AtomicResponse::new(Box::pin(actix::fut::ready(Err(exists))));
+        }
         if let Some(why) = self.latest.failed.get(&name).cloned() {
             let failed = RefusedProfile::Failed { name, why };
             return AtomicResponse::new(Box::pin(actix::fut::ready(Err(failed))));
@@ -293,10 +306,9 @@ impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
     fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
-        MessageResult(
-            self.status
-                .view(&self.latest, &self.profiles, self.clock.now()),
-        )
+        let now = self.clock.now();
+        let pools = self.pools.views(&self.latest, now.tick);
+        MessageResult((self.status).view(&self.latest, &self.profiles, pools, now))
     }
 }
 

@@ -80,7 +80,7 @@ pub enum Refused {
         /// The names of all profiles.
         known: String,
     },
-    #[error("{target} executors of profile {profile} are too many: at most {most}")]
+    #[error("{target} executors of {profile} are too many: at most {most}")]
     TooMany {
         profile: ProfileName,
         target: u32,
@@ -88,6 +88,11 @@ pub enum Refused {
     },
     #[error("profile {profile} has failed: {why}")]
     Failed { profile: ProfileName, why: Arc<str> },
+    #[error("profile {profile} is of the pool {pool}, which has the target: set that")]
+    OfAPool {
+        profile: ProfileName,
+        pool: ProfileName,
+    },
     /// The executors are not known before adoption.
     #[error("the driver is still reading the cluster's state")]
     BeforeAdoption,

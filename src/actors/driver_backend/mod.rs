@@ -2,8 +2,8 @@
 //! O-82).
 //!
 //! It alone sends targets, marks and holds to the store that come from outside. Its parts decide, each pure and with a
-//! state of its own: [`profiles`], [`commands`], [`autoscaler`], [`leaving_nodes`], [`roller`], [`status`]. Each batch
-//! and each request goes to them in this order. What they decide is in the ledger before the actor handles its next
+//! state of its own: [`profiles`], [`commands`], [`autoscaler`], [`pools`], [`leaving_nodes`], [`roller`], [`status`]. Each
+//! batch and each request goes to them in this order. What they decide is in the ledger before the actor handles its next
 //! message, and the actor then knows the ledger with it. So no decision ignores the one before it, whichever part made
 //! that.
 
@@ -13,6 +13,7 @@ mod handlers;
 pub mod leaving_nodes;
 pub mod messages;
 pub mod plan;
+pub mod pools;
 pub mod profiles;
 mod publishing;
 pub mod roller;
@@ -40,6 +41,7 @@ use commands::Commands;
 use leaving_nodes::LeavingNodes;
 use messages::{Refused, Stop};
 use plan::Plan;
+use pools::Pools;
 use profiles::Profiles;
 use roller::{Figures, Roller};
 use status::Status;
@@ -48,6 +50,7 @@ pub struct DriverBackend {
     profiles: Profiles,
     commands: Commands,
     autoscaler: Autoscaler,
+    pools: Pools,
     leaving_nodes: LeavingNodes,
     /// `None` if executors are not replaced.
     roller: Option<Roller>,
@@ -86,6 +89,7 @@ pub struct Wiring {
     pub profiles: Profiles,
     pub commands: Commands,
     pub autoscaler: Autoscaler,
+    pub pools: Pools,
     pub leaving_nodes: LeavingNodes,
     pub roller: Option<Roller>,
     pub status: Status,
@@ -99,6 +103,7 @@ impl DriverBackend {
             profiles: wiring.profiles,
             commands: wiring.commands,
             autoscaler: wiring.autoscaler,
+            pools: wiring.pools,
             leaving_nodes: wiring.leaving_nodes,
             roller: wiring.roller,
             status: wiring.status,
@@ -212,14 +217,20 @@ impl Handler<Round> for DriverBackend {
         self.keep(batch.latest().clone());
         self.adopted
             .send_if_modified(|adopted| !std::mem::replace(adopted, true));
-        self.autoscaler.observe(&batch, &self.profiles, now.tick);
+        (self.autoscaler).observe(&batch, &self.pools, &self.profiles, now.tick);
+        self.pools.observe(&batch);
         self.status.note_losses(&batch, now);
         let plan = (self.commands).check_liveness(&self.latest, now.tick);
         let round = self
             .carry_out(plan)
             .then(move |_, this, _| {
-                let (latest, profiles) = (&this.latest, &this.profiles);
-                let plan = this.autoscaler.decide(latest, profiles, now.tick);
+                let (latest, pools) = (&this.latest, &this.pools);
+                let plan = (this.autoscaler).decide(latest, pools, &this.profiles, now.tick);
+                this.carry_out(plan)
+            })
+            .then(move |_, this, _| {
+                let plan =
+                    (this.pools).decide(&this.latest, |p| this.status.is_held_back(p), now.tick);
                 this.carry_out(plan)
             })
             .then(move |_, this, _| {

@@ -133,6 +133,9 @@ pub fn status(answer: &Value) -> String {
             out.push_str(&format!("\n{name}: {executors} waiting: {why}"));
         }
     }
+    for (name, view) in answer["pools"].as_object().into_iter().flatten() {
+        out.push_str(&format!("\n{}", pool(name, view)));
+    }
     out.push_str(&losses(answer));
     out
 }
@@ -214,6 +217,30 @@ fn losses(status: &Value) -> String {
     }
     let columns = ["TIME", "EXECUTOR", "PROFILE", "REASON", "WHY"];
     format!("\n\nended last:\n{}", table(&columns, &rows))
+}
+
+/// What is requested of each profile of a pool.
+fn pool(name: &str, view: &Value) -> String {
+    let profile = |one: &Value| {
+        let of = |field| one[field].as_u64().unwrap_or(0);
+        let (target, preferred) = (of("target"), of("preferred"));
+        let usual = match target == preferred {
+            true => String::new(),
+            false => format!(" (usually {preferred})"),
+        };
+        let next = match (of("trying"), one["again_in_seconds"].as_u64()) {
+            (0, None) => String::new(),
+            (0, Some(seconds)) => format!(", more are tried in {seconds} s"),
+            (trying, _) => format!(", {trying} more are being tried"),
+        };
+        format!("{target}{usual} of {}{next}", text(one, "profile"))
+    };
+    let profiles: Vec<String> = list(view, "profiles").map(profile).collect();
+    format!(
+        "pool {name}: {} wanted: {}",
+        number(view, "target"),
+        profiles.join("; ")
+    )
 }
 
 /// Why requests for a profile are paused.

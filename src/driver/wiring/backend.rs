@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::actors::driver_backend::autoscaler::Autoscaler;
 use crate::actors::driver_backend::commands::Commands;
 use crate::actors::driver_backend::leaving_nodes::LeavingNodes;
+use crate::actors::driver_backend::pools::Pools;
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::actors::driver_backend::roller::Roller;
 use crate::actors::driver_backend::status::{Identity, Status};
@@ -33,6 +34,7 @@ pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend 
         profiles: profiles(basis),
         commands: Commands::new(Arc::clone(config), now),
         autoscaler: Autoscaler::new(Arc::clone(config)),
+        pools: Pools::new(Arc::clone(config)),
         leaving_nodes: LeavingNodes::new(Arc::clone(config)),
         roller: rolls.then(|| Roller::new(Arc::clone(config), now)),
         status: Status::new(

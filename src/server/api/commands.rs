@@ -174,11 +174,11 @@ fn command_outcome(command_outcome: CommandOutcome) -> Json<Value> {
 pub(super) async fn command(api: &Api, command: Command) -> Result<CommandOutcome, Problem> {
     let outcome = ask(&api.actors.backend, command).await?;
     outcome.map_err(|refused| match &refused {
-        Refused::UnknownProfile { profile, .. } | Refused::TooMany { profile, .. } => {
-            Problem::refused(refused.to_string())
-                .at(format!("targets.{profile}"))
-                .hint("nothing was changed")
-        }
+        Refused::UnknownProfile { profile, .. }
+        | Refused::TooMany { profile, .. }
+        | Refused::OfAPool { profile, .. } => Problem::refused(refused.to_string())
+            .at(format!("targets.{profile}"))
+            .hint("nothing was changed"),
         Refused::Failed { profile, .. } => Problem::conflict(refused.to_string())
             .coded("failed")
             .at(format!("targets.{profile}"))

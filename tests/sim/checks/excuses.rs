@@ -18,9 +18,8 @@ pub struct Excuses {
     pub killed: BTreeSet<ExecutorId>,
     /// Executors that a driver was requested to decommission.
     pub decommissioned: BTreeSet<ExecutorId>,
-    /// Pods of such executors of an earlier application, whose record was lost: the mark stays on a pod (spec A-43).
-    pub(super) left_by_request: BTreeSet<PodUid>,
-    /// Pods of executors that request their own decommissioning.
+    /// Pods of executors that request their own decommissioning, or whose removal was requested in an earlier application:
+    /// the mark stays on a pod whose record was lost (spec A-43).
     pub may_leave: BTreeSet<String>,
     /// Nodes of which drivers may have known that they are about to leave.
     pub leaving_nodes: BTreeSet<String>,
@@ -87,8 +86,8 @@ impl Checks {
                 && self.application_of(created.driver) == self.applications
         };
         let pods = self.created.iter().filter(|(_, pod)| requested(pod));
-        let pods: Vec<PodUid> = pods.map(|(uid, _)| uid.clone()).collect();
-        self.excuses.left_by_request.extend(pods);
+        let pods: Vec<String> = pods.map(|(uid, _)| uid.to_string()).collect();
+        self.excuses.may_leave.extend(pods);
     }
 
     pub(super) fn record_made(&mut self, driver: usize) {

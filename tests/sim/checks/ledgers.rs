@@ -361,7 +361,7 @@ impl Checks {
                     // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)
                         && (self.ended_with_its_application.contains(&uid)
-                            || excuses.left_by_request.contains(&uid));
+                            || excuses.may_leave.contains(uid.as_str()));
                     self.may_end_application(driver)
                         || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
@@ -388,7 +388,6 @@ impl Checks {
                         .and_then(|_| self.first_id(&uid));
                     (id.into_iter().chain(first)).any(|id| excuses.decommissioned.contains(&id))
                         || excuses.may_leave.contains(uid.as_str())
-                        || excuses.left_by_request.contains(&uid)
                         || self.was_held(&uid)
                 }
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {

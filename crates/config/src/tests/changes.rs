@@ -34,7 +34,12 @@ const OTHER: &[&str] = &[
     "profiles.default.executors=7",
     "profiles.default.max_executors=70",
     "profiles.default.max_pending=7",
+    "pools.batch.executors=7",
 ];
+
+/// A pool of two profiles.
+const POOLED: &str = "[profiles.spot]\nimage = \"a\"\n[profiles.on-demand]\nimage = \"a\"\n\
+    [pools.batch]\nprofiles = [\"spot\", \"on-demand\"]\n";
 
 fn reading_with(text: &str, sets: &[&str]) -> Reading {
     let (env, sets) = overrides(&[], sets);
@@ -70,15 +75,16 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
     let name = |set: &str| {
         let (key, _) = set.split_once('=').unwrap();
         key.replace(".default.", ".NAME.")
+            .replace(".batch.", ".NAME.")
     };
     let tested: BTreeSet<String> = OTHER.iter().map(|set| name(set)).collect();
     for key in &listed {
         assert!(known.contains(*key), "{key} is no key");
         assert!(tested.contains(*key), "{key} has no value in this test");
     }
-    let before = reading("");
+    let (before, text) = (reading(POOLED), format!("{LEAST}{POOLED}"));
     for set in OTHER {
-        let after = reading_with(LEAST, &[set]);
+        let after = reading_with(&text, &[set]);
         let changes = compare(&before, &after).unwrap();
         assert_eq!(changes.taken.len(), 1, "{set}");
         assert_eq!(changes.reading.config, after.config, "{set}");
@@ -89,8 +95,33 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
             "{set}"
         );
     }
-    let changes = compare(&before, &reading_with(LEAST, OTHER)).unwrap();
+    let changes = compare(&before, &reading_with(&text, OTHER)).unwrap();
     assert_eq!(changes.taken.len(), WHILE_RUNNING.len());
+}
+
+// spec: C-6, B-74
+#[test]
+fn a_new_target_of_a_pool_is_shared_out_at_once_and_other_keys_of_pools_wait_for_the_next_start() {
+    let shared = |before: &str, after: &str| {
+        let changes = changes(before, after);
+        let targets: Vec<_> = (changes.targets.iter())
+            .map(|(name, target)| format!("{name} {target}"))
+            .collect();
+        (targets, at_next_start(&changes).join(" "))
+    };
+    let with = |keys: &str| format!("{POOLED}{keys}");
+    let ten = with("executors = 10\nat_least = { on-demand = 2 }\n");
+    let twelve = with("executors = 12\nat_least = { on-demand = 5 }\n");
+    assert_eq!(
+        shared(&ten, &twelve),
+        (
+            vec!["spot 10".to_owned()],
+            "pools.batch.at_least".to_owned()
+        )
+    );
+    let none = "[profiles.spot]\nimage = \"a\"\n[profiles.on-demand]\nimage = \"a\"\n";
+    assert_eq!(shared(none, &ten), (vec![], "pools.batch".to_owned()));
+    assert_eq!(shared(&ten, none), (vec![], "pools.batch".to_owned()));
 }
 
 // spec: C-6

@@ -14,6 +14,7 @@ fn shown(file: &str) -> Vec<Shown<'_>> {
     let mut shown = Vec::new();
     for line in file.lines() {
         if let Some(header) = line
+            .trim_start_matches('#')
             .strip_prefix('[')
             .and_then(|line| line.strip_suffix(']'))
         {
@@ -26,7 +27,9 @@ fn shown(file: &str) -> Vec<Shown<'_>> {
         };
         let is_key = line.starts_with(|c: char| c.is_ascii_lowercase());
         if let Some((key, value)) = line.split_once(" = ").filter(|_| is_key) {
-            let path = format!("{section}.{key}").replace("profiles.default", "profiles.NAME");
+            let path = format!("{section}.{key}")
+                .replace("profiles.default", "profiles.NAME")
+                .replace("pools.batch", "pools.NAME");
             shown.push(Shown {
                 path,
                 value,
@@ -88,8 +91,18 @@ fn every_line_of_the_reference_could_be_used() {
     let text = file("reference.toml");
     // Each one separately, because some contradict each other.
     for line in shown(&text).iter().filter(|line| line.left_out) {
-        let path = line.path.replace("NAME", "default");
+        let name = if line.path.starts_with("pools.") {
+            "batch"
+        } else {
+            "default"
+        };
+        let path = line.path.replace("NAME", name);
         let mut sets = vec![format!("{path}={}", line.value)];
+        if path.starts_with("pools.") {
+            sets.push("pools.batch.profiles=[\"spot\", \"on-demand\"]".to_owned());
+            let each = ["spot", "on-demand"].into_iter();
+            sets.extend(each.map(|name| format!("profiles.{name}.image=none")));
+        }
         if path.starts_with("embedded.") {
             sets.push("cluster.mode=embedded".to_owned());
         }

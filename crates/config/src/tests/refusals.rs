@@ -476,3 +476,80 @@ fn a_lease_must_outlast_the_writes_of_its_holder() {
         ""
     );
 }
+
+// spec: B-74, C-2
+#[test]
+fn a_pool_names_profiles_that_exist_have_no_target_of_their_own_and_are_of_one_pool() {
+    const TWO: &str = "[profiles.spot]\nimage = \"a\"\n[profiles.on-demand]\nimage = \"a\"\n";
+    let pool = |keys: &str| format!("[pools.batch]\n{keys}\n{TWO}");
+    let both = "profiles = [\"spot\", \"on-demand\"]";
+    let config = with(&pool(&format!(
+        "{both}\nexecutors = 10\nshare = {{ spot = \"70%\" }}"
+    )))
+    .unwrap();
+    let executors = |name: &str| config.profiles[name].executors;
+    assert_eq!((executors("spot"), executors("on-demand")), (7, 3));
+    for (text, key, found) in [
+        (pool("profiles = [\"spot\"]"), "profiles", "found 1 of them"),
+        (
+            pool("profiles = [\"spot\", \"gpu\"]"),
+            "profiles",
+            "found \"gpu\", which is no profile",
+        ),
+        (
+            pool("profiles = [\"spot\", \"spot\"]"),
+            "profiles",
+            "found \"spot\", which is of a pool already",
+        ),
+        (
+            pool(&format!("{both}\nat_least = {{ gpu = 1 }}")),
+            "at_least",
+            "found \"gpu\", which is no profile of the pool",
+        ),
+        (
+            pool(&format!("{both}\nshare = {{ gpu = \"1%\" }}")),
+            "share",
+            "found \"gpu\", which is no profile of the pool",
+        ),
+        (
+            format!(
+                "{}max_executors = 3\n[profiles.spot]\nimage = \"a\"\nmax_executors = 4\n[pools.batch]\n{both}\nexecutors = 8\n",
+                "[profiles.on-demand]\nimage = \"a\"\n"
+            ),
+            "executors",
+            "found 8, and its profiles may have 7 at most",
+        ),
+        (
+            pool(both) + "[allocation]\npending_timeout = \"2m\"\n",
+            "fallback_after",
+            "found a time in which pods that wait for room are replaced",
+        ),
+    ] {
+        let error = with(&text).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("pools.batch.{key}: {found}")),
+            "{error}"
+        );
+    }
+    for (text, begin) in [
+        (
+            pool(both).replace("batch", "spot"),
+            "pools.spot.profiles: a profile is called spot, too",
+        ),
+        (
+            pool(both) + "executors = 1\n",
+            "profiles.on-demand.executors: found a target of its own",
+        ),
+        (
+            pool(both) + "[allocation]\nstrategy = \"deployment\"\n",
+            "pools: found pools, whose replacements",
+        ),
+        (
+            pool(both) + "min_executors = 2\n[scheduling]\ngang = \"on\"\n",
+            "pools: found pools, and a gang is of one profile",
+        ),
+    ] {
+        let error = with(&text).unwrap_err().to_string();
+        assert!(error.contains(begin), "{error}");
+    }
+}

@@ -12,7 +12,7 @@ fn keys(section: &Value, path: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (key, schema) in section["properties"].as_object().unwrap() {
         let path = notes::join_dotted(path, key);
-        if key == "profiles" {
+        if ["profiles", "pools"].contains(&path.as_str()) {
             let profile = &schema["additionalProperties"];
             all.extend(keys(profile, &format!("{path}.NAME")));
         } else if schema["type"] == "object" && schema["properties"].is_object() {

@@ -1,6 +1,6 @@
 //! Autoscaler: targets that follow the application's demand (spec B-40 to B-42).
 //!
-//! One [`scaler`] per profile decides. Each batch tells it which executors are idle.
+//! One [`scaler`] per profile or pool decides. Each batch tells it which executors are idle.
 
 pub mod scaler;
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::messages::{PostDemand, RefusedDemand};
 use super::plan::Plan;
+use super::pools::Pools;
 use super::profiles::Profiles;
 use crate::actors::pod_allocator::messages::PreferNodes;
 use crate::config::Config;
@@ -22,53 +23,71 @@ use scaler::{Scaler, Step};
 #[derive(Debug)]
 pub struct Autoscaler {
     config: Arc<Config>,
-    by_profile: BTreeMap<ProfileName, Scaler>,
+    /// By profile, or by pool (spec B-74).
+    scalers: BTreeMap<ProfileName, Scaler>,
 }
 
 impl Autoscaler {
     pub fn new(config: Arc<Config>) -> Self {
         Self {
             config,
-            by_profile: BTreeMap::new(),
+            scalers: BTreeMap::new(),
         }
     }
 
     /// Updates the scalers with the idle executors: O(changes).
-    pub fn observe(&mut self, batch: &Batch, profiles: &Profiles, now: Tick) {
+    pub fn observe(&mut self, batch: &Batch, pools: &Pools, profiles: &Profiles, now: Tick) {
         if !self.config.autoscaling.enabled {
             return;
         }
-        (self.by_profile).retain(|name, _| profiles.bounds(name).is_some());
+        (self.scalers).retain(|name, _| pools.bounds(name, profiles).is_some());
         for name in profiles.names() {
-            self.by_profile.entry(name.clone()).or_default();
+            self.scalers.entry(pools.group(name).clone()).or_default();
         }
         let latest = batch.latest();
         for id in batch.changed_executors() {
-            for (profile, scaler) in &mut self.by_profile {
-                let entry = latest.entry(id).filter(|entry| entry.profile == *profile);
+            for (name, scaler) in &mut self.scalers {
+                let of = |entry: &&Arc<Entry>| pools.group(&entry.profile) == name;
+                let entry = latest.entry(id).filter(of);
                 scaler.observe(id, entry.is_some_and(|entry| is_idle(entry)), now);
             }
         }
     }
 
     /// The due steps; none while executors are held, nor of a failed profile.
-    pub fn decide(&mut self, latest: &Snapshot, profiles: &Profiles, now: Tick) -> Plan {
+    pub fn decide(
+        &mut self,
+        latest: &Snapshot,
+        pools: &Pools,
+        profiles: &Profiles,
+        now: Tick,
+    ) -> Plan {
         let mut plan = Plan::default();
         let config = &self.config;
         if !config.autoscaling.enabled || latest.held.is_some() {
             return plan;
         }
-        let scalers = self.by_profile.iter_mut();
-        for (profile, scaler) in scalers.filter(|(name, _)| !latest.failed.contains_key(*name)) {
-            let target = latest.targets.get(profile);
-            let target = target.map_or(0, |target| target.asked);
-            let Some(bounds) = profiles.bounds(profile) else {
+        let scalers = self.scalers.iter_mut();
+        for (name, scaler) in scalers.filter(|(name, _)| !latest.failed.contains_key(*name)) {
+            let target = pools.target(name, latest);
+            let Some(bounds) = pools.bounds(name, profiles) else {
                 continue;
             };
-            if let Some(step) = scaler.decide(target, &config.autoscaling, bounds, now) {
-                let within = config.backend.decommission_timeout;
-                plan.news.push(news(profile, step, within));
-            }
+            let Some(step) = scaler.decide(target, &config.autoscaling, bounds, now) else {
+                continue;
+            };
+            let targets = BTreeMap::from([(name.clone(), step.target)]);
+            // A pool of which too many profiles have failed stays as it is.
+            let Ok(targets) = pools.expanded(targets, latest) else {
+                continue;
+            };
+            let aim = match pools.is_pool(name) {
+                // The profile of each has one less. Which of them has how many is the pool's matter.
+                true => TargetChange::Fall,
+                false => TargetChange::Become(targets.clone()),
+            };
+            let within = config.backend.decommission_timeout;
+            plan.news.push(news(name, step, targets, aim, within));
         }
         plan
     }
@@ -81,6 +100,7 @@ impl Autoscaler {
     pub fn demand(
         &mut self,
         post: PostDemand,
+        pools: &Pools,
         profiles: &Profiles,
         prefers: bool,
         now: Tick,
@@ -91,7 +111,7 @@ impl Autoscaler {
         }
         let mut known = Vec::new();
         for (name, demand) in demands {
-            match profiles.bounds(&name) {
+            match pools.bounds(&name, profiles) {
                 None => return Err(RefusedDemand::UnknownProfile(name)),
                 Some(bounds) => known.push((name, demand, bounds)),
             }
@@ -102,9 +122,11 @@ impl Autoscaler {
         }
         let (mut wanted, mut preferred) = (BTreeMap::new(), BTreeMap::new());
         for (name, demand, bounds) in known {
-            let scaler = self.by_profile.entry(name.clone()).or_default();
+            let scaler = self.scalers.entry(name.clone()).or_default();
             scaler.demanded(demand, now);
-            preferred.insert(name.clone(), nodes.remove(&name).unwrap_or_default());
+            let nodes = nodes.remove(&name).unwrap_or_default();
+            let each = pools.profiles(&name).into_iter();
+            preferred.extend(each.map(|profile| (profile, nodes.clone())));
             wanted.insert(name, demand.wanted(self.config.autoscaling.ratio, bounds));
         }
         Ok((wanted, PreferNodes(preferred)))
@@ -116,20 +138,21 @@ impl Autoscaler {
     }
 }
 
-fn news(profile: &ProfileName, Step { target, retire }: Step, within: Duration) -> News {
-    tracing::info!(
-        profile = profile.as_str(),
-        target,
-        retired = retire.len(),
-        "target set by autoscaling"
-    );
-    let targets = BTreeMap::from([(profile.clone(), target)]);
+fn news(
+    name: &ProfileName,
+    Step { target, retire }: Step,
+    targets: BTreeMap<ProfileName, u32>,
+    aim: TargetChange,
+    within: Duration,
+) -> News {
+    let (profile, retired) = (name.as_str(), retire.len());
+    tracing::info!(profile, target, retired, "target set by autoscaling");
     if retire.is_empty() {
         return News::Targets(targets);
     }
     News::Retire {
         ids: retire,
-        aim: TargetChange::Become(targets),
+        aim,
         why: LeaveReason::Decommissioned("autoscaling".into()),
         how: LeaveMethod::Drain { within },
     }

@@ -9,7 +9,7 @@ pub mod readiness;
 mod storm;
 pub mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -18,11 +18,13 @@ use crate::actors::api_health::Health;
 use crate::actors::event_history::event::What;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::executor_registry::registry::WhyDoubt;
-use crate::actors::pod_allocator::pause::Paused;
+use crate::actors::pod_allocator::pause::{Cause, Paused};
+use crate::actors::pod_allocator::refusal::RefusalKind;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::model::{AppId, Batch, Ending, Incarnation, Now, ProfileName, Snapshot, Tick};
 
+use super::pools::PoolView;
 use super::profiles::Profiles;
 use counts::{CountsHistory, CountsView};
 use readiness::Readiness;
@@ -136,7 +138,13 @@ impl Status {
     }
 
     /// Before adoption nothing is told of executors (spec B-55).
-    pub fn view(&self, latest: &Snapshot, profiles: &Profiles, now: Now) -> StatusView {
+    pub fn view(
+        &self,
+        latest: &Snapshot,
+        profiles: &Profiles,
+        pools: BTreeMap<String, PoolView>,
+        now: Now,
+    ) -> StatusView {
         let (adopted, nothing) = (latest.adopted, Snapshot::default());
         let latest = if adopted { latest } else { &nothing };
         let (registered, paused) = (&self.sessions.registered, &self.paused.0);
@@ -161,9 +169,23 @@ impl Status {
                 .map(|write| RefusedWriteView::of(write, now.tick))
                 .collect(),
             held: HeldView::of(latest),
+            pools: match adopted {
+                true => pools,
+                false => BTreeMap::new(),
+            },
             profiles: views::profiles(latest, profiles, registered, paused, now.tick),
             losses: self.losses.iter().cloned().collect(),
         }
+    }
+
+    /// Whether missing executors of this profile are not requested, for a cause that other profiles need not share.
+    pub fn is_held_back(&self, profile: &ProfileName) -> bool {
+        let cause = self.paused.0.get(profile).map(|pause| pause.cause);
+        cause.is_some_and(|cause| match cause {
+            Cause::CrashLoop | Cause::Queued => true,
+            Cause::Refused(kind) => matches!(kind, RefusalKind::Quota | RefusalKind::Blocked),
+            Cause::GangMissed | Cause::Failing => false,
+        })
     }
 
     /// Sets the gauges of readiness and pauses.

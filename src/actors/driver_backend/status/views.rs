@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::actors::api_health::refused_writes::RefusedWrite;
+use crate::actors::driver_backend::pools::PoolView;
 use crate::actors::driver_backend::profiles::Profiles;
 use crate::actors::pod_allocator::pause::Pause;
 use crate::kubernetes::ProfileSpec;
@@ -42,6 +43,8 @@ pub struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldView>,
     pub profiles: BTreeMap<String, ProfileView>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<String, PoolView>,
     /// The last losses, newest first.
     pub losses: Vec<LossView>,
 }

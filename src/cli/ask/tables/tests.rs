@@ -80,6 +80,25 @@ fn the_status_is_a_table_with_reasons_and_losses_below() {
     );
 }
 
+// spec: O-43, B-74
+#[test]
+fn a_pool_is_told_with_what_is_requested_of_each_profile_and_what_would_be_usually() {
+    let profile = |name: &str, target: u32, preferred: u32| json!({"profile": name, "target": target, "preferred": preferred, "trying": 0});
+    let mut spot = profile("spot", 6, 8);
+    let shown = |spot: &Value| {
+        let pool = json!({"target": 10, "profiles": [spot, profile("on-demand", 4, 2)]});
+        status(&json!({"adopted": true, "profiles": {}, "pools": {"batch": pool}}))
+    };
+    spot["again_in_seconds"] = 480.into();
+    let waits = "\npool batch: 10 wanted: 6 (usually 8) of spot, more are tried in 480 s; 4 (usually 2) of on-demand";
+    assert!(shown(&spot).contains(waits), "{}", shown(&spot));
+    spot["trying"] = 2.into();
+    let tries = "6 (usually 8) of spot, 2 more are being tried; 4";
+    assert!(shown(&spot).contains(tries), "{}", shown(&spot));
+    let all = shown(&profile("spot", 8, 8));
+    assert!(all.contains(": 8 of spot; 4"), "{all}");
+}
+
 // spec: O-43, A-94
 #[test]
 fn nothing_is_tried_while_a_queue_decides() {

@@ -221,14 +221,14 @@ const coming = (p) => p.running + p.pending + p.requested + p.unanswered + p.unc
 // Whether everything is well, and if not what stands in the way: [level, sentence, what to do].
 function verdict() {
 	if (ending !== undefined) return ["warn", `The ${problem ? "driver has ended" : "application ends"}, with exit code ${ending}.`];
-	if (problem?.reason === "not-adopted") return ["warn", "The driver is taking over.", "It still reads the cluster’s state."];
+	if (problem?.reason === "not-adopted") return ["warn", "The driver is taking over.", "It reads the cluster’s state."];
 	if (problem?.code) return ["wrong", sentence(problem.message), sentence(problem.hint)];
-	if (problem) return ["wrong", "The driver does not answer.", "Does it run, and is the way to it open (kubectl port-forward)?"];
+	if (problem) return ["wrong", "The driver does not answer.", "Does it run, and is it reachable (kubectl port-forward)?"];
 	if (!status) return ["", "The driver is asked …"];
 	const { degraded, held } = status;
 	if (degraded) {
 		return ["wrong", `No executor is given up for its silence: ${degraded.why}.`,
-			"The driver suspects itself. Check the network between driver, API server and executors, and the driver’s log."];
+			"The driver suspects itself. Check the network between driver, API server and executors, and its log."];
 	}
 	if (held) {
 		const by = held.by ? `by ${held.by}` : "because it was silent for too long";
@@ -238,7 +238,7 @@ function verdict() {
 	if (write) {
 		const { verb, resource, why, for_seconds: seconds } = write;
 		return ["wrong", sentence(`The API server has refused to ${verb} ${resource} for ${duration(seconds)}: ${why}`),
-			"It is tried again and again. Grant the right, or mend the policy that refuses."];
+			"Grant the right, or mend the policy that refuses."];
 	}
 	const profiles = Object.entries(status.profiles);
 	const failed = profiles.find(([, p]) => p.failed);
@@ -249,7 +249,7 @@ function verdict() {
 	const sum = (key) => profiles.reduce((total, [, p]) => total + p[key], 0);
 	const [target, running] = [sum("target"), sum("running")];
 	const some = `${running} of ${count(target, "executor")} run`;
-	const all = running === 1 ? "The executor runs" : `All ${running} executors run`;
+	const all = running === 1 ? "The executor runs" : `All ${running} run`;
 	const paused = profiles.find(([, p]) => p.paused);
 	if (paused) {
 		const { why, cause } = paused[1].paused;
@@ -260,7 +260,7 @@ function verdict() {
 		for (const { why, executors } of profiles.flatMap(([, p]) => p.waiting_for)) waits.set(why, (waits.get(why) ?? 0) + executors);
 		const [wait] = [...waits].sort(([, a], [, b]) => b - a);
 		return ["warn", sentence(`${some}; ${wait ? `${wait[1]} wait: ${wait[0]}` : "the others are on their way"}`),
-			wait && "If it lasts: make room, or look at one of those below that are pending."];
+			wait && "If it lasts: make room, or look at a pending one."];
 	}
 	const failures = [...executors.values()].filter(({ end }) => end?.failure && end.at > now() - 600e3);
 	if (failures.length) {
@@ -268,7 +268,7 @@ function verdict() {
 		return ["warn", `${all}, but ${failures.length} failed in the last 10 minutes, last executor ${id}: ${end.reason}.`,
 			REASONS[end.reason] ?? sentence(end.why)];
 	}
-	return ["well", running ? `${all}.` : "No executor is wanted, and none runs."];
+	return ["well", running ? `${all}.` : "No executor is wanted."];
 }
 
 // What the driver does next about a profile, and why not yet.
@@ -286,6 +286,8 @@ function next(name, p) {
 	if (p.unanswered + p.uncertain) parts.push(`looks up ${p.unanswered + p.uncertain}`);
 	for (const { why, executors } of p.waiting_for.slice(0, 3)) parts.push(`${executors} wait: ${why}`);
 	if (p.leaving) parts.push(`waits for ${p.leaving} to terminate`);
+	const one = Object.values(status.pools ?? {}).flatMap((pool) => pool.profiles).find((one) => one.profile === name);
+	if (one?.preferred > one?.target) parts.push(`${one.preferred - one.target} moved on`);
 	const last = refusals.get(name);
 	if (last && last.at > now() - HOUR) parts.push(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
 	return parts.join("; ") || "nothing to do";
@@ -503,7 +505,7 @@ async function tell(id) {
 	}
 	rows.sort(([a], [b]) => a - b);
 	fill($("story-events"), rows.map(([at, event, details]) => [clock(at), event, long(details)]));
-	$("story-missing").textContent = sentence(left && `${count(left, "event")} after the first are not known any more`,
+	$("story-missing").textContent = sentence(left && `${count(left, "event")} after the first are forgotten`,
 		...(evidence ? evidence.missing : ["with api.evidence = true the pod’s warnings and log stand here"]));
 	$("story-log").textContent = evidence?.log.join("\n") ?? "";
 }
