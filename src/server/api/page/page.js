@@ -249,7 +249,7 @@ function verdict() {
 	const sum = (key) => profiles.reduce((total, [, p]) => total + p[key], 0);
 	const [target, running] = [sum("target"), sum("running")];
 	const some = `${running} of ${count(target, "executor")} run`;
-	const all = running === 1 ? "The executor runs" : `All ${running} run`;
+	const all = running === 1 ? "The executor runs" : `All ${running} executors run`;
 	const paused = profiles.find(([, p]) => p.paused);
 	if (paused) {
 		const { why, cause } = paused[1].paused;
@@ -286,8 +286,8 @@ function next(name, p) {
 	if (p.unanswered + p.uncertain) parts.push(`looks up ${p.unanswered + p.uncertain}`);
 	for (const { why, executors } of p.waiting_for.slice(0, 3)) parts.push(`${executors} wait: ${why}`);
 	if (p.leaving) parts.push(`waits for ${p.leaving} to terminate`);
-	const one = Object.values(status.pools ?? {}).flatMap((pool) => pool.profiles).find((one) => one.profile === name);
-	if (one?.preferred > one?.target) parts.push(`${one.preferred - one.target} moved on`);
+	const it = Object.values(status.pools ?? {}).flatMap((pool) => pool.profiles).find((it) => it.profile === name);
+	if (it?.preferred > it?.target) parts.push(`${it.preferred - it.target} moved`);
 	const last = refusals.get(name);
 	if (last && last.at > now() - HOUR) parts.push(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
 	return parts.join("; ") || "nothing to do";
