@@ -311,6 +311,26 @@ class PodWarning(TypedDict):
     time: NotRequired[str]
 
 
+# One target over several profiles.
+class Pool(TypedDict):
+    # The preferred one first.
+    profiles: list[PoolProfile]
+    # How many of all its profiles are wanted.
+    target: int
+
+
+class PoolProfile(TypedDict):
+    # Until more of it are tried.
+    again_in_seconds: NotRequired[int]
+    # How many would be, if there were room for all.
+    preferred: int
+    profile: str
+    # How many are requested of it.
+    target: int
+    # How many are tried in addition, to learn whether there is room again.
+    trying: int
+
+
 class Problem(TypedDict):
     # What it is, in one word.
     code: str
@@ -489,6 +509,7 @@ class Status(TypedDict):
     incarnation: int
     # The executors that ended last, the newest first.
     losses: list[Loss]
+    pools: NotRequired[dict[str, Pool]]
     profiles: dict[str, Profile]
     # Whether the application may begin.
     ready: bool
