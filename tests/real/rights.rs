@@ -116,6 +116,10 @@ fn lives_on_its_role(name: &str, kind: &str, more: &str, more_events: impl Fn(&P
     // Used when the record was deleted and is made anew: it becomes the owner of executors and sets (K-2).
     let owned = ["pods", "statefulsets", "deployments"];
     unused.retain(|(_, resource, verb)| verb != "patch" || !owned.contains(&resource.as_str()));
+    // The pods of a set that is deleted may be gone before the driver deletes any.
+    unused.retain(|(_, resource, verb)| {
+        !config.contains("strategy = ") || resource != "pods" || verb != "delete"
+    });
     assert!(unused.is_empty(), "printed and not used: {unused:?}");
 }
 
