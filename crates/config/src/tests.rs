@@ -10,6 +10,7 @@ mod listeners;
 mod mistakes;
 mod overrides;
 mod pods;
+mod pools;
 mod refusals;
 mod schema;
 mod templates;

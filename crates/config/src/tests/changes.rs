@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::pools::pooled;
 use super::*;
 
 /// Each key that takes effect while the driver runs, with a value that is not its default.
@@ -37,10 +38,6 @@ const OTHER: &[&str] = &[
     "pools.batch.executors=7",
 ];
 
-/// A pool of two profiles.
-const POOLED: &str = "[profiles.spot]\nimage = \"a\"\n[profiles.on-demand]\nimage = \"a\"\n\
-    [pools.batch]\nprofiles = [\"spot\", \"on-demand\"]\n";
-
 fn reading_with(text: &str, sets: &[&str]) -> Reading {
     let (env, sets) = overrides(&[], sets);
     let (config, effective) = Config::explain_toml(text, "a.toml", env, &sets).unwrap();
@@ -51,11 +48,11 @@ fn reading(text: &str) -> Reading {
     reading_with(&format!("{LEAST}{text}"), &[])
 }
 
-fn changes(before: &str, after: &str) -> Changes {
+pub(super) fn changes(before: &str, after: &str) -> Changes {
     compare(&reading(before), &reading(after)).unwrap()
 }
 
-fn at_next_start(changes: &Changes) -> Vec<&str> {
+pub(super) fn at_next_start(changes: &Changes) -> Vec<&str> {
     changes.at_next_start.iter().map(String::as_str).collect()
 }
 
@@ -82,7 +79,8 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
         assert!(known.contains(*key), "{key} is no key");
         assert!(tested.contains(*key), "{key} has no value in this test");
     }
-    let (before, text) = (reading(POOLED), format!("{LEAST}{POOLED}"));
+    let pooled = pooled("");
+    let (before, text) = (reading(&pooled), format!("{LEAST}{pooled}"));
     for set in OTHER {
         let after = reading_with(&text, &[set]);
         let changes = compare(&before, &after).unwrap();
@@ -97,31 +95,6 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
     }
     let changes = compare(&before, &reading_with(&text, OTHER)).unwrap();
     assert_eq!(changes.taken.len(), WHILE_RUNNING.len());
-}
-
-// spec: C-6, B-74
-#[test]
-fn a_new_target_of_a_pool_is_shared_out_at_once_and_other_keys_of_pools_wait_for_the_next_start() {
-    let shared = |before: &str, after: &str| {
-        let changes = changes(before, after);
-        let targets: Vec<_> = (changes.targets.iter())
-            .map(|(name, target)| format!("{name} {target}"))
-            .collect();
-        (targets, at_next_start(&changes).join(" "))
-    };
-    let with = |keys: &str| format!("{POOLED}{keys}");
-    let ten = with("executors = 10\nat_least = { on-demand = 2 }\n");
-    let twelve = with("executors = 12\nat_least = { on-demand = 5 }\n");
-    assert_eq!(
-        shared(&ten, &twelve),
-        (
-            vec!["spot 10".to_owned()],
-            "pools.batch.at_least".to_owned()
-        )
-    );
-    let none = "[profiles.spot]\nimage = \"a\"\n[profiles.on-demand]\nimage = \"a\"\n";
-    assert_eq!(shared(none, &ten), (vec![], "pools.batch".to_owned()));
-    assert_eq!(shared(&ten, none), (vec![], "pools.batch".to_owned()));
 }
 
 // spec: C-6
