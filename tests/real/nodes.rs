@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::evictions::evict;
-use super::place::{API, Place, cluster, config, sessions};
+use super::place::{API, ON_KWOK, Place, cluster, config, sessions};
 use super::process::{until, until_after};
 use super::registration::freeze_executor;
 
@@ -14,28 +14,13 @@ const TAINT: &str = "karpenter.sh/disrupted";
 
 /// Makes nodes on which only executors of this namespace run, and a configuration of such executors.
 fn fleet(place: &Place, nodes: usize, executors: usize) -> String {
-    let name = place.name();
-    let node = |number| {
-        json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {
-                "name": format!("{name}-{number}"),
-                "annotations": {"kwok.x-k8s.io/node": "fake"},
-                "labels": {
-                    "test": name, "topology.kubernetes.io/zone": "north", "karpenter.sh/capacity-type": "spot",
-                },
-            },
-            "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
-            "status": {
-                "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
-                "capacity": {"cpu": "8", "memory": "16Gi", "pods": "110"},
-            },
-        })
-    };
+    let labels =
+        json!({"topology.kubernetes.io/zone": "north", "karpenter.sh/capacity-type": "spot"});
+    let node = |number: usize| place.kwok_node(&number.to_string(), &labels, 110);
     place.apply(&(1..=nodes).map(node).collect::<Vec<_>>());
     let own = format!(
-        "executors = {executors}\nnode_selector = {{ test = \"{name}\" }}\n\
-         tolerations = [{{ key = \"kwok.x-k8s.io/node\", operator = \"Exists\" }}]"
+        "executors = {executors}\nnode_selector = {{ test = \"{}\" }}\n{ON_KWOK}",
+        place.name()
     );
     config(executors).replace(&format!("executors = {executors}"), &own)
         + "[nodes]\nwatch = true\nnotice = \"1m\"\n"

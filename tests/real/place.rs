@@ -103,6 +103,24 @@ impl Place {
         );
     }
 
+    /// A node of KWOK's with room for so many pods, whose name begins with that of this namespace. Beside these labels it
+    /// has the namespace's name as the label `test`.
+    pub fn kwok_node(&self, name: &str, labels: &Value, room: usize) -> Value {
+        let mut labels = labels.clone();
+        labels["test"] = json!(self.name());
+        let resources = json!({"cpu": "8", "memory": "16Gi", "pods": room.to_string()});
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": format!("{}-{name}", self.name()),
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": labels,
+            },
+            "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
+            "status": {"allocatable": resources, "capacity": resources},
+        })
+    }
+
     /// An object of this namespace, such as `deployments` of the group `apis/apps/v1`, if it is there.
     pub fn get(&self, group: &str, kind: &str, name: &str) -> Option<Value> {
         let path = format!("/{group}/namespaces/{}/{kind}/{name}", self.name());
@@ -244,6 +262,7 @@ pub fn cluster(arguments: &[&str]) {
 
 /// The configuration of an application `t` with so many executors, which exit when they are told to.
 pub fn config(executors: usize) -> String {
+    let shape = shape();
     format!(
         r#"
 [app]
@@ -251,7 +270,14 @@ name = "t"
 id = "t"
 [profiles.default]
 executors = {executors}
-image = "{IMAGE}"
+{shape}"#
+    ) + OTHERS
+}
+
+/// The keys of a profile whose executors exit when they are told to.
+pub fn shape() -> String {
+    format!(
+        r#"image = "{IMAGE}"
 command = ["/bin/sh", "-c"]
 args = ["{WORKER}"]
 cpu = "10m"
@@ -259,8 +285,11 @@ memory = "16Mi"
 memory_limit = "64Mi"
 termination_grace = "3s"
 "#
-    ) + OTHERS
+    )
 }
+
+/// The key of a profile whose executors may run on KWOK's nodes.
+pub const ON_KWOK: &str = r#"tolerations = [{ key = "kwok.x-k8s.io/node", operator = "Exists" }]"#;
 
 const OTHERS: &str = r#"
 [poll]

@@ -2,39 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::place::{API, IMAGE, Place, WORKER, config};
+use super::place::{API, ON_KWOK, Place, config, shape};
 use super::process::until;
 
 /// A node for a profile of this namespace's pool, with room for so many pods.
 fn node(place: &Place, profile: &str, number: usize, room: usize) -> Value {
-    let name = place.name();
-    let resources = json!({"cpu": "8", "memory": "16Gi", "pods": room.to_string()});
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": format!("{name}-{profile}-{number}"),
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": {"test": name, "profile": profile},
-        },
-        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
-        "status": {"allocatable": resources, "capacity": resources},
-    })
+    let labels = json!({"profile": profile});
+    place.kwok_node(&format!("{profile}-{number}"), &labels, room)
 }
 
 /// A profile of executors that run on its nodes only.
 fn profile(place: &Place, profile: &str) -> String {
-    let name = place.name();
+    let (name, shape) = (place.name(), shape());
     format!(
         r#"
 [profiles.{profile}]
-image = "{IMAGE}"
-command = ["/bin/sh", "-c"]
-args = ["{WORKER}"]
-cpu = "10m"
-memory = "16Mi"
-memory_limit = "64Mi"
-node_selector = {{ test = "{name}", profile = "{profile}" }}
-tolerations = [{{ key = "kwok.x-k8s.io/node", operator = "Exists" }}]
+{shape}node_selector = {{ test = "{name}", profile = "{profile}" }}
+{ON_KWOK}
 "#
     )
 }

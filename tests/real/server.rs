@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::place::{Place, cluster, config};
+use super::place::{ON_KWOK, Place, cluster, config};
 use super::process::{Log, Program, until};
 
 fn says(program: &Program, message: &str) -> Value {
@@ -151,11 +151,8 @@ fn a_driver_that_priority_and_fairness_holds_back_gets_all_its_executors_and_end
         (dangling["type"] == "Dangling" && dangling["status"] == "False").then_some(())
     });
     // Many, on a node that runs none of them.
-    let fleet = config(100).replace(
-        "executors = 100",
-        "executors = 100\nnode_selector = { type = \"kwok\" }\n\
-         tolerations = [{ key = \"kwok.x-k8s.io/node\", operator = \"Exists\" }]",
-    );
+    let own = format!("executors = 100\nnode_selector = {{ type = \"kwok\" }}\n{ON_KWOK}");
+    let fleet = config(100).replace("executors = 100", &own);
     let driver = place.drive(&fleet, &[]);
     place.run(100);
     let of = |code: u64| {
