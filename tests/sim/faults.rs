@@ -1,6 +1,6 @@
 //! Executes the script's faults against the simulated world, one at a time.
 
-mod commands;
+pub mod commands;
 mod drivers;
 mod pods;
 mod record;

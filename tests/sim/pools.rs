@@ -6,21 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use axum::body::Body;
 use boatswain::config::Config;
 use boatswain::model::pool::split;
 use boatswain::planted::Planted;
-use boatswain::server::api::tokens::Tokens;
 use devcluster::{DevCluster, NodeKind, Options};
-use http::{Request, StatusCode};
+use http::{Method, StatusCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
-use tower::ServiceExt;
+use tokio::time::{Instant, sleep};
 
 use crate::checks::Verdict;
 use crate::drivers::{Driver, Drivers, start_next};
+use crate::faults::commands::call;
 use crate::lease::wire::Wires;
 use crate::node::statuses;
 use crate::objects::{DirectClient, NAMESPACE, is_terminating, label, text};
@@ -361,22 +359,13 @@ impl World {
     }
 
     async fn set_target(&mut self, target: u32) -> Verdict {
-        let tokens = Tokens::parse("operator\n", "tokens").unwrap();
         let handle = self
             .drivers
             .borrow()
             .last()
             .map(|driver| driver.handle.clone());
         let body = json!({"targets": {POOL: target}});
-        let answer = async {
-            let routes = handle?.routes(tokens).await?;
-            let request = Request::put("/v1/targets")
-                .header("authorization", "Bearer operator")
-                .body(Body::from(body.to_string()))
-                .unwrap();
-            Some(routes.oneshot(request).await.unwrap().status())
-        };
-        let status = timeout(Duration::from_secs(2), answer).await.ok().flatten();
+        let status = call(handle, Method::PUT, "/v1/targets", &body).await;
         trace_line!("{body}: {status:?}");
         if status != Some(StatusCode::OK) {
             return Err(format!("B-74: {body} is answered {status:?}"));

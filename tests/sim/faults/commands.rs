@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use boatswain::driver::Handle;
 use boatswain::model::ExecutorId;
 use boatswain::server::api::tokens::Tokens;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt;
@@ -73,19 +74,32 @@ impl World {
         let handle = find_driver(&mut self.drivers.borrow_mut(), number)
             .filter(|driver| !driver.paused)
             .map(|driver| driver.handle.clone());
-        let tokens = Tokens::parse("operator\n", "tokens").unwrap();
-        let answer = async {
-            let routes = handle?.routes(tokens).await?;
-            let request = Request::post(format!("/v1/{path}"))
-                .header("authorization", "Bearer operator")
-                .body(Body::from(body.to_string()))
-                .unwrap();
-            Some(routes.oneshot(request).await.unwrap().status())
-        };
-        let status: Option<StatusCode> = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten();
+        let target = format!("/v1/{path}");
+        let status = call(handle, Method::POST, &target, &body).await;
         // The driver is alive and the request is valid, so no other status is possible.
         let answers = |status: StatusCode| status.is_success() || status.is_server_error();
         assert!(status.is_none_or(answers), "{path}: {status:?}");
         trace_line!("   d{number} gets the command {path} {body}: {status:?}");
     }
+}
+
+/// Sends a request to a driver's API. Returns the answer's status, if there is an answer in time.
+pub async fn call(
+    handle: Option<Handle>,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> Option<StatusCode> {
+    let tokens = Tokens::parse("operator\n", "tokens").unwrap();
+    let answer = async {
+        let routes = handle?.routes(tokens).await?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", "Bearer operator")
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        Some(routes.oneshot(request).await.unwrap().status())
+    };
+    timeout(ANSWER_TIMEOUT, answer).await.ok().flatten()
 }
