@@ -245,7 +245,7 @@ impl Registry {
                 unchecked.insert(silent.id);
             }
         }
-        if self.record_check.begin(unchecked) {
+        if !unchecked.is_empty() && self.record_check.begin(unchecked) {
             effects.push(Effect::ReadRecord);
         }
     }
@@ -254,7 +254,7 @@ impl Registry {
     fn read_in_doubt(&mut self, now: Tick, effects: &mut Vec<Effect>) {
         let is_mass = matches!(self.doubt.current(), Some((WhyDoubt::MassLoss { .. }, _)));
         let is_due = (self.read_in_doubt_at).is_none_or(|at| now >= at + READ_IN_DOUBT_EVERY);
-        if is_mass && is_due && self.record_check.begin_in_doubt() {
+        if is_mass && is_due && self.record_check.begin(BTreeSet::new()) {
             self.read_in_doubt_at = Some(now);
             effects.push(Effect::ReadRecord);
         }

@@ -18,18 +18,9 @@ pub(super) enum RecordCheck {
 impl RecordCheck {
     /// Begins a check for these executors, unless one has begun. Returns whether the record must be read.
     pub(super) fn begin(&mut self, ids: BTreeSet<ExecutorId>) -> bool {
-        let is_new = matches!(self, Self::Idle) && !ids.is_empty();
-        if is_new {
-            *self = Self::Requested(ids);
-        }
-        is_new
-    }
-
-    /// Begins a check without executors, unless one has begun. Returns whether the record must be read.
-    pub(super) fn begin_in_doubt(&mut self) -> bool {
         let is_new = matches!(self, Self::Idle);
         if is_new {
-            *self = Self::Requested(BTreeSet::new());
+            *self = Self::Requested(ids);
         }
         is_new
     }
