@@ -24,9 +24,9 @@ use crate::actors::pod_allocator::pause::Paused;
 use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
 use crate::actors::snapshot_store::messages::{Look, LookNow};
 use crate::metrics::Measure;
-use crate::model::ProfileName;
 use crate::model::news::News;
 use crate::model::snapshot::asked;
+use crate::model::{ProfileName, Tick};
 
 /// How long a client waits for the record. Shorter than the API's own patience with an actor.
 const RECORDED: Duration = Duration::from_secs(4);
@@ -37,17 +37,8 @@ impl DriverBackend {
         command: Command,
     ) -> ResponseActFuture<Self, Result<CommandOutcome, Refused>> {
         let now = self.clock.now().tick;
-        let command = match command {
-            Command::SetTargets(targets) => match self.pools.expanded(targets, &self.latest) {
-                Ok(targets) => {
-                    self.profiles.renew(targets.keys(), now);
-                    Command::SetTargets(targets)
-                }
-                Err(refused) => return Box::pin(actix::fut::ready(Err(refused))),
-            },
-            other => other,
-        };
-        let decided = (self.commands).decide(command, &self.latest, &self.profiles, now);
+        let decided = (self.expanded(command, now))
+            .and_then(|command| (self.commands).decide(command, &self.latest, &self.profiles, now));
         let (picked, plan) = match decided {
             Ok(decided) => decided,
             Err(refused) => return Box::pin(actix::fut::ready(Err(refused))),
@@ -56,6 +47,16 @@ impl DriverBackend {
             self.carry_out(plan)
                 .map(move |marked, this, _| Ok(picked.outcome(&marked?, this.latest.clone()))),
         )
+    }
+
+    /// The command with targets of profiles instead of pools (spec B-74), which renews these profiles.
+    fn expanded(&mut self, command: Command, now: Tick) -> Result<Command, Refused> {
+        let Command::SetTargets(targets) = command else {
+            return Ok(command);
+        };
+        let targets = self.pools.expanded(targets, &self.latest)?;
+        self.profiles.renew(targets.keys(), now);
+        Ok(Command::SetTargets(targets))
     }
 
     fn reconfigure(
@@ -207,8 +208,8 @@ impl Handler<AddProfile> for DriverBackend {
         let AddProfile { name, described } = add;
         self.profiles.renew([&name], self.clock.now().tick);
         if self.pools.is_pool(&name) {
-            let exists = RefusedProfile::Exists(name);
-            return AtomicResponse::new(Box::pin(actix::fut::ready(Err(exists))));
+            let refused = RefusedProfile::IsPool(name);
+            return AtomicResponse::new(Box::pin(actix::fut::ready(Err(refused))));
         }
         if let Some(why) = self.latest.failed.get(&name).cloned() {
             let failed = RefusedProfile::Failed { name, why };

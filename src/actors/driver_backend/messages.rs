@@ -173,6 +173,8 @@ pub enum RefusedProfile {
     /// Executors use the existing profile, or may.
     #[error("there is a profile {0} already, and it is another one")]
     Exists(ProfileName),
+    #[error("{0} is the name of a pool")]
+    IsPool(ProfileName),
     #[error("profile {name} has failed: {why}")]
     Failed { name: ProfileName, why: Arc<str> },
     /// Executors of the earlier one are left.

@@ -41,6 +41,7 @@ pub async fn add(
         RefusedProfile::Exists(_) => {
             problem.hint("an existing profile cannot be changed: choose a new name")
         }
+        RefusedProfile::IsPool(_) => problem.hint("choose a new name"),
         RefusedProfile::Mistakes(mistakes) => match mistakes.into_iter().next() {
             Some(first) => Problem::refused(first.found).at(first.key).hint(first.fix),
             None => problem,

@@ -93,14 +93,9 @@ impl Pools {
 
     /// Takes over a configuration that was read again (spec C-6).
     pub fn reconfigure(&mut self, config: Arc<Config>) {
-        let of = |(name, pool): (&ProfileName, &Pool)| {
-            let profiles: Vec<ProfileName> = pool.names().collect();
-            profiles.into_iter().map({
-                let name = name.clone();
-                move |profile| (profile, name.clone())
-            })
-        };
-        self.of = config.pools.iter().flat_map(of).collect();
+        self.of = (config.pools.iter())
+            .flat_map(|(name, pool)| pool.names().map(move |profile| (profile, name.clone())))
+            .collect();
         self.config = config;
     }
 

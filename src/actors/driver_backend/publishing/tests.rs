@@ -9,7 +9,7 @@ use crate::actors::driver_backend::messages::{
 };
 use crate::actors::driver_backend::profiles::{Known, Profiles};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Pool};
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::model::ProfileName;
@@ -91,7 +91,7 @@ impl Handler<Removals> for Reader {
     }
 }
 
-/// Two readers, the first of which may refuse, and DriverBackend, which publishes to both.
+/// Two readers, the first of which may refuse, and DriverBackend, which publishes to both and knows the pool `batch`.
 fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>; 2]) {
     let first = Reader {
         refuses,
@@ -113,7 +113,11 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
     let targets = [("default", 1)];
     let store = store(Scenario::new(&targets).ledger, clock);
     let recipients = readers.clone();
-    let backend = backend_with(&store, clock, &targets, Config::default(), |wiring| {
+    let config = Config {
+        pools: [("batch".into(), Pool::default())].into(),
+        ..Config::default()
+    };
+    let backend = backend_with(&store, clock, &targets, config, |wiring| {
         wiring.profiles = profiles;
         let to = &mut wiring.to;
         to.added = recipients.iter().map(|r| r.clone().recipient()).collect();
@@ -176,6 +180,15 @@ async fn another_profile_of_a_name_that_exists_is_refused() {
     let (profiles, _) = profiles(false);
     let refused = profiles.send(add("default")).await.unwrap();
     assert_eq!(refused, Err(RefusedProfile::Exists("default".into())));
+}
+
+// spec: B-26, B-74
+#[actix::test]
+async fn a_profile_of_a_pools_name_is_refused() {
+    let (profiles, readers) = profiles(false);
+    let refused = profiles.send(add("batch")).await.unwrap();
+    assert_eq!(refused, Err(RefusedProfile::IsPool("batch".into())));
+    assert!(readers[0].send(Learnt).await.unwrap().is_empty());
 }
 
 // spec: O-80
