@@ -275,21 +275,22 @@ function verdict() {
 function next(name, p) {
 	const missing = p.target - coming(p);
 	const parts = [];
-	if (p.failed) parts.push(`has failed: ${p.failed}`);
-	if (p.removing) parts.push("is being removed");
+	const say = (part) => parts.push(part);
+	if (p.failed) say(`has failed: ${p.failed}`);
+	if (p.removing) say("is being removed");
 	if (p.paused) {
 		const { why, again_in_seconds: again } = p.paused;
-		parts.push(`${missing} missing: ${why}; tries one ${again >= 1 ? `in ${duration(again)}` : "now"}`);
-	} else if (missing > 0) parts.push(`requests ${missing}`);
-	if (missing < 0) parts.push(`lets ${-missing} go`);
-	if (p.requested) parts.push(`waits for ${count(p.requested, "answer")} of the API server`);
-	if (p.unanswered + p.uncertain) parts.push(`looks up ${p.unanswered + p.uncertain}`);
-	for (const { why, executors } of p.waiting_for.slice(0, 3)) parts.push(`${executors} wait: ${why}`);
-	if (p.leaving) parts.push(`waits for ${p.leaving} to terminate`);
+		say(`${missing} missing: ${why}; tries one ${again >= 1 ? `in ${duration(again)}` : "now"}`);
+	} else if (missing > 0) say(`requests ${missing}`);
+	if (missing < 0) say(`lets ${-missing} go`);
+	if (p.requested) say(`waits for ${count(p.requested, "answer")} of the API server`);
+	if (p.unanswered + p.uncertain) say(`looks up ${p.unanswered + p.uncertain}`);
+	for (const { why, executors } of p.waiting_for.slice(0, 3)) say(`${executors} wait: ${why}`);
+	if (p.leaving) say(`waits for ${p.leaving} to terminate`);
 	const it = Object.values(status.pools ?? {}).flatMap((pool) => pool.profiles).find((it) => it.profile === name);
-	if (it?.preferred > it?.target) parts.push(`${it.preferred - it.target} moved`);
+	if (it?.preferred > it?.target) say(`${it.preferred - it.target} moved`);
 	const last = refusals.get(name);
-	if (last && last.at > now() - HOUR) parts.push(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
+	if (last && last.at > now() - HOUR) say(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
 	return parts.join("; ") || "nothing to do";
 }
 
