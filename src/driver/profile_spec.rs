@@ -36,6 +36,7 @@ pub(super) fn spec(profile: Profile) -> ProfileSpec {
     }
     let tops_up = profile.memory_overhead_factor > 0 || profile.memory_overhead_min.is_some();
     let memory = profile.memory.as_ref().filter(|_| tops_up);
+    let growth = profile.growth();
     ProfileSpec {
         labels: profile.labels.clone(),
         annotations,
@@ -49,6 +50,7 @@ pub(super) fn spec(profile: Profile) -> ProfileSpec {
             .and_then(|template| template.pod)
             .unwrap_or_default(),
         gang: None,
+        growth,
     }
 }
 

@@ -20,8 +20,10 @@ use crate::kubernetes::calls::PodGroups;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::kubernetes::workloads::Queue;
 use crate::kubernetes::{ProfileSpec, Record};
+use crate::model::failures::Growth;
 use crate::model::ledger::Inheritance;
 use crate::model::{Now, ProfileName};
+use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::profile_spec;
@@ -241,7 +243,31 @@ pub(super) fn failure_settings(
         alone: failures.on_exceeded == config::OnExceeded::Profile,
         node_max: failures.node_max_failures,
         node_if_possible: failures.node_avoidance == config::NodeAvoidance::Preferred,
+        growth: BTreeMap::new(),
     }
+}
+
+/// The profiles whose executors' memory grows (spec L-43).
+pub(super) fn growth(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, Growth> {
+    (profiles.iter())
+        .filter_map(|(name, profile)| Some((name.clone(), profile.growth()?)))
+        .collect()
+}
+
+/// The memory limits, in bytes, that earlier drivers have reached and the configuration allows.
+pub(super) fn memory_limits(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+    record: &Record,
+) -> BTreeMap<ProfileName, u64> {
+    if planted::is(Planted::GrowthForgotten) {
+        return BTreeMap::new();
+    }
+    let growth = growth(profiles);
+    (record.failures.memory_limits())
+        .filter_map(|(name, limit)| Some((name.clone(), growth.get(name)?.resume(limit)?)))
+        .collect()
 }
 
 pub(super) fn caps(

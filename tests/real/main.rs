@@ -30,4 +30,5 @@ mod registration;
 mod releases;
 mod rights;
 mod server;
+mod sizes;
 mod webhook;

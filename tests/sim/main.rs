@@ -52,6 +52,7 @@ mod script;
 mod sessions;
 mod sets;
 mod shrink;
+mod sizes;
 mod tokens;
 mod trace;
 mod webhook;

@@ -21,6 +21,7 @@ use crate::number;
 use crate::pools;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
+use crate::sizes;
 use crate::trace;
 
 /// Every fault has to be found within this many seeds.
@@ -53,6 +54,7 @@ fn other_world(fault: Planted) -> Option<OtherWorld> {
         }
         Planted::EarlyEndsUnweighed | Planted::CrashLoopIgnored => Some(early_ends::run),
         Planted::PoolsIgnored | Planted::PoolsReturnUntried => Some(pools::run),
+        Planted::OutgrownCounted | Planted::GrowthForgotten => Some(sizes::run),
         _ => None,
     }
 }

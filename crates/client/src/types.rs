@@ -128,6 +128,9 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<bool>,
     pub id: String,
+    /// Of new executors, as a Kubernetes quantity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -344,6 +347,10 @@ pub struct Profile {
     /// Why the profile has failed, until it is reset or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// To how much the memory limit of new executors has grown after OomKilled, as a Kubernetes
+    /// quantity; until the profile is reset or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grown_memory: Option<String>,
     /// How many are on their way out; they do not count.
     pub leaving: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

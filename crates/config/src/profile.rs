@@ -20,6 +20,7 @@ use super::names::{
 use super::reader::Section;
 use super::sections::{DAY, secs};
 use super::template::PodTemplate;
+use boatswain_model::failures::Growth;
 use boatswain_model::quantity::Quantity;
 
 pub use env::{EnvValue, KeyOf};
@@ -88,6 +89,10 @@ section! {
         pub memory: Option<Quantity> = option(Amount::MEMORY);
         /// The limit, in bytes, beyond which the container is killed.
         pub memory_limit: Option<Quantity> = option(Amount::MEMORY);
+        /// What `memory_limit` may grow to after `OomKilled`, in bytes. `None`: it does not grow (spec L-43).
+        pub memory_max: Option<Quantity> = option(Amount::MEMORY);
+        /// The factor by which it grows at a time, in thousandths.
+        pub memory_growth: u32 = value(Thousandths(1_100..=10_000)) or 1_500;
         /// The overhead that is added to the request for memory, in thousandths of `memory`.
         pub memory_overhead_factor: u32 = value(Thousandths(0..=100_000)) or 0;
         /// The least overhead, in bytes.
@@ -213,6 +218,16 @@ impl Profile {
         Some(base.saturating_add(share.max(least)))
     }
 
+    /// How the executors' memory grows after `OomKilled`, if it does (spec L-43).
+    pub fn growth(&self) -> Option<Growth> {
+        let (from, max) = self.memory_limit.as_ref().zip(self.memory_max.as_ref())?;
+        Some(Growth {
+            from: from.bytes(),
+            max: max.bytes(),
+            thousandths: self.memory_growth,
+        })
+    }
+
     fn refuse_contradictions(&self, s: &mut Section<'_>) {
         for (key, program) in [("command", &self.command), ("pre_stop", &self.pre_stop)] {
             if program.first().is_some_and(String::is_empty) {
@@ -247,8 +262,27 @@ impl Profile {
                 s.refuse(key, found, "set memory, or remove it");
             }
         }
+        self.refuse_growth(s);
         let volumes = self.volumes.iter();
         refuse_doubles(s, "volumes", volumes.map(|v| (&*v.name, &*v.mount_path)));
+    }
+
+    fn refuse_growth(&self, s: &mut Section<'_>) {
+        match (&self.memory_limit, &self.memory_max) {
+            (Some(limit), Some(max)) if limit > max => {
+                let found = format!("found {max}, below memory_limit, which is {limit}");
+                s.refuse("memory_max", found, "raise it, or remove it");
+            }
+            (None, Some(_)) if !s.is_set("memory_limit") => {
+                let found = "found, but there is no memory_limit that would grow";
+                s.refuse("memory_max", found, "set memory_limit, or remove it");
+            }
+            (_, None) if s.is_set("memory_growth") && !s.is_set("memory_max") => {
+                let found = "found, but it is read only with memory_max";
+                s.refuse("memory_growth", found, "set memory_max, or remove it");
+            }
+            _ => {}
+        }
     }
 }
 

@@ -148,6 +148,16 @@ pub(super) fn check_queue(config: &Config, notes: &mut Notes) {
              kueue.x-k8s.io/queue-name",
         );
     }
+    for name in config.profiles.keys() {
+        let key = format!("profiles.{name}.memory_max");
+        if notes.is_set(&key) {
+            notes.contradict(
+                &[&key],
+                "found, but a queue admits executors of one size",
+                "remove it, or scheduling.queue",
+            );
+        }
+    }
     if scheduling.gang.is_on() {
         notes.contradict(
             &["scheduling.gang", "scheduling.queue"],
@@ -164,7 +174,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
         return;
     }
     let of_profiles = config.profiles.keys();
-    let of_profiles = of_profiles.map(|name| format!("profiles.{name}.max_pending"));
+    let of_profiles = of_profiles
+        .flat_map(|name| ["max_pending", "memory_max"].map(|key| format!("profiles.{name}.{key}")));
     let direct_only = DIRECT_ONLY.into_iter().map(str::to_owned);
     for key in direct_only.chain(of_profiles) {
         if notes.is_set(&key) {

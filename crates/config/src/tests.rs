@@ -7,6 +7,7 @@ mod effective;
 mod files;
 mod gangs;
 mod listeners;
+mod memory;
 mod mistakes;
 mod overrides;
 mod pods;

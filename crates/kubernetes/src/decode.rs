@@ -98,6 +98,7 @@ impl PodReader {
         let deletion = deletion(&meta);
         let Containers {
             executor,
+            memory_limit,
             probed,
             init,
             failed_sidecar,
@@ -122,6 +123,7 @@ impl PodReader {
             disruption: disruption(&status),
             conditions: conditions(&status),
             executor,
+            memory_limit,
             probed,
             init: init.map(Arc::new),
             failed_sidecar: failed_sidecar.map(Arc::new),

@@ -33,7 +33,7 @@ use super::record::record_name;
 use super::set_template::hash;
 use super::workloads::QueuedPods;
 use crate::secret::seal::Key;
-use boatswain_model::failures::Avoid;
+use boatswain_model::failures::{Avoid, Growth};
 use boatswain_model::ids::pod_name;
 use boatswain_model::{AppId, ExecutorId, Incarnation, PodUid, ProfileName};
 
@@ -68,9 +68,32 @@ pub struct ProfileSpec {
     pub termination_grace: Option<Duration>,
     /// The profile's gang, if a gang scheduler is configured.
     pub gang: Option<gangs::GangMark>,
+    /// How the executors' memory grows after `OomKilled`; `None`: it does not.
+    pub growth: Option<Growth>,
 }
 
 impl ProfileSpec {
+    /// The same with this memory limit, in bytes, and with a request that grows as much (spec L-43).
+    #[must_use]
+    pub fn with_memory_limit(mut self, limit: u64) -> Self {
+        let Some(growth) = self.growth else {
+            return self;
+        };
+        let scaled = |bytes: u64| {
+            let scaled = u128::from(bytes) * u128::from(limit) / u128::from(growth.from.max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX).min(limit)
+        };
+        self.memory_bytes = self.memory_bytes.map(scaled);
+        let resources = self.container.entry("resources").or_insert(json!({}));
+        let request = resources["requests"]["memory"].as_str();
+        let request = request.and_then(|bytes| bytes.parse().ok());
+        if let Some(request) = request {
+            resources["requests"]["memory"] = scaled(request).to_string().into();
+        }
+        resources["limits"]["memory"] = limit.to_string().into();
+        self
+    }
+
     /// The executor container without what boatswain adds to it.
     pub fn executor_container(&self) -> Value {
         let mut pod = merge::shape(self);
@@ -153,6 +176,11 @@ pub enum TemplateError {
         "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
     )]
     Claims { profile: ProfileName },
+    /// A profile whose memory grows, where all pods are of one size.
+    #[error(
+        "profile {profile}: memory_max needs allocation.strategy = \"direct\" and no scheduling.queue; remove it"
+    )]
+    Grows { profile: ProfileName },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -66,6 +66,9 @@ impl Sets {
         if self.kind == SetKind::Deployment && !spec.claims.is_empty() {
             return Err(TemplateError::Claims { profile: name });
         }
+        if spec.growth.is_some() {
+            return Err(TemplateError::Grows { profile: name });
+        }
         let claims = claim_templates(&spec);
         let retention = retention(&spec);
         let one = BTreeMap::from([(name.clone(), spec)]);

@@ -144,8 +144,23 @@ pub(super) struct DeclaredWire<'a> {
     pub(super) restart_policy: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) restart_policy_rules: Option<Vec<RestartRuleWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) resources: Option<ResourcesWire<'a>>,
     pub(super) liveness_probe: Option<IgnoredAny>,
     pub(super) startup_probe: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ResourcesWire<'a> {
+    #[serde(borrow)]
+    pub(super) limits: Option<LimitsWire<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LimitsWire<'a> {
+    /// A text, and a number where an API server keeps what it was sent.
+    #[serde(borrow)]
+    pub(super) memory: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

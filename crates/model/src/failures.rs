@@ -1,5 +1,5 @@
-//! The failures that survive a restart, and the nodes that new executors avoid because of them (spec L-30, L-32,
-//! O-30).
+//! The failures that survive a restart, and the nodes that new executors avoid, and the memory they get, because of
+//! them (spec L-30, L-32, L-43, O-30).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,9 +38,46 @@ pub struct KeptBudget {
     /// Why the profile has failed, also under a successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
+    /// The limit, in bytes, to which the memory of its executors has grown (spec L-43).
+    #[serde(rename = "memoryLimit", skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<u64>,
 }
 
+/// How the memory of a profile's executors grows after `OomKilled` (spec L-43).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Growth {
+    /// The configured limit, in bytes.
+    pub from: u64,
+    /// The highest limit, in bytes.
+    pub max: u64,
+    /// The factor of each step, in thousandths.
+    pub thousandths: u32,
+}
+
+impl Growth {
+    /// The limit, in bytes, for those that replace an executor with this one; `None`: it had all that is allowed.
+    pub fn after(self, limit: u64) -> Option<u64> {
+        let grown = u128::from(limit) * u128::from(self.thousandths) / 1_000;
+        let whole = grown.div_ceil(MEBIBYTE) * MEBIBYTE;
+        let grown = u64::try_from(whole).unwrap_or(u64::MAX).min(self.max);
+        (grown > limit).then_some(grown)
+    }
+
+    /// What becomes of a limit, in bytes, that an earlier driver has reached; `None`: the configured one is as high.
+    pub fn resume(self, limit: u64) -> Option<u64> {
+        let limit = limit.min(self.max);
+        (limit > self.from).then_some(limit)
+    }
+}
+
+const MEBIBYTE: u128 = 1 << 20;
+
 impl KeptFailures {
+    /// The grown memory limits, in bytes.
+    pub fn memory_limits(&self) -> impl Iterator<Item = (&ProfileName, u64)> {
+        (self.profiles.iter()).filter_map(|(profile, budget)| Some((profile, budget.memory_limit?)))
+    }
+
     /// The profiles that have failed, and why.
     pub fn failed(&self) -> impl Iterator<Item = (ProfileName, Arc<str>)> {
         (self.profiles.iter())
@@ -60,5 +97,46 @@ pub struct Avoid {
 impl Avoid {
     pub fn is_empty(&self) -> bool {
         self.never.is_empty() && self.rather_not.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    // spec: L-43
+    #[test]
+    fn a_limit_grows_by_the_factor_in_whole_mebibytes_and_never_beyond_the_maximum() {
+        let growth = Growth {
+            from: 100 * MIB,
+            max: 1_000 * MIB,
+            thousandths: 1_500,
+        };
+        for (limit, grown) in [
+            (100 * MIB, Some(150 * MIB)),
+            (101 * MIB, Some(152 * MIB)),
+            (1, Some(MIB)),
+            (700 * MIB, Some(1_000 * MIB)),
+            (999 * MIB, Some(1_000 * MIB)),
+            (1_000 * MIB, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(growth.after(limit), grown, "{limit}");
+        }
+    }
+
+    // spec: L-43
+    #[test]
+    fn a_limit_of_an_earlier_driver_applies_between_the_configured_ones() {
+        let growth = Growth {
+            from: 100,
+            max: 300,
+            thousandths: 1_500,
+        };
+        for (limit, resumed) in [(99, None), (100, None), (200, Some(200)), (400, Some(300))] {
+            assert_eq!(growth.resume(limit), resumed, "{limit}");
+        }
     }
 }

@@ -258,6 +258,7 @@ impl Ledger {
             News::Resume => self.resume(now, &mut draft),
             News::Remove(profile) => self.remove_profile(profile, now, &mut draft),
             News::Failed { profile, why } => self.fail_profile(profile, why, now, &mut draft),
+            News::Grown { profile, limit } => self.grow_memory(profile, limit, &mut draft),
             News::Reset(profile) => self.reset_profile(profile, now, &mut draft),
             News::Forget(profile) => self.forget_profile(&profile, &mut draft),
             News::RecordSeen { uid, epoch } => {

@@ -81,7 +81,9 @@ pub enum News {
     Remove(ProfileName),
     /// The profile has failed too often: its target is 0 until `Reset`, whatever is requested.
     Failed { profile: ProfileName, why: Arc<str> },
-    /// The requested target of a failed profile applies again.
+    /// Executors of this profile that are requested from now on have this memory limit, in bytes.
+    Grown { profile: ProfileName, limit: u64 },
+    /// The requested target of a failed profile applies again, and its executors' memory limit is the configured one.
     Reset(ProfileName),
     /// Nothing is left of a profile that was being removed.
     Forget(ProfileName),

@@ -127,6 +127,10 @@ faults! {
     KeysUndoubted,
     /// Ends that are no failures, such as disruptions, count as failures (spec L-30).
     DisruptionsCounted,
+    /// The end of an executor whose replacement gets more memory counts as a failure (spec L-43).
+    OutgrownCounted,
+    /// A successor does not know how far the memory of executors has grown (spec L-43).
+    GrowthForgotten,
     /// An executor may be pending for ever (spec ).
     WaitedForEver,
     /// A record that is created again does not become the owner of the living executors (spec K-13).

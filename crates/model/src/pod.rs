@@ -4,6 +4,7 @@ mod evidence;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Pod {
     pub conditions: Option<Arc<[Arc<str>]>>,
     /// The container with the executor's name, otherwise the first one.
     pub executor: ContainerState,
+    /// Its memory limit, in whole mebibytes, rounded up.
+    pub memory_limit: Option<NonZeroU32>,
     /// Whether the kubelet kills that container when a liveness or startup probe fails.
     pub probed: bool,
     /// The init container for which it waits.
@@ -351,6 +354,7 @@ impl Pod {
             disruption: None,
             conditions: None,
             executor: ContainerState::Absent,
+            memory_limit: None,
             probed: false,
             init: None,
             failed_sidecar: None,

@@ -59,6 +59,14 @@ pub fn cpu_text(millis: u64) -> String {
     }
 }
 
+/// The text of a number of bytes: in mebibytes if it is a whole number of them.
+pub fn memory_text(bytes: u64) -> String {
+    match bytes % (1 << 20) {
+        0 => format!("{}Mi", bytes >> 20),
+        _ => bytes.to_string(),
+    }
+}
+
 impl FromStr for Quantity {
     type Err = QuantityError;
 

@@ -1,10 +1,12 @@
 //! Ends in the application record, for successors (spec L-1, O-30).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::executor::Entry;
 use super::ids::{ExecutorId, ProfileName};
 use super::reason::{Evidence, LossClass, LossReason};
 use super::snapshot::Ending;
@@ -24,6 +26,9 @@ pub struct RecordedEnd {
     pub pod: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
+    /// The memory limit of an executor that was killed for want of memory, in whole mebibytes, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<NonZeroU32>,
     /// By the driver's wall clock.
     pub at: Timestamp,
     /// Whether the failures in the same record include it.
@@ -42,6 +47,7 @@ impl RecordedEnd {
             why: Arc::from(reason.message.as_str()),
             pod: entry.pod().map(|pod| Arc::clone(&pod.name)),
             node: reason.evidence.node.clone(),
+            memory_limit: exhausted_memory(entry, reason),
             at,
             counted: false,
         }
@@ -61,4 +67,12 @@ impl RecordedEnd {
             },
         }
     }
+}
+
+/// The memory limit, in whole mebibytes, of an executor that was killed for want of memory; `None`: it ended otherwise,
+/// or has no limit.
+pub fn exhausted_memory(entry: &Entry, reason: &LossReason) -> Option<NonZeroU32> {
+    let pod = entry.pod()?;
+    let is_executors = reason.class == LossClass::OomKilled && pod.deciding_sidecar().is_none();
+    pod.memory_limit.filter(|_| is_executors)
 }

@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub targets: OrdMap<ProfileName, Target>,
     /// The profiles that have failed too often, and why: their targets are 0, whatever is requested.
     pub failed: OrdMap<ProfileName, Arc<str>>,
+    /// The limits, in bytes, to which the memory of profiles' executors has grown.
+    pub memory_limits: OrdMap<ProfileName, u64>,
     /// The hold in effect: all targets are 0, whatever is requested.
     pub held: Option<Hold>,
     pub counts: OrdMap<ProfileName, Counts>,

@@ -99,7 +99,12 @@ pub enum What {
         profile: String,
         why: String,
     },
-    /// The requested target of a failed profile applies again.
+    /// Executors were killed because their memory was exhausted: new ones have this limit, a Kubernetes quantity.
+    MemoryGrown {
+        profile: String,
+        memory_limit: String,
+    },
+    /// The requested target of a failed profile applies again, and the configured memory.
     Reset {
         profile: String,
     },

@@ -11,6 +11,7 @@ use crate::model::{
     AppId, Batch, Ending, Entry, ExecutorId, Incarnation, Now, PodUid, ProfileName, Snapshot, Tick,
 };
 
+use crate::model::quantity::memory_text;
 use crate::model::recorded_end::RecordedEnd;
 
 use super::event::{Event, EventId, KindOfEnd, Step, What};
@@ -221,12 +222,26 @@ impl History {
                     self.push(What::Failed { profile, why }, at);
                 }
             }
-            let is_reset = |profile: &&ProfileName| {
-                !snapshot.failed.contains_key(*profile) && snapshot.targets.contains_key(*profile)
+            for (profile, limit) in &snapshot.memory_limits {
+                if before.memory_limits.get(profile) != Some(limit) {
+                    let (profile, memory_limit) = (of(profile), memory_text(*limit));
+                    self.push(
+                        What::MemoryGrown {
+                            profile,
+                            memory_limit,
+                        },
+                        at,
+                    );
+                }
+            }
+            let was_set = |of: &Snapshot, profile: &ProfileName| {
+                of.failed.contains_key(profile) || of.memory_limits.contains_key(profile)
             };
-            for profile in before.failed.keys().filter(is_reset) {
-                let profile = of(profile);
-                self.push(What::Reset { profile }, at);
+            for profile in snapshot.targets.keys() {
+                if was_set(before, profile) && !was_set(snapshot, profile) {
+                    let profile = of(profile);
+                    self.push(What::Reset { profile }, at);
+                }
             }
             let is_left = |profile: &&ProfileName| snapshot.targets.contains_key(*profile);
             for profile in before.removed().filter(|profile| !is_left(profile)) {

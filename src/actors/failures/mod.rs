@@ -1,5 +1,6 @@
 //! Counts the failures of each profile and of each node (spec L-30 to L-32, L-40).
 
+mod growth;
 pub mod latest;
 pub mod nodes;
 pub mod restarts;
@@ -11,7 +12,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::failures::{Avoid, KeptBudget, KeptFailures};
+use crate::model::failures::{Avoid, Growth, KeptBudget, KeptFailures};
 use crate::model::node;
 use crate::model::reasoning::ran_for;
 use crate::model::recorded_end::RecordedEnd;
@@ -45,6 +46,8 @@ pub struct FailureBudget {
     pub node_max: Option<u32>,
     /// Whether a node is only avoided where there is another one.
     pub node_if_possible: bool,
+    /// The profiles whose executors get more memory after `OomKilled` (spec L-43).
+    pub growth: BTreeMap<ProfileName, Growth>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub struct Failures {
     spent: Option<Arc<str>>,
     /// What was spent and not reported yet.
     unreported: Vec<Spent>,
+    /// Limits that have grown and were not reported yet.
+    grown: BTreeMap<ProfileName, u64>,
     changed: bool,
 }
 
@@ -76,6 +81,8 @@ struct Budget {
     latest: LatestEnds,
     /// Why the profile has failed. From then on nothing of it counts, until the ledger says that it was reset.
     failed: Option<Arc<str>>,
+    /// The limit, in bytes, to which its executors' memory has grown.
+    memory_limit: Option<u64>,
 }
 
 /// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
@@ -100,6 +107,7 @@ impl Budget {
             period: None,
             latest: LatestEnds::default(),
             failed: None,
+            memory_limit: None,
         }
     }
 
@@ -108,6 +116,7 @@ impl Budget {
             failures: Window::resume(window, &kept.times, now),
             largest: kept.largest,
             failed: kept.failed.clone(),
+            memory_limit: kept.memory_limit,
             ..Self::new(window)
         }
     }
@@ -117,6 +126,7 @@ impl Budget {
             largest: self.largest,
             times: self.failures.save(),
             failed: self.failed.clone(),
+            memory_limit: self.memory_limit,
         }
     }
 
@@ -160,6 +170,7 @@ impl Failures {
                 .map(Spent::Application)
                 .into_iter()
                 .collect(),
+            grown: BTreeMap::new(),
             changed: false,
             settings,
         }
@@ -172,7 +183,8 @@ impl Failures {
         for end in ends.iter().filter(|end| !end.counted) {
             let reason = end.loss_reason();
             let counts = judge(&self.settings.rules, &reason) == Verdict::Count;
-            if !counts || self.counted.contains(end.executor) {
+            let outgrown = self.limit_after(&end.profile, end.memory_limit).is_some();
+            if !counts || outgrown || self.counted.contains(end.executor) {
                 continue;
             }
             self.counted.insert(end.executor);
@@ -204,11 +216,12 @@ impl Failures {
 
     /// A profile of the same name begins anew (spec B-52).
     pub fn remove_profile(&mut self, profile: &ProfileName) {
+        self.settings.growth.remove(profile);
         self.changed |= self.profiles.remove(profile).is_some();
     }
 
-    /// Takes over which profiles the ledger has, their targets, and which of them have failed. Returns those that were
-    /// reset (spec L-41). Everything that was reported in the last round is in the ledger, so a failed profile that has
+    /// Takes over which profiles the ledger has, their targets and memory, and which of them have failed. Returns those
+    /// that were reset (spec L-41). Everything that was reported in the last round is in the ledger, so a failed profile that has
     /// not failed there was reset.
     pub fn follow(&mut self, latest: &Snapshot) -> Vec<ProfileName> {
         let before = self.profiles.len();
@@ -223,10 +236,19 @@ impl Failures {
                 // The record needs it only if the limit depends on it.
                 self.changed |= self.settings.max.is_none();
             }
+            let memory_limit = latest.memory_limits.get(profile).copied();
+            if budget.memory_limit != memory_limit {
+                budget.memory_limit = memory_limit;
+                self.changed = true;
+            }
             match (&budget.failed, latest.failed.get(profile)) {
                 (Some(_), None) => {
                     let largest = budget.largest;
-                    *budget = Budget { largest, ..new() };
+                    *budget = Budget {
+                        largest,
+                        memory_limit,
+                        ..new()
+                    };
                     reset.push(profile.clone());
                     self.changed = true;
                 }
@@ -268,7 +290,12 @@ impl Failures {
             Verdict::Stop => return self.stop(profile, &who, reason),
             Verdict::Ignore | Verdict::Count => {}
         }
+        // The record must say of each end that is no disruption whether it was dealt with.
         self.counted.insert(entry.id);
+        if self.grow(entry, reason) && !planted::is(Planted::OutgrownCounted) {
+            self.changed = true;
+            return;
+        }
         if let Some(node) = &reason.evidence.node {
             self.nodes.failed(node, now);
         }

@@ -16,6 +16,7 @@ fn settings(max: Option<u32>, window: u64) -> FailureBudget {
         alone: false,
         node_max: None,
         node_if_possible: false,
+        growth: BTreeMap::new(),
     }
 }
 
@@ -323,6 +324,7 @@ fn an_end_that_was_recorded_but_not_counted_before_a_crash_is_counted_by_the_suc
         why: "why".into(),
         pod: None,
         node: None,
+        memory_limit: None,
         at: jiff::Timestamp::UNIX_EPOCH,
         counted,
     };

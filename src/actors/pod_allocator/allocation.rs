@@ -74,6 +74,7 @@ pub struct Allocation {
     made: CreatedCount,
     said_enough: bool,
     avoid: Avoid,
+    memory_limits: BTreeMap<ProfileName, u64>,
     kept_steps: BTreeMap<ProfileName, u32>,
     /// Whether settings have changed since the last decision.
     reconfigured: bool,
@@ -123,6 +124,7 @@ impl Allocation {
             made: inherited.made.clone(),
             said_enough: false,
             avoid: Avoid::default(),
+            memory_limits: BTreeMap::new(),
             kept_steps: kept
                 .iter()
                 .map(|(profile, kept)| (profile.clone(), kept.step))
@@ -315,6 +317,15 @@ impl Allocation {
         let has_failed = !spent.is_empty();
         for spent in spent {
             decision.say(spent.into());
+        }
+        for (profile, limit) in self.failures.grown() {
+            decision.say(Notice::Grown { profile, limit });
+        }
+        let memory_limits = self.failures.memory_limits();
+        if memory_limits != self.memory_limits {
+            let action = Action::LimitMemory(memory_limits.clone());
+            decision.actions.push(action);
+            self.memory_limits = memory_limits;
         }
         let avoid = self.failures.avoid(&latest.nodes, now);
         if avoid != self.avoid {

@@ -197,6 +197,10 @@ impl CrashLoop {
         self.judged.insert(id, period);
     }
 
+    pub fn has_judged(&self, id: ExecutorId) -> bool {
+        self.judged.contains_key(&id)
+    }
+
     /// The backoff period in which an executor ended early, where it did so in one.
     pub fn period_of(&self, id: ExecutorId) -> Option<Period> {
         self.judged.get(&id).copied().flatten()

@@ -40,6 +40,8 @@ pub enum Action {
     KeepFailures(KeptFailures),
     /// New executors avoid exactly these nodes from now on.
     Avoid(Avoid),
+    /// The memory of new executors of these profiles, and of no other, has grown to these limits, in bytes.
+    LimitMemory(BTreeMap<ProfileName, u64>),
     /// Write these Workloads, then read all.
     Queue(Vec<queue::Write>),
     /// Inform the operator.
@@ -129,6 +131,8 @@ pub enum Notice {
     OutOfIds,
     /// The application has had the most executors it may have over its life.
     Enough { made: u64 },
+    /// Executors of a profile were killed because their memory was exhausted: new ones have this limit, in bytes.
+    Grown { profile: ProfileName, limit: u64 },
     /// The application has failed too often: it ends.
     Spent { why: Arc<str> },
     /// A profile has failed too often, and the application goes on without it.

@@ -4,6 +4,7 @@ use super::decision::Notice;
 use super::notices::TWICE;
 use super::refusal::RefusalKind;
 use crate::event_recorder::events::Note;
+use crate::model::quantity::memory_text;
 
 pub fn note(notice: &Notice) -> Option<Note> {
     let of = |reason, about: &str, text: String, warning| {
@@ -18,19 +19,8 @@ pub fn note(notice: &Notice) -> Option<Note> {
         Notice::RefusalBegan {
             profile, kind, why, ..
         } => {
-            let reason = match kind {
-                RefusalKind::Quota => "QuotaExceeded",
-                RefusalKind::Blocked => "TemplateRefused",
-                RefusalKind::Rights => "RightMissing",
-                RefusalKind::Credentials => "CredentialsRefused",
-                RefusalKind::Namespace => "NamespaceUnusable",
-            };
-            of(
-                reason,
-                profile.as_str(),
-                format!("profile {profile}: {why}"),
-                true,
-            )
+            let text = format!("profile {profile}: {why}");
+            of(of_refusal(*kind), profile.as_str(), text, true)
         }
         Notice::BackoffBegan { profile, why, .. } => {
             let text = format!("profile {profile}: {why}");
@@ -41,6 +31,13 @@ pub fn note(notice: &Notice) -> Option<Note> {
             of("CrashLoopOver", profile.as_str(), text, false)
         }
         Notice::Spent { why } => of("FailureBudgetSpent", "", why.to_string(), true),
+        Notice::Grown { profile, limit } => {
+            let limit = memory_text(*limit);
+            let text = format!(
+                "executors of profile {profile} ran out of memory: new ones may use {limit}"
+            );
+            of("MemoryGrown", profile.as_str(), text, true)
+        }
         Notice::ProfileFailed { profile, why } => {
             let text = format!("profile {profile} has failed: {why}");
             of("ProfileFailed", profile.as_str(), text, true)
@@ -88,6 +85,16 @@ pub fn note(notice: &Notice) -> Option<Note> {
     }
 }
 
+fn of_refusal(kind: RefusalKind) -> &'static str {
+    match kind {
+        RefusalKind::Quota => "QuotaExceeded",
+        RefusalKind::Blocked => "TemplateRefused",
+        RefusalKind::Rights => "RightMissing",
+        RefusalKind::Credentials => "CredentialsRefused",
+        RefusalKind::Namespace => "NamespaceUnusable",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -120,6 +127,17 @@ mod tests {
         assert_eq!(
             note(&spent).map(|note| (note.reason, note.text)),
             Some(("FailureBudgetSpent", "5 failures".to_owned()))
+        );
+        let grown = Notice::Grown {
+            profile: profile(),
+            limit: 96 << 20,
+        };
+        let grown = note(&grown).unwrap();
+        assert_eq!(grown.reason, "MemoryGrown");
+        assert!(
+            grown.text.ends_with("new ones may use 96Mi"),
+            "{}",
+            grown.text
         );
         let failed = Notice::ProfileFailed {
             profile: profile(),

@@ -153,6 +153,7 @@ impl PodAllocator {
                 );
                 self.pods.avoid(avoid);
             }
+            Action::LimitMemory(limits) => self.pods.limit_memory(limits),
             Action::Queue(writes) => self.queue(&writes, record, ctx),
             Action::Say(notice) => self.say(notice),
         }
@@ -229,6 +230,9 @@ impl PodAllocator {
             }
             Notice::ProfileFailed { profile, why } => {
                 self.store.tell(News::Failed { profile, why });
+            }
+            Notice::Grown { profile, limit } => {
+                self.store.tell(News::Grown { profile, limit });
             }
             Notice::Fatal { kind, why } => {
                 self.stopped = true;
@@ -353,6 +357,7 @@ impl Handler<ProfileAdded> for PodAllocator {
             .map(|claim| claim.template.clone())
             .collect();
         self.pods.add_profile(name.clone(), spec.clone())?;
+        (self.allocation.failures()).let_grow(name.clone(), spec.growth);
         self.allocation.claims().add_profile(name.clone(), claims);
         self.allocation
             .limit_pending(name.clone(), added.max_pending);

@@ -7,7 +7,7 @@ use super::decision::Notice;
 use super::kubernetes_events;
 use super::refusal::RefusalKind;
 use crate::event_recorder::EventRecorder;
-use crate::model::{Entry, LossReason};
+use crate::model::{Entry, LossReason, quantity};
 use crate::telemetry::millis;
 
 /// Logs that a container was started again (spec O-40).
@@ -82,7 +82,9 @@ pub fn log(notice: &Notice) {
         Notice::Degraded { .. } | Notice::Recovered { .. } | Notice::Claims(_) => {
             log_of_calls(notice);
         }
-        Notice::Spent { .. } | Notice::ProfileFailed { .. } => log_of_failures(notice),
+        Notice::Spent { .. } | Notice::ProfileFailed { .. } | Notice::Grown { .. } => {
+            log_of_failures(notice);
+        }
         // The component that ends the driver logs it.
         Notice::Fatal { .. } => {}
         Notice::Enough { made } => tracing::warn!(
@@ -107,6 +109,11 @@ fn log_of_failures(notice: &Notice) {
             why = &**why,
             hint = "mend what ends its executors, then `boatswain reset PROFILE`; or remove the profile",
             "a profile has failed too often: its executors go, and the application goes on without it"
+        ),
+        Notice::Grown { profile, limit } => tracing::warn!(
+            profile = profile.as_str(),
+            memory_limit = quantity::memory_text(*limit),
+            "executors were killed because their memory was exhausted: new ones of this profile get more"
         ),
         Notice::Spent { why } => {
             tracing::error!(

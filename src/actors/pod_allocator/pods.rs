@@ -21,6 +21,8 @@ pub struct Pods {
     profiles: BTreeMap<ProfileName, ProfileSpec>,
     template: Template,
     queue: Option<Queue>,
+    /// The limits, in bytes, to which the memory of new executors has grown.
+    memory_limits: BTreeMap<ProfileName, u64>,
 }
 
 impl Pods {
@@ -36,6 +38,7 @@ impl Pods {
             profiles,
             template,
             queue: None,
+            memory_limits: BTreeMap::new(),
         })
     }
 
@@ -98,9 +101,12 @@ impl Pods {
         name: ProfileName,
         spec: ProfileSpec,
     ) -> Result<(), TemplateError> {
+        if self.queue.is_some() && spec.growth.is_some() {
+            return Err(TemplateError::Grows { profile: name });
+        }
         let mut profiles = self.profiles.clone();
         profiles.insert(name, spec);
-        self.template = Template::new(&self.common, &profiles)?;
+        self.template = self.rendered(&profiles)?;
         self.profiles = profiles;
         Ok(())
     }
@@ -109,19 +115,20 @@ impl Pods {
     pub(super) fn remove_profile(&mut self, name: &ProfileName) {
         self.profiles.remove(name);
         self.common.preferred.remove(name);
-        // It was rendered before, with more profiles.
-        if let Ok(template) = Template::new(&self.common, &self.profiles) {
-            self.template = template;
-        }
+        self.memory_limits.remove(name);
+        self.render();
     }
 
     /// New pods avoid exactly these nodes.
     pub(super) fn avoid(&mut self, avoid: Avoid) {
         self.common.avoid = avoid;
-        // The template could be rendered before, and the nodes cannot make it fail.
-        if let Ok(template) = Template::new(&self.common, &self.profiles) {
-            self.template = template;
-        }
+        self.render();
+    }
+
+    /// New pods of these profiles have these memory limits, in bytes; others have the configured ones (spec L-43).
+    pub(super) fn limit_memory(&mut self, limits: BTreeMap<ProfileName, u64>) {
+        self.memory_limits = limits;
+        self.render();
     }
 
     /// New pods of these profiles prefer exactly these nodes.
@@ -138,10 +145,30 @@ impl Pods {
             return;
         }
         self.common.preferred = preferred;
-        // As in `avoid`.
-        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+        self.render();
+    }
+
+    /// What was rendered before can be rendered with fewer profiles, other nodes and more memory.
+    fn render(&mut self) {
+        if let Ok(template) = self.rendered(&self.profiles) {
             self.template = template;
         }
+    }
+
+    fn rendered(
+        &self,
+        profiles: &BTreeMap<ProfileName, ProfileSpec>,
+    ) -> Result<Template, TemplateError> {
+        if self.memory_limits.is_empty() {
+            return Template::new(&self.common, profiles);
+        }
+        let mut profiles = profiles.clone();
+        for (name, limit) in &self.memory_limits {
+            if let Some(spec) = profiles.remove(name) {
+                profiles.insert(name.clone(), spec.with_memory_limit(*limit));
+            }
+        }
+        Template::new(&self.common, &profiles)
     }
 
     /// The body of an executor's claim; `None` if its profile has no such volume.
@@ -173,7 +200,7 @@ impl Pods {
     ) -> Option<PodBody> {
         if self.common.record_uid != *record {
             self.common.record_uid = record.clone();
-            self.template = Template::new(&self.common, &self.profiles).ok()?;
+            self.template = self.rendered(&self.profiles).ok()?;
         }
         self.template.pod(profile, id)
     }

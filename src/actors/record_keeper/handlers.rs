@@ -202,6 +202,8 @@ impl Handler<ProfileReset> for RecordKeeper {
             let is_reset = |budget: &KeptBudget| budget.failed.is_some();
             if budgets.get(&name).is_some_and(is_reset) {
                 budgets.remove(&name);
+            } else if let Some(budget) = budgets.get_mut(&name) {
+                budget.memory_limit = None;
             }
         };
         self.recorded(change, ctx)

@@ -119,18 +119,8 @@ pub fn status(answer: &Value) -> String {
     let header: Vec<&str> = std::iter::once("PROFILE").chain(titles).collect();
     out.push_str(&table(&header, &rows));
     for (name, view) in profiles.into_iter().flatten() {
-        if view["removing"] == true {
-            out.push_str(&format!("\n{name}: is being removed"));
-        }
-        if let Some(why) = view["failed"].as_str() {
-            out.push_str(&format!("\n{name}: has failed: {}", plain(why)));
-        }
-        if view["paused"].is_object() {
-            out.push_str(&format!("\n{name}: {}", paused(&view["paused"])));
-        }
-        for wait in list(view, "waiting_for") {
-            let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
-            out.push_str(&format!("\n{name}: {executors} waiting: {why}"));
+        for remark in remarks(view) {
+            out.push_str(&format!("\n{name}: {remark}"));
         }
     }
     for (name, view) in answer["pools"].as_object().into_iter().flatten() {
@@ -138,6 +128,29 @@ pub fn status(answer: &Value) -> String {
     }
     out.push_str(&losses(answer));
     out
+}
+
+/// What is unusual about a profile.
+fn remarks(view: &Value) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if view["removing"] == true {
+        remarks.push("is being removed".to_owned());
+    }
+    if let Some(why) = view["failed"].as_str() {
+        remarks.push(format!("has failed: {}", plain(why)));
+    }
+    if let Some(limit) = view["grown_memory"].as_str() {
+        remarks.push(format!("memory grown to {} after OomKilled", plain(limit)));
+    }
+    if view["paused"].is_object() {
+        remarks.push(paused(&view["paused"]));
+    }
+    let waiting = list(view, "waiting_for").map(|wait| {
+        let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
+        format!("{executors} waiting: {why}")
+    });
+    remarks.extend(waiting);
+    remarks
 }
 
 /// The applications of a namespace, or of all.

@@ -74,7 +74,7 @@ fn pod_allocator(
     let record = &basis.application.record;
     let (common, specs) = (common(basis), specs(basis));
     let least = settings::least(&config.profiles);
-    let settings = settings::allocation_settings(
+    let mut settings = settings::allocation_settings(
         &config.cluster,
         &config.allocation,
         (&config.failures, &basis.application.configured),
@@ -83,6 +83,7 @@ fn pod_allocator(
         settings::claims(&config.claims, &common.prefix, &specs),
         settings::gangs(&config.scheduling, basis.must_register()),
     );
+    settings.failures.growth = settings::growth(&config.profiles);
     let known = settings::known_to_the_allocator(record, basis.now);
     let pods = Pods::new(common, specs)?.with_queue(settings::queue(&config.scheduling));
     let allocation = allocation::Allocation::new(settings, rng, &known, &least, basis.now);

@@ -86,7 +86,8 @@ pub(super) fn ledger(basis: &Basis<'_>) -> Ledger {
     let (targets, uid) = (basis.targets.clone(), application.uid.clone());
     let mut ledger = Ledger::new(identity, inheritance, targets, uid, basis.now)
         .with_profiles_removed(record.removing.clone(), basis.now)
-        .with_profiles_failed(record.failures.failed());
+        .with_profiles_failed(record.failures.failed())
+        .with_memory_limits(settings::memory_limits(&basis.config.profiles, record));
     if basis.set_kind.is_some() {
         ledger = ledger.of_sets();
     }

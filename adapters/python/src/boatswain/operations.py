@@ -117,7 +117,7 @@ class Event(TypedDict):
     cause: NotRequired[PauseCause]
     # The exit code that an executor has announced.
     code: NotRequired[int]
-    event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "memory-grown", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
     # How many executors there are when the application may begin; `living`, the first message of a
     # stream, lists them.
@@ -127,6 +127,8 @@ class Event(TypedDict):
     # Whether the end counts as a failure.
     failure: NotRequired[bool]
     id: str
+    # Of new executors, as a Kubernetes quantity.
+    memory_limit: NotRequired[str]
     node: NotRequired[str]
     pod: NotRequired[str]
     profile: NotRequired[str]
@@ -256,8 +258,11 @@ class NewProfile(TypedDict):
     max_pending: NotRequired[int]
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
     memory: NotRequired[str | float]
+    memory_growth: NotRequired[float]
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
     memory_limit: NotRequired[str | float]
+    # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
+    memory_max: NotRequired[str | float]
     memory_overhead_factor: NotRequired[float]
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
     memory_overhead_min: NotRequired[str | float]
@@ -346,6 +351,9 @@ class Profile(TypedDict):
     container: NotRequired[Container]
     # Why the profile has failed, until it is reset or removed.
     failed: NotRequired[str]
+    # To how much the memory limit of new executors has grown after OomKilled, as a Kubernetes quantity;
+    # until the profile is reset or removed.
+    grown_memory: NotRequired[str]
     # How many are on their way out; they do not count.
     leaving: int
     paused: NotRequired[Pause]

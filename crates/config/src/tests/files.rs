@@ -144,6 +144,13 @@ fn every_line_of_the_reference_could_be_used() {
         if ["traces.token_file", "traces.ca_file"].contains(&path.as_str()) {
             sets.push("traces.collector=https://a".to_owned());
         }
+        if path == "profiles.default.memory_max" {
+            sets.push("profiles.default.memory_limit=1Gi".to_owned());
+        }
+        if path == "profiles.default.memory_growth" {
+            sets.push("profiles.default.memory_limit=1Gi".to_owned());
+            sets.push("profiles.default.memory_max=4Gi".to_owned());
+        }
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }

@@ -1,5 +1,6 @@
 //! Decodes the containers' states: the executor container's, and what it waits for.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{PodReader, kept, text, time};
@@ -12,6 +13,7 @@ use boatswain_model::pod::{
     ContainerState, FailedSidecar, InitContainer, RUNTIME_UNKNOWN, Restarts, STATUS_UNKNOWN,
     Termination, cut,
 };
+use boatswain_model::quantity::Quantity;
 
 /// The waiting reason of a container while init containers run.
 const NOT_ITS_TURN: &str = "PodInitializing";
@@ -19,8 +21,11 @@ const NOT_ITS_TURN: &str = "PodInitializing";
 /// The reason of containers that ended because another container's rule restarts all of them.
 const ALL_RESTART: &str = "RestartingAllContainers";
 
+const MEBIBYTE: u64 = 1 << 20;
+
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
+    pub(super) memory_limit: Option<NonZeroU32>,
     pub(super) probed: bool,
     pub(super) init: Option<InitContainer>,
     pub(super) failed_sidecar: Option<FailedSidecar>,
@@ -66,7 +71,10 @@ impl PodReader {
                 end.exit_code.is_some_and(|code| code != 0) && !restart.follows(c, end)
             })
             .map(|(c, end)| FailedSidecar { name: name(c), end });
+        let is_named = |c: &&DeclaredWire<'_>| text(&c.name) == Some(&*self.container);
+        let limited = declared.iter().find(is_named).or(declared.first());
         Containers {
+            memory_limit: limited.and_then(memory_limit),
             executor: match state {
                 ContainerState::Terminated(end)
                     if own.is_some_and(|container| restart.follows(container, &end)) =>
@@ -106,6 +114,13 @@ impl PodReader {
             },
         }
     }
+}
+
+/// In whole mebibytes, rounded up.
+fn memory_limit(container: &DeclaredWire<'_>) -> Option<NonZeroU32> {
+    let limit = container.resources.as_ref()?.limits.as_ref()?.memory?;
+    let amount: Quantity = limit.get().trim_matches('"').parse().ok()?;
+    NonZeroU32::new(u32::try_from(amount.bytes().div_ceil(MEBIBYTE)).ok()?)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@ use serde_json::Value;
 use super::*;
 
 mod injection;
+mod memory;
 
 pub(super) fn common() -> Common {
     Common {

@@ -3,6 +3,7 @@
 use super::*;
 use boatswain_model::LossClass;
 use boatswain_model::failures::KeptBudget;
+use std::num::NonZeroU32;
 
 fn id(number: u64) -> ExecutorId {
     ExecutorId::new(number).unwrap()
@@ -17,6 +18,7 @@ fn end(number: u64) -> RecordedEnd {
         why: "its memory ran out".into(),
         pod: Some("etl-exec-5".into()),
         node: Some("node-1".into()),
+        memory_limit: NonZeroU32::new(1_024),
         at: "2026-03-01T10:15:30Z".parse().unwrap(),
         counted: true,
     }
@@ -32,6 +34,7 @@ fn full() -> Record {
         largest: 5,
         times: vec![(1_772_359_200_000, 1), (1_772_359_260_000, 7)],
         failed: Some("8 failures within 1h".into()),
+        memory_limit: Some(1 << 30),
     };
     Record {
         app_id: "etl-7f3a".into(),

@@ -56,6 +56,29 @@ impl Ledger {
         self
     }
 
+    /// Begins with memory limits, in bytes, that had grown before the start.
+    pub fn with_memory_limits(
+        mut self,
+        limits: impl IntoIterator<Item = (ProfileName, u64)>,
+    ) -> Self {
+        self.current.memory_limits.extend(limits);
+        self
+    }
+
+    /// Keeps how far the memory of a profile's executors has grown (spec L-43).
+    pub(super) fn grow_memory(&mut self, profile: ProfileName, limit: u64, draft: &mut Draft) {
+        let known = self.current.targets.get(&profile);
+        let before = self.current.memory_limits.get(&profile);
+        if known.is_none_or(|known| known.removed) || before.is_some_and(|before| *before >= limit)
+        {
+            let why = "the profile is not there, or its memory has grown as far already";
+            draft.notes.push(Note::Ignored(why));
+            return;
+        }
+        self.current.memory_limits.insert(profile, limit);
+        draft.other = true;
+    }
+
     /// Keeps the profile's target at 0 until it is reset (spec L-40).
     pub(super) fn fail_profile(
         &mut self,
@@ -76,12 +99,12 @@ impl Ledger {
         self.set_target(profile, target, now, draft);
     }
 
-    /// The requested target applies again (spec L-41).
+    /// The requested target and the configured memory apply again (spec L-41).
     pub(super) fn reset_profile(&mut self, profile: ProfileName, now: Now, draft: &mut Draft) {
-        if self.current.failed.remove(&profile).is_none() {
-            draft
-                .notes
-                .push(Note::Ignored("the profile has not failed"));
+        let had_grown = self.current.memory_limits.remove(&profile).is_some();
+        if self.current.failed.remove(&profile).is_none() && !had_grown {
+            let why = "the profile has not failed, and its memory has not grown";
+            draft.notes.push(Note::Ignored(why));
             return;
         }
         draft.other = true;
@@ -104,6 +127,7 @@ impl Ledger {
         }
         self.current.targets.remove(profile);
         self.current.failed.remove(profile);
+        self.current.memory_limits.remove(profile);
         self.current.counts.remove(profile);
         draft.other = true;
         draft.notes.push(Note::ProfileForgotten(profile.clone()));

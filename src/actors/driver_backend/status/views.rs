@@ -15,6 +15,7 @@ use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::NO_IMAGE;
 use crate::model::executor::Class;
 use crate::model::pod::PendingStage;
+use crate::model::quantity::memory_text;
 use crate::model::snapshot::{Target, asked};
 use crate::model::{ProfileName, Snapshot, Tick};
 
@@ -137,6 +138,9 @@ pub struct ProfileView {
     /// Why the profile has failed, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// To how much the memory limit of new executors has grown, as a Kubernetes quantity (spec L-43).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grown_memory: Option<String>,
     /// Why missing executors are not requested, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
@@ -275,6 +279,11 @@ pub fn profiles(
             container: known.container(profile),
             removing: target.removed,
             failed: snapshot.failed.get(profile).map(ToString::to_string),
+            grown_memory: snapshot
+                .memory_limits
+                .get(profile)
+                .copied()
+                .map(memory_text),
             paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),
         }
     };

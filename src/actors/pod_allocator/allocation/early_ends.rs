@@ -62,6 +62,9 @@ impl Allocation {
         let is_replaced = latest.counts(&entry.profile).live() < latest.target(&entry.profile);
         let early = early.filter(|_| is_replaced || reason.exit_code != Some(0));
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
+        // Later changes of its entry must not undo a reset.
+        let outgrown = !looping.has_judged(entry.id) && self.failures.grow(entry, reason);
+        let early = early.filter(|_| !outgrown);
         looping.ended(entry.id, early, reason, &self.settings.crash_backoff, now);
     }
 }

@@ -5,6 +5,7 @@ mod crash_loops;
 mod down;
 mod failure_budget;
 mod gangs;
+mod memory;
 mod outcomes;
 mod requests;
 mod steps;
@@ -73,6 +74,7 @@ fn settings() -> AllocationRules {
             alone: false,
             node_max: None,
             node_if_possible: false,
+            growth: BTreeMap::new(),
         },
         waiting: waiting::WaitLimits {
             pending_timeout: None,
@@ -130,6 +132,7 @@ struct Driver {
     keeps: Vec<BTreeMap<ProfileName, BackoffState>>,
     kept_failures: Vec<KeptFailures>,
     avoids: Vec<Avoid>,
+    memory_limits: BTreeMap<ProfileName, u64>,
     retired: Vec<u64>,
     lists: Vec<Epoch>,
     ensures: Vec<claims::making::Ensure>,
@@ -167,6 +170,7 @@ impl Driver {
             keeps: Vec::new(),
             kept_failures: Vec::new(),
             avoids: Vec::new(),
+            memory_limits: BTreeMap::new(),
             retired: Vec::new(),
             lists: Vec::new(),
             ensures: Vec::new(),
@@ -217,10 +221,17 @@ impl Driver {
                 Action::KeepBackoffs(kept) => self.keeps.push(kept),
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),
                 Action::Avoid(avoid) => self.avoids.push(avoid),
+                Action::LimitMemory(limits) => {
+                    assert!(asked.is_empty(), "L-43: requests come after it");
+                    self.memory_limits = limits;
+                }
                 Action::Queue(_) => unreachable!("there is no queue"),
                 Action::Say(notice) => {
                     if let Notice::ProfileFailed { profile, why } = notice.clone() {
                         self.scenario.tell(News::Failed { profile, why });
+                    }
+                    if let Notice::Grown { profile, limit } = notice.clone() {
+                        self.scenario.tell(News::Grown { profile, limit });
                     }
                     self.said.push(notice);
                 }

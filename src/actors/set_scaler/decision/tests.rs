@@ -38,6 +38,7 @@ fn scaling_of(kind: SetKind, configured: &[&str]) -> Scaling {
         alone: false,
         node_max: None,
         node_if_possible: false,
+        growth: Default::default(),
     };
     let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
     let failures = Failures::resume(failures, &KeptFailures::default(), now);

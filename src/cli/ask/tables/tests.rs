@@ -35,6 +35,17 @@ fn names_are_one_on_each_line() {
     assert_eq!(names(&json!({}), "executors", "executor"), "");
 }
 
+// spec: L-43, O-131
+#[test]
+fn a_profile_whose_memory_has_grown_says_so() {
+    let grown = json!({"target": 2, "grown_memory": "96Mi"});
+    let shown = status(&json!({"adopted": true, "profiles": {"gpu": grown}}));
+    assert!(
+        shown.contains("\ngpu: memory grown to 96Mi after OomKilled"),
+        "{shown}"
+    );
+}
+
 // spec: L-40, O-131
 #[test]
 fn what_has_failed_is_named_with_its_reason() {

@@ -277,20 +277,22 @@ function next(name, p) {
 	const parts = [];
 	const say = (part) => parts.push(part);
 	if (p.failed) say(`has failed: ${p.failed}`);
+	if (p.grown_memory) say(`memory grown to ${p.grown_memory}`);
 	if (p.removing) say("is being removed");
 	if (p.paused) {
-		const { why, again_in_seconds: again } = p.paused;
-		say(`${missing} missing: ${why}; tries one ${again >= 1 ? `in ${duration(again)}` : "now"}`);
+		const { why, again_in_seconds: wait } = p.paused;
+		say(`${missing} missing: ${why}; tries one ${wait >= 1 ? `in ${duration(wait)}` : "now"}`);
 	} else if (missing > 0) say(`requests ${missing}`);
 	if (missing < 0) say(`lets ${-missing} go`);
 	if (p.requested) say(`waits for ${count(p.requested, "answer")} of the API server`);
-	if (p.unanswered + p.uncertain) say(`looks up ${p.unanswered + p.uncertain}`);
-	for (const { why, executors } of p.waiting_for.slice(0, 3)) say(`${executors} wait: ${why}`);
+	const open = p.unanswered + p.uncertain;
+	if (open) say(`looks up ${open}`);
+	for (const it of p.waiting_for.slice(0, 3)) say(`${it.executors} wait: ${it.why}`);
 	if (p.leaving) say(`waits for ${p.leaving} to terminate`);
-	const it = Object.values(status.pools ?? {}).flatMap((pool) => pool.profiles).find((it) => it.profile === name);
+	const it = Object.values(status.pools ?? {}).flatMap((one) => one.profiles).find((it) => it.profile === name);
 	if (it?.preferred > it?.target) say(`${it.preferred - it.target} moved`);
 	const last = refusals.get(name);
-	if (last && last.at > now() - HOUR) say(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
+	if (last?.at > now() - HOUR) say(`${count(last.requests, "request")} refused so far, the last at ${clock(last.at)}`);
 	return parts.join("; ") || "nothing to do";
 }
 

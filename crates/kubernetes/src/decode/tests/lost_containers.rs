@@ -1,5 +1,7 @@
 //! Ends that kubelets make up, for containers that never ran or that they have lost.
 
+use std::num::NonZeroU32;
+
 use super::*;
 use boatswain_model::pod::{FailedSidecar, STATUS_UNKNOWN};
 
@@ -99,4 +101,31 @@ fn only_the_executor_containers_liveness_and_startup_probes_end_it() {
     assert!(!probed(json!({"readinessProbe": {"exec": {}}})));
     assert!(probed(json!({"livenessProbe": {"exec": {}}})));
     assert!(probed(json!({"startupProbe": {"exec": {}}})));
+}
+
+// spec: L-43
+#[test]
+fn the_memory_limit_is_the_executor_containers_however_it_is_written() {
+    let limit = |limits: Value| {
+        read(&changed(|pod| {
+            pod["spec"]["containers"] = json!([
+                {"name": "proxy", "resources": {"limits": {"memory": "1Mi"}}},
+                {"name": "executor", "resources": {"limits": limits}},
+            ]);
+        }))
+        .memory_limit
+        .map(NonZeroU32::get)
+    };
+    assert_eq!(limit(json!({"memory": "1536Mi"})), Some(1536));
+    assert_eq!(limit(json!({"memory": "1e9"})), Some(954));
+    assert_eq!(limit(json!({"memory": 1_048_576})), Some(1));
+    for none in [
+        json!({}),
+        json!({"cpu": "1"}),
+        json!(null),
+        json!({"memory": "much"}),
+        json!({"memory": [1]}),
+    ] {
+        assert_eq!(limit(none), None);
+    }
 }

@@ -139,6 +139,39 @@ fn none_of_a_failed_profile_is_wanted_until_it_is_reset_and_then_the_requested_n
     assert!(scenario.current().failed.is_empty());
 }
 
+// spec: L-43, L-41
+#[test]
+fn memory_that_has_grown_stays_so_until_the_profile_is_reset_or_removed() {
+    let grown = |limit| News::Grown {
+        profile: "default".into(),
+        limit,
+    };
+    let limit = |scenario: &Scenario| {
+        let limits = &scenario.current().memory_limits;
+        limits.get(&ProfileName::from("default")).copied()
+    };
+    let mut scenario = three();
+    scenario.tell(grown(200));
+    scenario.tell(grown(300));
+    scenario.tell(grown(200));
+    assert_eq!(limit(&scenario), Some(300));
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.tell(News::Reset("default".into()));
+    assert_eq!(limit(&scenario), None);
+    scenario.tell(grown(200));
+    scenario.tell(News::Remove("default".into()));
+    scenario.tell(grown(300));
+    assert_eq!(limit(&scenario), Some(200), "nobody is requested any more");
+    for n in 1..=3 {
+        scenario.goes(n);
+        scenario.report(n);
+    }
+    scenario.batch();
+    scenario.release();
+    scenario.tell(News::Forget("default".into()));
+    assert_eq!(limit(&scenario), None);
+}
+
 // spec: L-41, B-31
 #[test]
 fn a_profile_that_is_reset_during_a_hold_waits_for_its_end_and_one_that_failed_does_not_come_with_it()

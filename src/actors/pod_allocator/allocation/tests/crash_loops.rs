@@ -30,7 +30,7 @@ fn bound(target: usize, in_flight: usize, seconds: u64) -> usize {
     target.min(tolerated + in_flight) + tolerated + probes
 }
 
-fn backoffs(said: &[Notice]) -> (usize, usize) {
+pub(super) fn backoffs(said: &[Notice]) -> (usize, usize) {
     let began = |notice: &&Notice| matches!(notice, Notice::BackoffBegan { .. });
     let ended = |notice: &&Notice| matches!(notice, Notice::BackoffEnded { .. });
     (

@@ -21,7 +21,7 @@ impl Driver {
         self.round();
     }
 
-    fn spent(&self) -> usize {
+    pub(super) fn spent(&self) -> usize {
         let spent = |notice: &&Notice| matches!(notice, Notice::Spent { .. });
         self.said.iter().filter(spent).count()
     }
