@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::ProfileName;
 use super::intervals::IdSet;
+use super::quantity::MEBIBYTE;
 
 /// Groups of failures: the time of the group's last one, in milliseconds of Unix time, and their number.
 pub type Times = Vec<(i64, u32)>;
@@ -58,7 +59,7 @@ impl Growth {
     /// The limit, in bytes, for those that replace an executor with this one; `None`: it had all that is allowed.
     pub fn after(self, limit: u64) -> Option<u64> {
         let grown = u128::from(limit) * u128::from(self.thousandths) / 1_000;
-        let whole = grown.div_ceil(MEBIBYTE) * MEBIBYTE;
+        let whole = grown.next_multiple_of(MEBIBYTE.into());
         let grown = u64::try_from(whole).unwrap_or(u64::MAX).min(self.max);
         (grown > limit).then_some(grown)
     }
@@ -69,8 +70,6 @@ impl Growth {
         (limit > self.from).then_some(limit)
     }
 }
-
-const MEBIBYTE: u128 = 1 << 20;
 
 impl KeptFailures {
     /// The grown memory limits, in bytes.

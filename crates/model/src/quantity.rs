@@ -7,6 +7,9 @@ use std::str::FromStr;
 /// The number of 10⁻⁹ units in one: the precision of Kubernetes.
 const NANOS: u128 = 1_000_000_000;
 
+/// In bytes.
+pub const MEBIBYTE: u64 = 1 << 20;
+
 /// An amount of CPU (in cores) or memory (in bytes), with its original text, which goes into the pod. Equal amounts
 /// compare equal however they are written.
 #[derive(Debug, Clone)]
@@ -61,8 +64,8 @@ pub fn cpu_text(millis: u64) -> String {
 
 /// The text of a number of bytes: in mebibytes if it is a whole number of them.
 pub fn memory_text(bytes: u64) -> String {
-    match bytes % (1 << 20) {
-        0 => format!("{}Mi", bytes >> 20),
+    match bytes % MEBIBYTE {
+        0 => format!("{}Mi", bytes / MEBIBYTE),
         _ => bytes.to_string(),
     }
 }

@@ -1,12 +1,12 @@
 //! Executors that were killed because their memory was exhausted are replaced by ones with more (spec L-43).
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::num::NonZeroU32;
 
 use super::Failures;
 use super::rules::{Verdict, judge};
 use crate::model::failures::Growth;
+use crate::model::quantity::MEBIBYTE;
 use crate::model::recorded_end::exhausted_memory;
 use crate::model::{Entry, LossReason, ProfileName};
 
@@ -19,8 +19,8 @@ impl Failures {
         }
     }
 
-    /// An executor does not count any more, or its end was reported. Returns whether it had too little memory and those that replace it get more,
-    /// so that its end is no failure (spec L-43).
+    /// An executor does not count any more, or its end was reported. Returns whether those that replace it get more memory
+    /// than it had, so that its end is no failure (spec L-43).
     pub fn grow(&mut self, entry: &Entry, reason: &LossReason) -> bool {
         let Some(limit) = self.outgrew(entry, reason) else {
             return false;
@@ -29,7 +29,6 @@ impl Failures {
             && budget.memory_limit.is_none_or(|before| before < limit)
         {
             budget.memory_limit = Some(limit);
-            self.grown.insert(entry.profile.clone(), limit);
             self.changed = true;
         }
         true
@@ -40,11 +39,6 @@ impl Failures {
         (self.profiles.iter())
             .filter_map(|(profile, budget)| Some((profile.clone(), budget.memory_limit?)))
             .collect()
-    }
-
-    /// Those that have grown since the last call.
-    pub fn grown(&mut self) -> BTreeMap<ProfileName, u64> {
-        mem::take(&mut self.grown)
     }
 
     /// The limit, in bytes, of those that replace an executor that was killed because it had less; `None`: it ended
@@ -63,7 +57,7 @@ impl Failures {
         killed_with: Option<NonZeroU32>,
     ) -> Option<u64> {
         let growth = self.settings.growth.get(profile)?;
-        growth.after(u64::from(killed_with?.get()) << 20)
+        growth.after(u64::from(killed_with?.get()) * MEBIBYTE)
     }
 }
 

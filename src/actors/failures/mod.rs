@@ -64,8 +64,6 @@ pub struct Failures {
     spent: Option<Arc<str>>,
     /// What was spent and not reported yet.
     unreported: Vec<Spent>,
-    /// Limits that have grown and were not reported yet.
-    grown: BTreeMap<ProfileName, u64>,
     changed: bool,
 }
 
@@ -170,7 +168,6 @@ impl Failures {
                 .map(Spent::Application)
                 .into_iter()
                 .collect(),
-            grown: BTreeMap::new(),
             changed: false,
             settings,
         }
@@ -221,8 +218,8 @@ impl Failures {
     }
 
     /// Takes over which profiles the ledger has, their targets and memory, and which of them have failed. Returns those
-    /// that were reset (spec L-41). Everything that was reported in the last round is in the ledger, so a failed profile that has
-    /// not failed there was reset.
+    /// that were reset (spec L-41). Everything that was reported in the last round is in the ledger, so a failed profile
+    /// that has not failed there was reset.
     pub fn follow(&mut self, latest: &Snapshot) -> Vec<ProfileName> {
         let before = self.profiles.len();
         (self.profiles).retain(|profile, _| latest.targets.contains_key(profile));

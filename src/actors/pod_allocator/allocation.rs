@@ -318,21 +318,30 @@ impl Allocation {
         for spent in spent {
             decision.say(spent.into());
         }
-        for (profile, limit) in self.failures.grown() {
-            decision.say(Notice::Grown { profile, limit });
-        }
-        let memory_limits = self.failures.memory_limits();
-        if memory_limits != self.memory_limits {
-            let action = Action::LimitMemory(memory_limits.clone());
-            decision.actions.push(action);
-            self.memory_limits = memory_limits;
-        }
+        self.limit_memory(latest, decision);
         let avoid = self.failures.avoid(&latest.nodes, now);
         if avoid != self.avoid {
             decision.actions.push(Action::Avoid(avoid.clone()));
             self.avoid = avoid;
         }
         has_failed
+    }
+
+    /// What the ledger does not have yet has grown in this round.
+    fn limit_memory(&mut self, latest: &Snapshot, decision: &mut Decision) {
+        let limits = self.failures.memory_limits();
+        if limits == self.memory_limits {
+            return;
+        }
+        for (profile, limit) in &limits {
+            if latest.memory_limits.get(profile) != Some(limit) {
+                let (profile, limit) = (profile.clone(), *limit);
+                decision.say(Notice::Grown { profile, limit });
+            }
+        }
+        let action = Action::LimitMemory(limits.clone());
+        decision.actions.push(action);
+        self.memory_limits = limits;
     }
 
     /// Updates the state with one executor's change.

@@ -13,15 +13,13 @@ use boatswain_model::pod::{
     ContainerState, FailedSidecar, InitContainer, RUNTIME_UNKNOWN, Restarts, STATUS_UNKNOWN,
     Termination, cut,
 };
-use boatswain_model::quantity::Quantity;
+use boatswain_model::quantity::{MEBIBYTE, Quantity};
 
 /// The waiting reason of a container while init containers run.
 const NOT_ITS_TURN: &str = "PodInitializing";
 
 /// The reason of containers that ended because another container's rule restarts all of them.
 const ALL_RESTART: &str = "RestartingAllContainers";
-
-const MEBIBYTE: u64 = 1 << 20;
 
 pub(super) struct Containers {
     pub(super) executor: ContainerState,

@@ -61,12 +61,13 @@ fn killed(scenario: &mut Scenario, profile: &str, n: u64, limit: Option<u32>) ->
     Arc::clone(scenario.entry(n).unwrap())
 }
 
-/// What was spent by this end, and to how many MiB the memory of each profile has grown since the last call.
+/// What was spent by this end, and to how many MiB it has made the memory of a profile grow.
 fn ends(failures: &mut Failures, entry: &Entry) -> (Vec<Spent>, Vec<u64>) {
-    let reason = reason_of(entry);
-    failures.grow(entry, &reason);
-    failures.ended(entry, &reason, None, now());
-    let grown = failures.grown().into_values().map(|limit| limit / MIB);
+    let before = failures.memory_limits();
+    failures.ended(entry, &reason_of(entry), None, now());
+    let mut grown = failures.memory_limits();
+    grown.retain(|profile, limit| before.get(profile) != Some(limit));
+    let grown = grown.into_values().map(|limit| limit / MIB);
     (failures.spent(now().tick), grown.collect())
 }
 

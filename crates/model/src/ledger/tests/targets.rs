@@ -111,6 +111,16 @@ fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered(
     assert_eq!(scenario.current().held, None);
 }
 
+/// The executors of `default` end, and their entries go.
+fn all_go(scenario: &mut Scenario) {
+    for n in 1..=3 {
+        scenario.goes(n);
+        scenario.report(n);
+    }
+    scenario.batch();
+    scenario.release();
+}
+
 fn fails() -> News {
     News::Failed {
         profile: "default".into(),
@@ -162,12 +172,7 @@ fn memory_that_has_grown_stays_so_until_the_profile_is_reset_or_removed() {
     scenario.tell(News::Remove("default".into()));
     scenario.tell(grown(300));
     assert_eq!(limit(&scenario), Some(200), "nobody is requested any more");
-    for n in 1..=3 {
-        scenario.goes(n);
-        scenario.report(n);
-    }
-    scenario.batch();
-    scenario.release();
+    all_go(&mut scenario);
     scenario.tell(News::Forget("default".into()));
     assert_eq!(limit(&scenario), None);
 }
@@ -277,12 +282,7 @@ fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_fo
     assert_eq!(shown, [("other".into(), 3)].into());
     scenario.tell(News::Forget(profile.clone()));
     assert!(scenario.current().is_removed(&profile), "it has executors");
-    for n in 1..=3 {
-        scenario.goes(n);
-        scenario.report(n);
-    }
-    scenario.batch();
-    scenario.release();
+    all_go(&mut scenario);
     scenario.tell(News::Forget("other".into()));
     scenario.tell(News::Forget(profile.clone()));
     let left: Vec<&ProfileName> = scenario.current().targets.keys().collect();

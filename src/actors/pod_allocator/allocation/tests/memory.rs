@@ -79,6 +79,23 @@ fn executors_that_run_out_of_memory_are_replaced_at_once_by_larger_ones() {
     }
 }
 
+// spec: L-43, L-41
+#[test]
+fn what_becomes_of_the_dead_does_not_undo_a_reset() {
+    let mut driver = driver();
+    driver.round();
+    driver.all_run(200 * MIB);
+    driver.round();
+    driver.report_ends();
+    assert_eq!(driver.limit(), 200 * MIB);
+    driver.scenario.tell(News::Reset("default".into()));
+    let dead = driver.ids_where(|class| class == Class::Finished);
+    assert!(!dead.is_empty());
+    dead.into_iter().for_each(|n| driver.scenario.terminates(n));
+    driver.round();
+    assert_eq!(driver.limit(), 100 * MIB);
+}
+
 // spec: L-43, L-30
 #[test]
 fn with_all_that_is_allowed_it_is_a_crash_loop_as_before() {
