@@ -2,10 +2,13 @@
 //! writes anything.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::config::{OnSignal, ScaleDown};
-use boatswain::model::Snapshot;
+use boatswain::model::executor::Class;
+use boatswain::model::pod::PendingStage;
+use boatswain::model::{Entry, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -309,14 +312,31 @@ impl World {
         for profile in ledger.targets.keys().chain(ledger.counts.keys()) {
             let (counts, target) = (ledger.counts(profile), ledger.target(profile));
             let (live, running) = (counts.live(), counts.running);
-            let enough = running == target || pending_only && running > target;
-            if live != running || !enough {
+            let stuck = self.without_a_claim(ledger, profile);
+            let there = running + stuck;
+            let enough = there == target || pending_only && there > target;
+            if live != there || !enough {
                 return Err(format!(
                     "I-4: {profile}: {live} live, {running} running, {target} wanted"
                 ));
             }
         }
         Ok(())
+    }
+
+    /// The executors that are of another profile since an operator relabelled their pods, before the claims were made that
+    /// their own profile has.
+    fn without_a_claim(&self, ledger: &Snapshot, profile: &ProfileName) -> u32 {
+        let relabelled = &self.checks.excuses.relabelled;
+        let waits = |entry: &&Arc<Entry>| {
+            entry.profile == *profile
+                && entry.class() == Class::Pending(PendingStage::Unscheduled)
+                && entry
+                    .uid()
+                    .is_some_and(|uid| relabelled.contains(uid.as_str()))
+        };
+        let number = ledger.entries.values().filter(waits).count();
+        u32::try_from(number).unwrap_or(u32::MAX)
     }
 
     fn is_of_another_origin(&self, origin: &str) -> bool {

@@ -219,4 +219,11 @@ impl Checks {
         self.reported_now.clear();
         self.record_sent.clear();
     }
+
+    /// Whether a superseded driver that does not know it made the pod. It had no answer to its request, and repeats it after
+    /// its successor has ended the executor that the first one made.
+    pub(super) fn repeats_its_own_request(&self, uid: &PodUid, driver: usize) -> bool {
+        let is_own = |pod: &CreatedPod| pod.too_late && pod.driver == driver;
+        self.is_superseded(driver) && self.created.get(uid).is_some_and(is_own)
+    }
 }

@@ -287,6 +287,9 @@ impl Checks {
             if entry.adopted && (too_late || self.is_of_later_application(uid, driver)) {
                 continue;
             }
+            if self.repeats_its_own_request(uid, driver) {
+                continue;
+            }
             // A superseded driver may end its successor's executor before the successor knows that its request has made
             // one. The request is repeated then.
             let successors = self.created.get(uid).is_some_and(|pod| pod.driver > driver);

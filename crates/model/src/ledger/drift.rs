@@ -37,10 +37,26 @@ impl Drift {
         self.suspects.len() + self.left.len()
     }
 
-    /// The watch restarts from a list of this version and will not show earlier changes.
-    pub(super) fn watch_begins(&mut self, from: &ResourceVersion) {
+    /// The watch restarts from a list of this version and will not show earlier changes, nor the end of a pod that the list
+    /// lacks though it had existed by then.
+    pub(super) fn watch_begins(
+        &mut self,
+        from: &ResourceVersion,
+        has: impl Fn(&PodUid) -> bool,
+        lacked: Vec<Contradiction>,
+    ) {
         self.position = Some(from.clone());
-        self.suspects.retain(|_, suspect| suspect.at > *from);
+        let had_ended = |suspect: &Contradiction| {
+            let existed = suspect
+                .watched
+                .as_ref()
+                .is_some_and(|watched| watched <= from);
+            suspect.polled.is_none() && existed && !has(&suspect.uid)
+        };
+        self.suspects
+            .retain(|_, suspect| suspect.at > *from && !had_ended(suspect));
+        let left = lacked.into_iter().map(|lacked| (lacked.uid, lacked.name));
+        self.left.extend(left);
     }
 
     /// The watch has passed this version. Returns the drift that this proves.

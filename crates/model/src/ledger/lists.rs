@@ -119,7 +119,9 @@ impl Ledger {
             self.note_full_list(version, ticket.tick, new_epoch);
         }
         if kind == ListKind::ForWatch {
-            self.drift.watch_begins(&begins);
+            let lacked = self.lacked(&present, &ticket, &begins);
+            let has = |uid: &PodUid| present.pods.contains(uid);
+            self.drift.watch_begins(&begins, has, lacked);
         }
         ListVerdict {
             epoch: self.current.epoch,
@@ -201,7 +203,22 @@ impl Ledger {
             entry.is_some_and(|entry| entry.uid() == Some(uid))
         });
         self.drift.polled(version, |uid| present.pods.contains(uid));
-        let lacking: Vec<Contradiction> = (current.entries.iter())
+        for suspect in self.lacked(present, ticket, version) {
+            if let Some(proven) = self.drift.suspect(suspect) {
+                self.drifted(proven, draft);
+            }
+        }
+    }
+
+    /// The pods that are not in a list of this version, and that it would have as far as is known.
+    fn lacked(
+        &self,
+        present: &Present,
+        ticket: &ListTicket,
+        version: &ResourceVersion,
+    ) -> Vec<Contradiction> {
+        let current = &self.current;
+        (current.entries.iter())
             .filter(|(id, _)| !present.executors.contains(id))
             .filter_map(|(_, entry)| match &entry.state {
                 State::Bound(bound) if bound.bound_at < ticket.begun_at => Some(bound),
@@ -219,12 +236,7 @@ impl Ledger {
                 polled: None,
                 at: version.clone(),
             })
-            .collect();
-        for suspect in lacking {
-            if let Some(proven) = self.drift.suspect(suspect) {
-                self.drifted(proven, draft);
-            }
-        }
+            .collect()
     }
 
     /// Removes tombstones from before this list's request: no older news can arrive (spec S-14).

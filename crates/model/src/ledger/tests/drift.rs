@@ -17,6 +17,16 @@ impl Store {
 
     fn listed(&mut self, kind: ListKind, version: u64, pods: Vec<Pod>) -> Vec<Contradiction> {
         let ticket = self.begin_list();
+        self.answered(ticket, kind, version, pods)
+    }
+
+    fn answered(
+        &mut self,
+        ticket: ListTicket,
+        kind: ListKind,
+        version: u64,
+        pods: Vec<Pod>,
+    ) -> Vec<Contradiction> {
         let listed = Listed {
             ticket,
             version: version.into(),
@@ -146,6 +156,34 @@ fn a_stale_list_a_restarted_watch_and_a_new_epoch_cause_no_drift() {
     assert_eq!(store.poll(40, vec![pod(2, "u2", 21)]), []);
     store.quorum_list(5, vec![]);
     assert_eq!(store.bookmark(60), [], "the server was restored");
+}
+
+// spec: P-4
+#[test]
+fn a_watch_need_not_show_the_end_of_a_pod_that_the_list_lacks_from_which_it_begins() {
+    let without = || vec![pod(2, "u2", 21)];
+    let with = || vec![pod(1, "u1", 20), pod(2, "u2", 21)];
+    let list = ListKind::ForWatch;
+    let mut store = Store::watched();
+    let asked = store.begin_list();
+    assert_eq!(store.poll(40, without()), []);
+    store.answered(asked, list, 35, without());
+    assert_eq!(store.bookmark(60), [], "the poll came first");
+
+    let mut store = Store::watched();
+    let asked = store.begin_list();
+    store.seen(pod(2, "u2", 40));
+    store.answered(asked, list, 35, without());
+    assert_eq!(store.poll(45, vec![pod(2, "u2", 40)]), []);
+    assert_eq!(store.bookmark(60), [], "the watch came first");
+
+    let mut store = Store::watched();
+    let asked = store.begin_list();
+    assert_eq!(store.poll(40, without()), []);
+    store.answered(asked, list, 35, with());
+    let expected = [contradiction(1, Some(20), None, 40)];
+    assert_eq!(store.bookmark(60), expected, "it has to show this end");
+    assert_eq!(store.epoch(), Epoch::default());
 }
 
 // spec: P-4
