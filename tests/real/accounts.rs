@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::driver::InPod;
-use super::place::{IMAGE, Place, WORKER, config, sessions};
+use super::place::{API, IMAGE, Place, WORKER, config, sessions};
 use super::process::until;
 
 const AUDIENCE: &str = "boatswain.dev/NAMESPACE/t";
@@ -201,12 +201,42 @@ fn an_executor_tells_its_containers_memory_and_cores_and_the_status_what_it_is_m
     let memory = usage["memory_bytes"].as_u64().unwrap();
     assert!(memory > 0 && memory < limit, "{usage}");
     assert!(usage["cpu_cores"].as_f64().unwrap() < 2.0, "{usage}");
+    assert!(
+        usage["peak_memory_bytes"].as_u64() >= Some(memory),
+        "{usage}"
+    );
+    assert!(usage["p99_cpu_cores"].as_f64().is_some(), "{usage}");
 
     let (_, status) = asking.ask("GET", 7117, "/v1/status", &reader, None);
     assert_eq!(status["driver"]["namespace"], place.name());
     let container = &status["profiles"]["default"]["container"];
     assert_eq!(container["image"], IMAGE);
     assert_eq!(container["requests"]["cpu"], "10m");
+}
+
+// spec: O-145
+#[test]
+fn a_report_tells_what_executors_needed_that_live_and_that_have_ended() {
+    let place = Place::new("needs");
+    let settings = config(2) + &sessions() + API;
+    let driver = place.drive(&settings, &["--generate-secrets"]);
+    driver.registered(2);
+    let told_by = |executors: u64| {
+        until(&format!("{executors} executors have told it"), || {
+            let report: Value =
+                serde_json::from_str(&place.ask(&["report", "-o", "json"])).unwrap();
+            let sizes = report["default"]["sizes"].clone();
+            let told = sizes["executors"] == executors && !sizes["cpu_millicores"].is_null();
+            told.then_some(sizes)
+        })
+    };
+    let sizes = told_by(2);
+    assert_eq!(sizes["memory_mebibytes"]["requested"], 16, "{sizes}");
+    assert_eq!(sizes["cpu_millicores"]["requested"], 10, "{sizes}");
+    let needed = sizes["memory_mebibytes"]["p99"].as_u64().unwrap();
+    assert!((1..64).contains(&needed), "{sizes}");
+    place.told(&["delete", "pod", &place.run(2)[0], "--wait=false"]);
+    told_by(3);
 }
 
 /// A profile as a client adds it.

@@ -1,5 +1,6 @@
 //! Reads what the executor's container uses from its cgroup, of version 1 or 2 (spec O-142).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +22,13 @@ pub(super) struct UsageReader {
     files: Option<Files>,
     /// The CPU time that was used at the last reading, and when that was.
     last: Option<(Duration, Instant)>,
+    peak_memory_bytes: u64,
+    millicores: Readings,
 }
+
+/// How often a number was read, by the number. Numbers that differ by less than 7 % are one, so that the size is bounded.
+#[derive(Debug, Default)]
+struct Readings(BTreeMap<u64, u64>);
 
 /// The files of a container's cgroup.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +56,12 @@ impl UsageReader {
     }
 
     fn new(files: Option<Files>) -> Self {
-        Self { files, last: None }
+        Self {
+            files,
+            last: None,
+            peak_memory_bytes: 0,
+            millicores: Readings::default(),
+        }
     }
 
     /// `None` if it cannot be read.
@@ -58,15 +70,46 @@ impl UsageReader {
         let memory_bytes = files.memory_bytes()?;
         let used = files.cpu_time();
         let last = std::mem::replace(&mut self.last, used.map(|used| (used, now)));
-        let cores = used.zip(last).and_then(|(used, (before, since))| {
-            let over = now.duration_since(since).as_secs_f64();
-            (over > 0.0).then(|| used.saturating_sub(before).as_secs_f64() / over)
+        let millicores = used.zip(last).and_then(|(used, (before, since))| {
+            let used = used.saturating_sub(before).as_millis() * 1_000;
+            let over = now.duration_since(since).as_millis();
+            u64::try_from(used.checked_div(over)?).ok()
         });
+        self.peak_memory_bytes = self.peak_memory_bytes.max(memory_bytes);
+        self.millicores.add(millicores);
         Some(Usage {
             memory_bytes,
             memory_limit_bytes: files.memory_limit_bytes(),
-            cpu_cores: cores,
+            cpu_cores: millicores.map(cores),
+            peak_memory_bytes: Some(self.peak_memory_bytes),
+            p99_cpu_cores: self.millicores.p99().map(cores),
         })
+    }
+}
+
+fn cores(millicores: u64) -> f64 {
+    f64::from(u32::try_from(millicores).unwrap_or(u32::MAX)) / 1_000.0
+}
+
+impl Readings {
+    /// Adds a number, rounded up to five binary digits.
+    fn add(&mut self, number: Option<u64>) {
+        let Some(number) = number else { return };
+        let dropped = (u64::BITS - number.leading_zeros()).saturating_sub(5);
+        let rounded = number | ((1 << dropped) - 1);
+        *self.0.entry(rounded).or_default() += 1;
+    }
+
+    /// The lowest number that 99 % of the readings do not exceed.
+    fn p99(&self) -> Option<u64> {
+        let all: u64 = self.0.values().sum();
+        let mut above = all - all / 100;
+        let mut readings = self.0.iter();
+        let p99 = readings.find(|(_, times)| {
+            above = above.saturating_sub(**times);
+            above == 0
+        });
+        p99.map(|(number, _)| *number)
     }
 }
 
@@ -214,19 +257,24 @@ mod tests {
             memory_bytes: 600,
             memory_limit_bytes: Some(4096),
             cpu_cores: None,
+            peak_memory_bytes: Some(600),
+            p99_cpu_cores: None,
         };
         assert_eq!(reader.read(start), Some(first));
         written(
             at,
             &[
+                ("memory.current", "700\n"),
                 ("memory.max", "max\n"),
                 ("cpu.stat", "usage_usec 20000000\n"),
             ],
         );
         let second = Usage {
-            memory_bytes: 600,
+            memory_bytes: 400,
             memory_limit_bytes: None,
             cpu_cores: Some(1.5),
+            peak_memory_bytes: Some(600),
+            p99_cpu_cores: Some(1.535),
         };
         let later = start + Duration::from_secs(10);
         assert_eq!(reader.read(later), Some(second));
@@ -263,9 +311,24 @@ mod tests {
             memory_bytes: 600,
             memory_limit_bytes: None,
             cpu_cores: Some(0.25),
+            peak_memory_bytes: Some(600),
+            p99_cpu_cores: Some(0.255),
         };
         let later = start + Duration::from_secs(10);
         assert_eq!(reader.read(later), Some(second));
+    }
+
+    // spec: O-142
+    #[test]
+    fn of_a_hundred_readings_the_highest_is_above_the_p99_and_of_fewer_it_is_the_p99() {
+        let mut readings = Readings::default();
+        assert_eq!(readings.p99(), None);
+        readings.add(Some(4_000));
+        assert_eq!(readings.p99(), Some(4_095));
+        (0..98).for_each(|_| readings.add(Some(20)));
+        assert_eq!(readings.p99(), Some(4_095));
+        readings.add(Some(0));
+        assert_eq!(readings.p99(), Some(20));
     }
 
     // spec: O-142

@@ -151,6 +151,8 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<TargetMap>,
     pub time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// How many were waited for then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<u64>,
@@ -473,6 +475,12 @@ pub struct Usage {
     /// Beyond it the container is killed; missing without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
+    /// What 99 % of the heartbeats had as cores or fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_cpu_cores: Option<f64>,
+    /// The highest memory of all heartbeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
 }
 
 /// How many executors wait for the same.

@@ -14,6 +14,7 @@ use crate::model::executor::{Class, GoneEvidence};
 use crate::model::node::Nodes;
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
+use boatswain_agent::protocol::Usage;
 
 /// An event's id. The events of an incarnation are numbered from 1 (spec B-50).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,6 +235,9 @@ pub enum Step {
         pod: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+        /// What its container used, by its last heartbeat.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     },
 }
 
@@ -298,7 +302,7 @@ impl Step {
         })
     }
 
-    pub fn end(ending: &Ending) -> Self {
+    pub fn end(ending: &Ending, usage: Option<Usage>) -> Self {
         let Ending { entry, reason } = ending;
         Self::Ended {
             reason: reason.class,
@@ -308,6 +312,7 @@ impl Step {
             why: reason.message.clone(),
             pod: entry.pod().map(|pod| pod.name.to_string()),
             node: reason.evidence.node.as_deref().map(str::to_owned),
+            usage,
         }
     }
 
@@ -334,6 +339,7 @@ impl From<&RecordedEnd> for Step {
             why: reason.message,
             pod: end.pod.as_deref().map(str::to_owned),
             node: end.node.as_deref().map(str::to_owned),
+            usage: None,
         }
     }
 }

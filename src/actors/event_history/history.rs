@@ -15,6 +15,7 @@ use crate::model::quantity::memory_text;
 use crate::model::recorded_end::RecordedEnd;
 
 use super::event::{Event, EventId, KindOfEnd, Step, What};
+use boatswain_agent::protocol::Usage;
 
 /// The most events that are kept. A reader that is further behind is informed of that.
 const KEPT_EVENTS: usize = 10_000;
@@ -48,6 +49,8 @@ pub struct ExecutorHistory {
     pub left_out: usize,
     /// Its pod, which may be gone; `None`: it had none.
     pub pod: Option<KnownPod>,
+    /// What its container used, until its end is told.
+    usage: Option<Usage>,
     closed: bool,
 }
 
@@ -274,8 +277,17 @@ impl History {
         }
     }
 
+    /// Keeps what the container of an executor used until its end is told.
+    pub fn used(&mut self, id: ExecutorId, usage: Usage) {
+        if let Some(history) = self.histories.get_mut(&id) {
+            history.usage = Some(usage);
+        }
+    }
+
     fn end(&mut self, ending: &Ending, at: Timestamp) {
-        self.tell(&ending.entry, Step::end(ending), at);
+        let history = self.histories.get_mut(&ending.entry.id);
+        let usage = history.and_then(|history| history.usage.take());
+        self.tell(&ending.entry, Step::end(ending, usage), at);
     }
 
     fn tell(&mut self, entry: &Entry, step: Step, at: Timestamp) {

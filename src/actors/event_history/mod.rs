@@ -163,6 +163,7 @@ impl Handler<SessionEvent> for EventHistory {
                 self.waiting.push((at, id, profile, step.into()));
                 self.take_steps();
             }
+            SessionEvent::Used(id, usage) => self.history.used(id, usage),
             SessionEvent::Degraded(why) => self.note(What::Degraded {
                 why: why.to_string(),
             }),

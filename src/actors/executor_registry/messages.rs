@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::registry::{ConnectionId, NoKeys, Proof, SessionStep, Via, WhyDoubt};
 use super::view::SessionView;
 use crate::model::{ExecutorId, ProfileName, Tick};
-use boatswain_agent::protocol::{FromExecutor, ToExecutor};
+use boatswain_agent::protocol::{FromExecutor, ToExecutor, Usage};
 
 /// What is sent over a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct ReadRecord;
 #[rtype(result = "()")]
 pub enum SessionEvent {
     Step(ExecutorId, ProfileName, SessionStep),
+    /// What the container of an executor used that has ended, by its last heartbeat.
+    Used(ExecutorId, Usage),
     /// The driver suspects its own network path, and gives up no executor.
     Degraded(WhyDoubt),
     Recovered,

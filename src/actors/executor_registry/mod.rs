@@ -140,6 +140,7 @@ impl ExecutorRegistry {
                     log(id, &step);
                     self.events.do_send(SessionEvent::Step(id, profile, step));
                 }
+                Effect::Used(id, usage) => self.events.do_send(SessionEvent::Used(id, usage)),
                 Effect::Degraded(why) => {
                     tracing::warn!(
                         why = why.to_string(),

@@ -295,8 +295,12 @@ pub fn executors(answer: &Value, is_wide: bool) -> String {
         let heard = |one: &Value| age(&one["session"], "heard_seconds_ago");
         columns.push(("ZONE", Box::new(field("zone"))));
         columns.push(("CAPACITY", Box::new(field("capacity_type"))));
-        columns.push(("MEMORY", Box::new(|one| memory(&one["session"]["usage"]))));
-        columns.push(("CPU", Box::new(|one| cpu(&one["session"]["usage"]))));
+        let usage = |one: &Value| one["session"]["usage"].clone();
+        columns.push((
+            "MEMORY",
+            Box::new(move |one| memory(&usage(one), "memory_bytes")),
+        ));
+        columns.push(("CPU", Box::new(move |one| cpu(&usage(one), "cpu_cores"))));
         columns.push(("IP", Box::new(field("ip"))));
         columns.push(("HEARD", Box::new(heard)));
         columns.push(("INCARNATION", Box::new(|one| number(one, "incarnation"))));
@@ -314,9 +318,9 @@ fn node(one: &Value) -> String {
 }
 
 /// In MiB, such as `700 of 1024Mi`.
-fn memory(usage: &Value) -> String {
+fn memory(usage: &Value, used: &str) -> String {
     let mebibytes = |field: &str| usage[field].as_u64().map(|bytes| bytes >> 20);
-    match (mebibytes("memory_bytes"), mebibytes("memory_limit_bytes")) {
+    match (mebibytes(used), mebibytes("memory_limit_bytes")) {
         (Some(used), Some(limit)) => format!("{used} of {limit}Mi"),
         (Some(used), None) => format!("{used}Mi"),
         (None, _) => String::new(),
@@ -324,9 +328,21 @@ fn memory(usage: &Value) -> String {
 }
 
 /// In cores.
-fn cpu(usage: &Value) -> String {
-    let cores = usage["cpu_cores"].as_f64();
+fn cpu(usage: &Value, used: &str) -> String {
+    let cores = usage[used].as_f64();
     cores.map_or_else(String::new, |cores| format!("{cores:.2}"))
+}
+
+/// The most that an executor used, such as `700 of 1024Mi, 0.50 cores`.
+fn most_used(usage: &Value) -> String {
+    let used = [
+        memory(usage, "peak_memory_bytes"),
+        cpu(usage, "p99_cpu_cores"),
+    ];
+    match used {
+        [memory, cores] if cores.is_empty() => memory,
+        [memory, cores] => format!("{memory}, {cores} cores"),
+    }
 }
 
 /// `/v1/executors/ID`
@@ -461,9 +477,11 @@ fn line(event: &Value, names_executor: bool) -> String {
         if SAID.contains(&field.as_str()) && (field != "profile" || of_executor) {
             continue;
         }
-        let shown = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
+        let shown = match (field.as_str(), value.as_str()) {
+            ("usage", _) if value["peak_memory_bytes"].is_u64() => most_used(value),
+            (_, Some(text)) => text.to_owned(),
+            (_, None) => value.to_string(),
+        };
         parts.push(format!("{field}={shown}"));
     }
     plain(&parts.join("  "))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::sizes::Sizes;
 use super::timeline::{Life, Phase, Timeline};
 
 /// The numbers of one profile, or of several. Times are in seconds.
@@ -29,6 +30,8 @@ pub struct Figures {
     pub ends: BTreeMap<String, Ends>,
     /// By zone and capacity type, as far as they are known.
     pub places: BTreeMap<String, Place>,
+    /// `None`: no executor told what it used.
+    pub sizes: Option<Sizes>,
 }
 
 /// From the first request to the first time at which the target was reached.
@@ -119,6 +122,9 @@ impl Timeline {
             figures.seconds.add(life, registers, self.end);
             figures.place(life, registers, self.end);
         }
+        let requests = self.requests.get(profile).copied().unwrap_or_default();
+        let pod_hours = figures.seconds.of_pods() / 3_600.0;
+        figures.sizes = Sizes::of(of_profile(), requests, pod_hours);
         figures.to_running = spread(of_profile().filter_map(|life| life.wait(Phase::Running)));
         let registered = of_profile().filter_map(|life| life.wait(Phase::Registered));
         figures.to_registered = spread(registered);

@@ -3,6 +3,7 @@
 mod chart;
 mod figures;
 mod page;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -16,11 +17,13 @@ use std::time::Duration;
 use boatswain_client::{Client, ClientError};
 use clap::{Args, ValueEnum};
 use http::Method;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ask::Connection;
 use super::{fail, fail_with, say};
 use crate::exit::Exit;
+use sizes::Requests;
 use timeline::Timeline;
 
 /// How long a driver may take to send all of its events.
@@ -49,21 +52,22 @@ enum Format {
 pub(super) fn report(args: &ReportArgs) -> Exit {
     match &args.events {
         Some(path) => match read(path) {
-            Ok(lines) => write_report(args, &lines),
+            Ok(lines) => write_report(args, &lines, &Value::Null),
             Err(error) => fail(
                 Exit::Configuration,
                 format_args!("cannot read {}: {error}", path.display()),
             ),
         },
         None => args.driver.ask(async |client| {
-            let lines = timeout(PATIENCE, events_of(client)).await;
+            let status = client.call(Method::GET, "/v1/status", None).await?;
+            let lines = timeout(PATIENCE, events_of(client, &status)).await;
             let lines = lines.unwrap_or_else(|_| {
                 Err(ClientError::Unreachable {
                     server: client.server().clone(),
                     why: "its events take too long".to_owned(),
                 })
             })?;
-            Ok(write_report(args, &lines))
+            Ok(write_report(args, &lines, &status))
         }),
     }
 }
@@ -78,7 +82,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 /// The events of this incarnation, or as many as the driver still has, up to now, and who is alive now.
-async fn events_of(client: &Client) -> Result<String, ClientError> {
+async fn events_of(client: &Client, status: &Value) -> Result<String, ClientError> {
     let mut events = client.events(None).await?;
     let living = loop {
         if let Some(message) = events.next().await? {
@@ -86,7 +90,6 @@ async fn events_of(client: &Client) -> Result<String, ClientError> {
         }
     };
     let last = living.id.as_deref().and_then(numbers);
-    let status = client.call(Method::GET, "/v1/status", None).await?;
     let first = format!("{}-0", status["incarnation"]);
     let mut events = client.events(Some(&first)).await?;
     let mut lines = String::new();
@@ -109,11 +112,16 @@ fn numbers(id: &str) -> Option<(u64, u64)> {
     Some((incarnation.parse().ok()?, number.parse().ok()?))
 }
 
-fn write_report(args: &ReportArgs, lines: &str) -> Exit {
-    let timeline = match Timeline::read(lines) {
+/// `status`: of the driver, if it runs.
+fn write_report(args: &ReportArgs, lines: &str, status: &Value) -> Exit {
+    let mut timeline = match Timeline::read(lines) {
         Ok(timeline) => timeline,
         Err(error) => return fail_with(Exit::Configuration, &error),
     };
+    let profiles = status["profiles"].as_object().into_iter().flatten();
+    timeline.requests = profiles
+        .map(|(name, profile)| (name.clone(), Requests::of(profile)))
+        .collect();
     match args.output {
         Format::Html => say(page::page(&timeline)),
         Format::Json => {

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::chart::{self, LAYERS, MOST_LANES};
 use super::figures::{Figures, Spread, seconds};
+use super::sizes::{Size, Sizes};
 use super::timeline::Timeline;
+use crate::model::quantity::cpu_text;
 use crate::model::text::controls_display;
 
 /// The most incidents that are listed.
@@ -166,10 +168,42 @@ fn numbers(figures: &Figures) -> String {
         })
         .collect();
     rows.push(("what the pods did", phases.join(", ")));
+    if let Some(sizes) = &figures.sizes {
+        rows.push(("memory", memory(sizes)));
+        rows.extend(sizes.cpu_millicores.as_ref().map(|size| ("CPU", cpu(size))));
+    }
     let rows = rows
         .iter()
         .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>\n"));
     format!("<table>\n{}</table>\n", rows.collect::<String>())
+}
+
+fn memory(sizes: &Sizes) -> String {
+    let size = &sizes.memory_mebibytes;
+    let requested = size.requested.map(|requested| format!("{requested}Mi"));
+    format!(
+        "99 % of {} executors needed {}Mi or less{}",
+        sizes.executors,
+        size.p99,
+        surplus(requested, size, "GiB h", 1_024.0)
+    )
+}
+
+fn cpu(size: &Size) -> String {
+    let requested = size.requested.map(cpu_text);
+    format!(
+        "99 % of them used {} or less in 99 % of their time{}",
+        cpu_text(size.p99),
+        surplus(requested, size, "core hours", 1_000.0)
+    )
+}
+
+/// `parts`: how many units of a request are one of these.
+fn surplus(requested: Option<String>, size: &Size, hours: &str, parts: f64) -> String {
+    let requested = requested.map(|requested| format!("; {requested} are requested"));
+    let saved = size.saved_hours.filter(|saved| *saved > 0.0);
+    let saved = saved.map(|saved| format!(", {:.1} {hours} more than that", saved / parts));
+    requested.unwrap_or_default() + &saved.unwrap_or_default()
 }
 
 fn spread_text(spread: &Spread) -> String {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::figures::{BringUp, Ends, PhaseSeconds, Shortfalls, Spread};
 use super::page;
+use super::sizes::{Requests, Size};
 use super::timeline::{End, Life, Phase, Timeline, TimelineError};
 
 fn at(second: i64) -> Timestamp {
@@ -363,4 +364,82 @@ fn ends_are_counted_by_zone_and_capacity_type_where_these_are_known() {
         (1, 20.0)
     );
     assert!(page::page(&timeline).contains("1 NodeLeaving, 1 OomKilled"));
+}
+
+/// An executor that ran for an hour, and what its container had used at its end.
+fn used(executor: u64, reason: &str, usage: &Value) -> Vec<(i64, &'static str, Value)> {
+    let mut end = ended(executor, reason, false);
+    end["usage"] = usage.clone();
+    vec![
+        (0, "requested", of(executor)),
+        (0, "running", of(executor)),
+        (3_600, "ended", end),
+    ]
+}
+
+// spec: O-145
+#[test]
+fn sizes_tell_what_99_percent_needed_and_what_was_requested_beyond_that() {
+    let usage = |memory: u64, cores: f64| {
+        json!({"memory_bytes": 1, "memory_limit_bytes": 1_u64 << 30, "peak_memory_bytes": memory << 20,
+               "p99_cpu_cores": cores})
+    };
+    let mut happened: Vec<_> = (1..=99)
+        .flat_map(|n| used(n, "Killed", &usage(n, 0.5)))
+        .collect();
+    happened.extend(used(100, "Killed", &usage(900, 4.0)));
+    happened.extend(used(101, "Killed", &Value::Null));
+    happened.sort_by_key(|(second, ..)| *second);
+    let mut timeline = read(&events(&happened));
+    let sizes = |timeline: &Timeline| timeline.figures("p").sizes.unwrap();
+    let unknown = sizes(&timeline);
+    assert_eq!(unknown.executors, 100);
+    assert_eq!(unknown.memory_mebibytes.saved_hours, None);
+    let status = json!({"container": {"requests": {"memory": "1Gi", "cpu": "2"}}});
+    timeline.requests = [("p".to_owned(), Requests::of(&status))].into();
+    let known = sizes(&timeline);
+    let memory = Size {
+        p99: 99,
+        requested: Some(1_024),
+        saved_hours: Some(925.0 * 101.0),
+    };
+    assert_eq!(known.memory_mebibytes, memory);
+    let cpu = Size {
+        p99: 500,
+        requested: Some(2_000),
+        saved_hours: Some(1_500.0 * 101.0),
+    };
+    assert_eq!(known.cpu_millicores, Some(cpu));
+    let html = page::page(&timeline);
+    let told = "99 % of 100 executors needed 99Mi or less; 1024Mi are requested, 91.2 GiB h more than that";
+    assert!(html.contains(told), "{html}");
+    let told = "99 % of them used 500m or less in 99 % of their time; 2 are requested, 151.5 core hours more than that";
+    assert!(html.contains(told), "{html}");
+}
+
+// spec: O-145
+#[test]
+fn an_executor_that_was_killed_for_want_of_memory_needed_its_limit() {
+    let usage =
+        json!({"memory_bytes": 1, "memory_limit_bytes": 64 << 20, "peak_memory_bytes": 5 << 20});
+    let sizes = read(&events(&used(1, "OomKilled", &usage)))
+        .figures("p")
+        .sizes
+        .unwrap();
+    assert_eq!(sizes.memory_mebibytes.p99, 64);
+    assert_eq!(sizes.cpu_millicores, None);
+}
+
+// spec: O-145
+#[test]
+fn executors_that_live_tell_their_use_by_their_sessions() {
+    let living = json!({"executors": [{
+        "executor": 1, "profile": "p", "state": "running", "age_seconds": 5,
+        "session": {"usage": {"memory_bytes": 1, "peak_memory_bytes": 7 << 20}},
+    }]});
+    let sizes = read(&events(&[(9, "living", living)]))
+        .figures("p")
+        .sizes
+        .unwrap();
+    assert_eq!((sizes.executors, sizes.memory_mebibytes.p99), (1, 7));
 }

@@ -6,6 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sizes::Requests;
+
 /// What an executor does, as far as its events tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -33,7 +35,7 @@ pub struct End {
 }
 
 /// An executor from its request to its end, as far as the events tell.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Life {
     pub profile: String,
     pub node: Option<String>,
@@ -43,6 +45,29 @@ pub struct Life {
     pub phases: Vec<(Timestamp, Phase)>,
     /// `None`: it was alive at the last event.
     pub end: Option<End>,
+    /// What its container used; `None` if no heartbeat told it.
+    pub usage: Option<Usage>,
+}
+
+/// What an executor's container used until its end, or until now.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Usage {
+    /// In bytes.
+    #[serde(rename = "peak_memory_bytes")]
+    pub memory: u64,
+    /// In bytes.
+    #[serde(default, rename = "memory_limit_bytes")]
+    pub memory_limit: Option<u64>,
+    /// What it did not exceed in 99 % of its time.
+    #[serde(default, rename = "p99_cpu_cores")]
+    pub cores: Option<f64>,
+}
+
+impl Usage {
+    /// Only executors whose agent tells the highest memory have one.
+    fn of(value: Option<&Value>) -> Option<Self> {
+        Self::deserialize(value?).ok()
+    }
 }
 
 /// What happened to the application as a whole.
@@ -54,7 +79,7 @@ pub struct Incident {
     pub what: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     /// The application's id, if the events tell it.
     pub app: Option<String>,
@@ -64,6 +89,8 @@ pub struct Timeline {
     /// The targets of each profile, with the time from which each applied.
     pub targets: BTreeMap<String, Vec<(Timestamp, u32)>>,
     pub incidents: Vec<Incident>,
+    /// By profile; events do not tell it.
+    pub requests: BTreeMap<String, Requests>,
 }
 
 /// Why there is no timeline.
@@ -162,6 +189,7 @@ impl Timeline {
             lives: BTreeMap::new(),
             targets: BTreeMap::new(),
             incidents: Vec::new(),
+            requests: BTreeMap::new(),
         };
         let mut seen = BTreeSet::new();
         for (place, event) in events.iter().enumerate() {
@@ -232,6 +260,8 @@ impl Timeline {
             life.node = living.node.or_else(|| life.node.take());
             let place = place(living.zone.as_deref(), living.capacity_type.as_deref());
             life.place = place.or_else(|| life.place.take());
+            let session = living.session.as_ref();
+            life.usage = Usage::of(session.and_then(|session| session.get("usage")));
             let since = event
                 .time
                 .saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
@@ -297,6 +327,7 @@ impl Timeline {
                 failure: event.flag("failure"),
                 why: event.text("why").to_owned(),
             });
+            life.usage = Usage::of(event.more.get("usage"));
             return;
         }
         let name = match &*event.event {

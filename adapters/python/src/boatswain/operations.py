@@ -140,6 +140,7 @@ class Event(TypedDict):
     target: NotRequired[int]
     targets: NotRequired[TargetMap]
     time: str
+    usage: NotRequired[Usage]
     # How many were waited for then.
     wanted: NotRequired[int]
     # The reason as text.
@@ -546,6 +547,10 @@ class Usage(TypedDict):
     memory_bytes: int
     # Beyond it the container is killed; missing without a limit.
     memory_limit_bytes: NotRequired[int]
+    # What 99 % of the heartbeats had as cores or fewer.
+    p99_cpu_cores: NotRequired[float]
+    # The highest memory of all heartbeats.
+    peak_memory_bytes: NotRequired[int]
 
 
 # How many executors wait for the same.

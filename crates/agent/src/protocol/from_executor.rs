@@ -71,6 +71,12 @@ pub struct Usage {
     /// On average since the heartbeat before; missing in the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
+    /// The highest memory of all heartbeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    /// What 99 % of the heartbeats had as cores or fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_cpu_cores: Option<f64>,
 }
 
 /// A request to be decommissioned, for example before the maintenance of a node.

@@ -147,12 +147,13 @@ fn check(message: &FromExecutor) -> Result<(), Misread> {
 }
 
 fn check_usage(usage: Option<Usage>) -> Result<(), Misread> {
-    let cores = usage.and_then(|usage| usage.cpu_cores).unwrap_or(0.0);
-    match cores.is_finite() && cores >= 0.0 {
+    let cores = usage.map_or([None; 2], |usage| [usage.cpu_cores, usage.p99_cpu_cores]);
+    let is_possible = |cores: &f64| cores.is_finite() && *cores >= 0.0;
+    match cores.iter().flatten().all(is_possible) {
         true => Ok(()),
         false => Err(Misread::at(
             "usage",
-            "cpu_cores must be a finite number that is not negative",
+            "numbers of cores must be finite and not negative",
         )),
     }
 }
@@ -253,6 +254,8 @@ mod tests {
                     memory_bytes: 600,
                     memory_limit_bytes: None,
                     cpu_cores: Some(1.5),
+                    peak_memory_bytes: Some(700),
+                    p99_cpu_cores: Some(2.0),
                 }),
             }),
             FromExecutor::DecommissionMe(AskToGo {
@@ -276,9 +279,11 @@ mod tests {
     // spec: I-11, O-142
     #[test]
     fn a_negative_use_is_refused() {
-        let usage = json!({"memory_bytes": 1, "cpu_cores": -0.5});
-        let misread = of(&json!({"type": "heartbeat", "busy_slots": 0, "usage": usage}));
-        assert_eq!(misread.unwrap_err().field.as_deref(), Some("usage"));
+        for cores in ["cpu_cores", "p99_cpu_cores"] {
+            let usage = json!({"memory_bytes": 1, cores: -0.5});
+            let misread = of(&json!({"type": "heartbeat", "busy_slots": 0, "usage": usage}));
+            assert_eq!(misread.unwrap_err().field.as_deref(), Some("usage"));
+        }
     }
 
     // spec: I-11

@@ -61,6 +61,33 @@ fn differences_between_snapshots_become_events_in_order_and_once() {
     assert_eq!(told(&event_history, 5), ["1 ended"]);
 }
 
+// spec: O-145
+#[test]
+fn an_end_has_what_the_executor_used_if_that_was_told_before() {
+    let mut world = World::new(&[("default", 2)]);
+    let mut event_history = event_history();
+    let usage = Usage {
+        peak_memory_bytes: Some(700),
+        ..Usage::default()
+    };
+    event_history.used(id(1), usage);
+    let mut peaks = Vec::new();
+    for n in [1, 2] {
+        sent(&mut world, n);
+        world.created(n);
+        world.exits(n, 0);
+        event_history.round(&world.batch(), world.now());
+        if n == 2 {
+            event_history.used(id(n), usage);
+        }
+        ends(&mut event_history, &mut world, n);
+        let end = event_history.history(id(n)).unwrap().end().unwrap();
+        let end = serde_json::to_value(&**end).unwrap();
+        peaks.push(end["usage"]["peak_memory_bytes"].as_u64());
+    }
+    assert_eq!(peaks, [None, Some(700)]);
+}
+
 // spec: B-50
 #[test]
 fn an_event_has_the_time_at_which_the_driver_learnt_of_it() {

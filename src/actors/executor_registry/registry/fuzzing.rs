@@ -133,7 +133,7 @@ impl World {
                     );
                     continue;
                 }
-                Effect::AsksToGo(id, _) | Effect::Happened(id, ..) => {
+                Effect::AsksToGo(id, _) | Effect::Happened(id, ..) | Effect::Used(id, _) => {
                     assert!((1..=EXECUTORS).contains(&id.get()), "{id} is unknown");
                     continue;
                 }

@@ -14,7 +14,7 @@ impl Registry {
         for id in batch.changed_executors() {
             match latest.entry(id) {
                 Some(entry) => self.entry(entry, now, effects),
-                None => self.close(id, "ended", "it has ended", effects),
+                None => self.has_ended(id, "it has ended", effects),
             }
         }
     }
@@ -22,8 +22,7 @@ impl Registry {
     fn entry(&mut self, entry: &Entry, now: Tick, effects: &mut Vec<Effect>) {
         let id = entry.id;
         if entry.has_ended() {
-            self.close(id, "ended", "its pod has ended", effects);
-            return;
+            return self.has_ended(id, "its pod has ended", effects);
         }
         let account = self.accounts.get(&id);
         if let (Some(account), Some(uid)) = (account, entry.uid())
@@ -56,6 +55,12 @@ impl Registry {
             }
             None => {}
         }
+    }
+
+    fn has_ended(&mut self, id: ExecutorId, why: &str, effects: &mut Vec<Effect>) {
+        let usage = self.accounts.get(&id).and_then(|account| account.usage);
+        effects.extend(usage.map(|usage| Effect::Used(id, usage)));
+        self.close(id, "ended", why, effects);
     }
 
     /// Closes the account of an executor that has ended, or that turned out to run in another pod.

@@ -44,7 +44,7 @@ use super::rate::Rate;
 use crate::config::Config;
 use crate::model::executor::LeaveReason;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
-use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
+use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor, Usage};
 
 use account::StandingOrder;
 use doubt::{Doubt, Patience};
@@ -100,6 +100,8 @@ pub enum Effect {
     AsksToGo(ExecutorId, String),
     /// Report a step of a session to the event history.
     Happened(ExecutorId, ProfileName, SessionStep),
+    /// Report to the event history what the container of an executor used that has ended.
+    Used(ExecutorId, Usage),
     /// The driver suspects itself.
     Degraded(WhyDoubt),
     Recovered,

@@ -215,3 +215,18 @@ fn a_story_says_what_is_left_out() {
         "executor 7 has ended\n  T1  requested\n  … 3 events no longer kept\n  T2  ended  exit_code=3  reason=Exited"
     );
 }
+
+// spec: O-43, O-145
+#[test]
+fn an_end_says_what_the_executor_used_at_most() {
+    let end = |usage| json!({"time": "T1", "event": "ended", "usage": usage});
+    let usage = json!({
+        "memory_bytes": 1, "memory_limit_bytes": 1_073_741_824, "peak_memory_bytes": 734_003_200, "p99_cpu_cores": 0.5,
+    });
+    let line = event(&end(usage));
+    assert_eq!(line, "T1  ended  usage=700 of 1024Mi, 0.50 cores");
+    let line = event(&end(json!({"peak_memory_bytes": 1_048_576})));
+    assert_eq!(line, "T1  ended  usage=1Mi");
+    let of_another_client = event(&end(json!({"memory_bytes": 1})));
+    assert_eq!(of_another_client, r#"T1  ended  usage={"memory_bytes":1}"#);
+}

@@ -275,3 +275,29 @@ fn a_pre_stop_hook_asks_without_knowing_the_session() {
     assert_eq!(world.say(1, Via::Request, &ask), [ToExecutor::Ack]);
     assert_eq!(world.take(), [Effect::AsksToGo(id(1), String::new())]);
 }
+
+// spec: O-145
+#[test]
+fn what_the_last_heartbeat_said_of_use_is_told_at_the_end() {
+    let mut world = World::new(config(), 2);
+    let usage = Usage {
+        memory_bytes: 600,
+        peak_memory_bytes: Some(700),
+        ..Usage::default()
+    };
+    for n in [1, 2] {
+        world.registers(n);
+    }
+    let beat = Heartbeat {
+        usage: Some(usage),
+        ..Heartbeat::default()
+    };
+    world.say(1, conn(1), &FromExecutor::Heartbeat(beat));
+    world.take();
+    world.scenario.exits(1, 0);
+    world.scenario.exits(2, 0);
+    world.round();
+    let is_use = |effect: &Effect| matches!(effect, Effect::Used(..));
+    let told: Vec<Effect> = world.take().into_iter().filter(is_use).collect();
+    assert_eq!(told, [Effect::Used(id(1), usage)]);
+}
