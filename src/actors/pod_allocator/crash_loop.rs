@@ -148,9 +148,11 @@ impl CrashLoop {
 
     /// An executor has run since then.
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
-        // An executor that stayed long ago is no evidence about those that end early now.
+        // An executor that stayed long ago is no evidence about those that end early now; the probe always is, also if it is
+        // seen to run only long after it began.
         let stayed_before = since + stable_after <= self.ticked;
-        if stayed_before || self.judged.contains_key(&id) {
+        let is_probe = matches!(self.phase, Phase::Probing { probe, .. } if probe == Some(id));
+        if stayed_before && !is_probe || self.judged.contains_key(&id) {
             return;
         }
         if self.young.insert(id, since).is_none() {

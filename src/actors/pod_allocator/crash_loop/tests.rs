@@ -135,6 +135,21 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
 }
 
+// spec: A-30
+#[test]
+fn a_probe_passes_also_if_it_is_seen_to_run_only_long_after_it_began() {
+    let mut looping = backing_off();
+    tick(&mut looping, 4, 1);
+    looping.requested(id(3));
+    // Its pod's phase was unknown until now.
+    tick(&mut looping, 4, 100);
+    assert_eq!(looping.permission(), Permission::ProbeIsOut);
+    looping.running(id(3), at(10), STABLE);
+    let after = Duration::from_secs(101);
+    assert_eq!(tick(&mut looping, 4, 101), Some(Change::Ended { after }));
+    assert_eq!(looping.permission(), Permission::Free);
+}
+
 // spec: A-99
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
