@@ -300,14 +300,15 @@ impl Levels {
 fn spread(times: impl Iterator<Item = f64>) -> Option<Spread> {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);
-    let most = *times.last()?;
-    let at = |percent: usize| {
-        let rank = (times.len() * percent).div_ceil(100).max(1);
-        times.get(rank - 1).copied().unwrap_or(most)
-    };
     Some(Spread {
-        median: at(50),
-        p99: at(99),
-        most,
+        median: percentile(&times, 50)?,
+        p99: percentile(&times, 99)?,
+        most: *times.last()?,
     })
+}
+
+/// The lowest of these numbers, which are sorted, that so many percent of them do not exceed. `None` without a number.
+pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
 }

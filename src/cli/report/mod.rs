@@ -59,9 +59,8 @@ pub(super) fn report(args: &ReportArgs) -> Exit {
             ),
         },
         None => args.driver.ask(async |client| {
-            let status = client.call(Method::GET, "/v1/status", None).await?;
-            let lines = timeout(PATIENCE, events_of(client, &status)).await;
-            let lines = lines.unwrap_or_else(|_| {
+            let read = timeout(PATIENCE, events_of(client)).await;
+            let (lines, status) = read.unwrap_or_else(|_| {
                 Err(ClientError::Unreachable {
                     server: client.server().clone(),
                     why: "its events take too long".to_owned(),
@@ -81,8 +80,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The events of this incarnation, or as many as the driver still has, up to now, and who is alive now.
-async fn events_of(client: &Client, status: &Value) -> Result<String, ClientError> {
+/// The events of this incarnation, or as many as the driver still has, up to now, and who is alive now; and the status.
+async fn events_of(client: &Client) -> Result<(String, Value), ClientError> {
     let mut events = client.events(None).await?;
     let living = loop {
         if let Some(message) = events.next().await? {
@@ -90,6 +89,7 @@ async fn events_of(client: &Client, status: &Value) -> Result<String, ClientErro
         }
     };
     let last = living.id.as_deref().and_then(numbers);
+    let status = client.call(Method::GET, "/v1/status", None).await?;
     let first = format!("{}-0", status["incarnation"]);
     let mut events = client.events(Some(&first)).await?;
     let mut lines = String::new();
@@ -101,7 +101,7 @@ async fn events_of(client: &Client, status: &Value) -> Result<String, ClientErro
         let _ = writeln!(lines, "{}", message.data);
         if message.id.as_deref().and_then(numbers) >= last {
             lines.push_str(&living.data);
-            return Ok(lines);
+            return Ok((lines, status));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::figures::percentile;
 use super::timeline::Life;
 use crate::model::quantity::{MEBIBYTE, Quantity};
 
@@ -69,8 +70,7 @@ impl Sizes {
 impl Size {
     fn of(mut used: Vec<u64>, requested: Option<u64>, pod_hours: f64) -> Option<Self> {
         used.sort_unstable();
-        let rank = (used.len() * 99).div_ceil(100);
-        let p99 = *used.get(rank.checked_sub(1)?)?;
+        let p99 = percentile(&used, 99)?;
         let less = requested.map(|requested| requested.saturating_sub(p99));
         Some(Self {
             p99,

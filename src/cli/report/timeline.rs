@@ -261,7 +261,8 @@ impl Timeline {
             let place = place(living.zone.as_deref(), living.capacity_type.as_deref());
             life.place = place.or_else(|| life.place.take());
             let session = living.session.as_ref();
-            life.usage = Usage::of(session.and_then(|session| session.get("usage")));
+            let usage = Usage::of(session.and_then(|session| session.get("usage")));
+            life.usage = usage.or(life.usage);
             let since = event
                 .time
                 .saturating_sub(SignedDuration::from_secs(living.age_seconds.into()));
@@ -327,7 +328,7 @@ impl Timeline {
                 failure: event.flag("failure"),
                 why: event.text("why").to_owned(),
             });
-            life.usage = Usage::of(event.more.get("usage"));
+            life.usage = Usage::of(event.more.get("usage")).or(life.usage);
             return;
         }
         let name = match &*event.event {

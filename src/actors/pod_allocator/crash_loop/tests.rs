@@ -59,6 +59,14 @@ fn backing_off() -> CrashLoop {
     looping
 }
 
+/// The same after the wait: its probe, executor 3, is requested at second 1.
+fn probing() -> CrashLoop {
+    let mut looping = backing_off();
+    tick(&mut looping, 4, 1);
+    looping.requested(id(3));
+    looping
+}
+
 // spec: A-97
 #[test]
 fn a_profile_backs_off_when_more_than_one_and_more_than_a_twentieth_of_its_target_ended_early() {
@@ -138,9 +146,7 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
 // spec: A-30
 #[test]
 fn a_probe_passes_also_if_it_is_seen_to_run_only_long_after_it_began() {
-    let mut looping = backing_off();
-    tick(&mut looping, 4, 1);
-    looping.requested(id(3));
+    let mut looping = probing();
     // Its pod's phase was unknown until now.
     tick(&mut looping, 4, 100);
     assert_eq!(looping.permission(), Permission::ProbeIsOut);
@@ -153,9 +159,7 @@ fn a_probe_passes_also_if_it_is_seen_to_run_only_long_after_it_began() {
 // spec: A-99
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
-    let mut looping = backing_off();
-    tick(&mut looping, 4, 1);
-    looping.requested(id(3));
+    let mut looping = probing();
     ended(&mut looping, 3, None, 2);
     assert_eq!(looping.permission(), Permission::OneProbe);
 }
@@ -309,9 +313,7 @@ fn a_bad_node_is_refilled_as_often_as_its_siblings_outweigh_and_then_no_more() {
 // spec: A-98
 #[test]
 fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
-    let mut looping = backing_off();
-    tick(&mut looping, 4, 1);
-    looping.requested(id(3));
+    let mut looping = probing();
     run(&mut looping, 2..3, 1);
     tick(&mut looping, 4, 6);
     assert_eq!(looping.permission(), Permission::Free);
@@ -319,9 +321,7 @@ fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
     die(&mut looping, 4..6, 4, 10);
     assert_eq!(looping.permission(), Permission::NoneUntil(at(12)), "2 s");
 
-    let mut healed = backing_off();
-    tick(&mut healed, 4, 1);
-    healed.requested(id(3));
+    let mut healed = probing();
     run(&mut healed, 2..3, 1);
     tick(&mut healed, 4, 6);
     tick(&mut healed, 4, 61);
