@@ -110,7 +110,7 @@ async fn ca_of(calls: &Calls, config: &Config) -> Result<Option<String>, Failure
     Ok(map.and_then(|map| map.data.get(CA).cloned()))
 }
 
-/// The running pod of the driver that holds the record.
+/// The pod of the driver that holds the record, if it has not ended.
 async fn holder(
     calls: &Calls,
     client: Client,
@@ -121,5 +121,5 @@ async fn holder(
         return Ok(None);
     };
     let pod = DriverPod::read(client, calls.namespace(), name).await?;
-    Ok(pod.filter(|pod| pod.is_running(uid)))
+    Ok(pod.filter(|pod| pod.is_alive(uid)))
 }

@@ -49,6 +49,7 @@ const TABLE: &[(IsOn, Rule)] = &[
     (always, rule("", "events", &["create", "patch"])),
     (has_evidence, rule("", "events", &["list"])),
     (has_evidence, rule("", "pods/log", &["get"])),
+    (resizes, rule("", "pods/resize", &["patch"])),
     // Why the driver's pod is stopped (spec O-66).
     (
         |config, kind| kind == Some(WorkloadKind::Job) && learns(config),
@@ -209,6 +210,11 @@ fn learns(config: &Config) -> bool {
 
 fn has_evidence(config: &Config, _: Option<WorkloadKind>) -> bool {
     config.api.evidence
+}
+
+fn resizes(config: &Config, _: Option<WorkloadKind>) -> bool {
+    let mut profiles = config.profiles.values();
+    profiles.any(|profile| profile.memory_in_place)
 }
 
 fn has_claims(config: &Config, _: Option<WorkloadKind>) -> bool {

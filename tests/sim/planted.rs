@@ -54,7 +54,9 @@ fn other_world(fault: Planted) -> Option<OtherWorld> {
         }
         Planted::EarlyEndsUnweighed | Planted::CrashLoopIgnored => Some(early_ends::run),
         Planted::PoolsIgnored | Planted::PoolsReturnUntried => Some(pools::run),
-        Planted::OutgrownCounted | Planted::GrowthForgotten => Some(sizes::run),
+        Planted::OutgrownCounted | Planted::GrowthForgotten | Planted::ResizesForgotten => {
+            Some(sizes::run)
+        }
         _ => None,
     }
 }

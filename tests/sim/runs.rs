@@ -125,7 +125,8 @@ where
     W: Future<Output = Verdict>,
 {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    // A driver opens its session listener, although no simulated executor connects to it.
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     planted::plant(fault);
     let result = LocalSet::new().block_on(&runtime, async {
         trace::begin(is_traced);

@@ -28,6 +28,7 @@ use crate::webhook::Webhook;
 pub use clocks::ClockStep;
 use clocks::skew;
 use mix::Mix;
+pub use settings::enable_sessions;
 pub use size::Size;
 
 /// A run as drawn from its seed.

@@ -1,10 +1,14 @@
 //! Worlds whose executors need more memory than they are given, and drivers that are killed meanwhile: those that replace
-//! an executor that ran out of memory get more, that is no failure, and no driver forgets it (spec L-43).
+//! an executor that ran out of memory get more, that is no failure, and no driver forgets it (spec L-43). In some worlds
+//! those that are near their limit get more while they run (spec L-44), from nodes that do it, cannot, or have no room.
+
+mod agent;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use axum::Router;
 use boatswain::config::Config;
 use boatswain::exit::Exit;
 use boatswain::model::failures::Growth;
@@ -13,8 +17,8 @@ use boatswain::planted::Planted;
 use devcluster::{DevCluster, NodeKind, Options};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::checks::Verdict;
 use crate::drivers::{Driver, Drivers, start_next};
@@ -22,7 +26,10 @@ use crate::lease::wire::Wires;
 use crate::node::statuses;
 use crate::objects::{DirectClient, NAMESPACE, is_terminating, text};
 use crate::runs::{run_world, run_worlds};
+use crate::script::enable_sessions;
 use crate::trace::trace_line;
+
+use agent::Agent;
 
 const SEEDS: u64 = 30;
 
@@ -45,9 +52,11 @@ struct World {
     growth: Growth,
     /// What an executor needs, in bytes.
     need: u64,
-    /// The executors that run, and when each ends if it has too little memory.
-    running: BTreeMap<String, Instant>,
-    /// The limit of each pod that was seen.
+    /// The executors that run.
+    running: BTreeMap<String, Container>,
+    /// The driver that executors reach.
+    driver: Option<(usize, Router)>,
+    /// The limit that each pod's spec has.
     limits: BTreeMap<String, u64>,
     /// The limits that those have whose driver knows of an end, and when it knows.
     known: Vec<(Instant, u64)>,
@@ -55,6 +64,40 @@ struct World {
     lives: Option<Instant>,
     began: Instant,
     seed: u64,
+}
+
+/// What a node does when a pod's spec has more memory than a container that runs on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resizing {
+    /// It gives the container that, after this time.
+    After(Duration),
+    /// It has no room.
+    NoRoom,
+    /// Its kubelet cannot, so that the API server refuses it.
+    Cannot,
+}
+
+struct Container {
+    since: Instant,
+    /// When it uses what it needs.
+    rise: Duration,
+    limit: u64,
+    resizing: Resizing,
+    /// Since when the spec has more.
+    resized: Option<Instant>,
+    agent: Agent,
+}
+
+impl Container {
+    fn used(&self, need: u64) -> u64 {
+        let risen = self.since.elapsed().as_secs_f64() / self.rise.as_secs_f64();
+        (need as f64 * risen.min(1.0)) as u64
+    }
+
+    /// Whether this is near its limit, as L-44 has it.
+    fn is_near(&self, used: u64) -> bool {
+        used / 9 * 10 >= self.limit
+    }
 }
 
 fn config(rng: &mut StdRng) -> Config {
@@ -79,7 +122,13 @@ fn config(rng: &mut StdRng) -> Config {
             rng.random_range(1..=from)
         ));
     }
-    Config::from_toml("", "none.toml", [], &sets).unwrap()
+    let mut config = Config::from_toml("", "none.toml", [], &sets).unwrap();
+    if rng.random_ratio(1, 2) {
+        enable_sessions(rng, &mut config);
+        let default = config.profiles.get_mut("default").unwrap();
+        default.memory_in_place = true;
+    }
+    config
 }
 
 impl World {
@@ -102,6 +151,7 @@ impl World {
             config,
             growth,
             running: BTreeMap::new(),
+            driver: None,
             limits: BTreeMap::new(),
             known: Vec::new(),
             lives: None,
@@ -135,6 +185,7 @@ impl World {
         let state = self.cluster.state().await;
         let pods: Vec<Value> = state.pods(NAMESPACE).cloned().collect();
         drop(state);
+        self.reach().await;
         for pod in &pods {
             self.check(pod)?;
         }
@@ -144,13 +195,31 @@ impl World {
         Ok(())
     }
 
-    /// A new pod has as much memory as those before it have shown to be too little, and never more than is allowed.
-    // spec: L-43
+    /// Finds the driver that lives.
+    async fn reach(&mut self) {
+        let alive = (self.drivers.borrow().iter()).find_map(|driver| {
+            let is_alive = driver.is_alive() && self.growth.in_place;
+            is_alive.then(|| (driver.number, driver.handle.clone()))
+        });
+        let Some((number, handle)) = alive else {
+            self.driver = None;
+            return;
+        };
+        if self
+            .driver
+            .as_ref()
+            .is_none_or(|(known, _)| *known != number)
+        {
+            let sessions = timeout(Duration::from_secs(1), handle.sessions()).await;
+            self.driver = sessions.ok().flatten().map(|router| (number, router));
+        }
+    }
+
+    /// A new pod has as much memory as those before it have shown to be too little, and never more than is allowed. One
+    /// that runs gets the next step of what its container has, if it is near that.
+    // spec: L-43, L-44
     fn check(&mut self, pod: &Value) -> Verdict {
         let name = text(pod, "/metadata/name").to_owned();
-        if self.limits.contains_key(&name) {
-            return Ok(());
-        }
         let amount = |kind: &str| -> u64 {
             let path = format!("/spec/containers/0/resources/{kind}/memory");
             // The API server writes amounts in its own way.
@@ -158,6 +227,27 @@ impl World {
             amount.map_or(0, |amount| amount.bytes())
         };
         let (limit, request) = (amount("limits"), amount("requests"));
+        match self.limits.get(&name) {
+            Some(before) if *before == limit => return self.is_helped(&name, limit),
+            Some(before) => {
+                trace_line!("{name} is to have {limit}");
+                let before = *before;
+                self.limits.insert(name.clone(), limit);
+                let Some(container) = self.running.get(&name) else {
+                    return Ok(());
+                };
+                let next = self.growth.after(container.limit);
+                let is_near = container.is_near(container.used(self.need));
+                if !self.growth.in_place || Some(limit) != next || request > limit || !is_near {
+                    return Err(format!(
+                        "L-44: {name} has {limit} bytes instead of {before}, requests {request}; its container has {}",
+                        container.limit
+                    ));
+                }
+                return Ok(());
+            }
+            None => {}
+        }
         let known = self.known.iter().filter(|(at, _)| at.elapsed() > NOTICE);
         let least = known.map(|(_, limit)| *limit).max();
         let least = least.unwrap_or_default().max(self.growth.from);
@@ -170,6 +260,23 @@ impl World {
             ));
         }
         Ok(())
+    }
+
+    /// The driver asks for more, soon after it has heard that an executor is near its limit.
+    // spec: L-44
+    fn is_helped(&self, name: &str, limit: u64) -> Verdict {
+        let helped = || {
+            let (container, (driver, _)) = (self.running.get(name)?, self.driver.as_ref()?);
+            let waits = container.agent.scarce_for(*driver)? > NOTICE;
+            let is_owed = container.resizing != Resizing::Cannot && limit < self.growth.max;
+            (waits && is_owed && limit == container.limit).then_some(container.limit)
+        };
+        match helped() {
+            Some(limit) => Err(format!(
+                "L-44: {name} is near its limit of {limit} bytes, and gets no more"
+            )),
+            None => Ok(()),
+        }
     }
 
     async fn act(&mut self, pod: &Value) {
@@ -185,27 +292,69 @@ impl World {
                 client.delete(name, uid, Some(0)).await;
             }
             "Failed" => {}
-            "Running" => {
-                let ends = self
-                    .running
-                    .get(name)
-                    .is_some_and(|at| *at <= Instant::now());
-                if limit < self.need && ends {
-                    trace_line!("{name} is killed: it needs {}", self.need);
-                    let status = statuses::ended(pod, 137, "OOMKilled", &now);
-                    client.status(name, status).await;
-                    self.running.remove(name);
-                    if let Some(grown) = self.growth.after(limit) {
-                        self.known.push((Instant::now(), grown));
-                    }
-                }
-            }
+            "Running" => self.live(pod, &client, &now).await,
             _ => {
                 client.bind(name, "node-1").await;
-                client.status(name, statuses::running(pod, &now)).await;
-                let lives = Duration::from_millis(self.rng.random_range(0..60_000));
-                self.running.insert(name.to_owned(), Instant::now() + lives);
+                let container = Container {
+                    since: Instant::now(),
+                    rise: Duration::from_millis(self.rng.random_range(1..60_000)),
+                    limit,
+                    resizing: match self.rng.random_range(0..6) {
+                        0 => Resizing::NoRoom,
+                        1 => Resizing::Cannot,
+                        _ => {
+                            Resizing::After(Duration::from_millis(self.rng.random_range(0..10_000)))
+                        }
+                    },
+                    resized: None,
+                    agent: Agent::default(),
+                };
+                let mut status = statuses::running(pod, &now);
+                report(&mut status, &container);
+                client.status(name, status).await;
+                self.running.insert(name.to_owned(), container);
             }
+        }
+    }
+
+    /// A container uses more and more memory, and is killed when it has no more.
+    async fn live(&mut self, pod: &Value, client: &DirectClient, now: &str) {
+        let (name, wanted) = (
+            text(pod, "/metadata/name"),
+            self.limits[text(pod, "/metadata/name")],
+        );
+        let Some(container) = self.running.get_mut(name) else {
+            return;
+        };
+        let used = container.used(self.need);
+        if used > container.limit {
+            trace_line!("{name} is killed: it needs {}", self.need);
+            let mut status = statuses::ended(pod, 137, "OOMKilled", now);
+            report(&mut status, container);
+            if let Some(grown) = self.growth.after(container.limit) {
+                self.known.push((Instant::now(), grown));
+            }
+            self.running.remove(name);
+            client.status(name, status).await;
+            return;
+        }
+        if wanted > container.limit
+            && let Resizing::After(pause) = container.resizing
+        {
+            let since = *container.resized.get_or_insert_with(Instant::now);
+            if since.elapsed() >= pause {
+                trace_line!("{name} gets {wanted}");
+                (container.limit, container.resized) = (wanted, None);
+                container.agent.has_more();
+                let mut status = statuses::running(pod, &statuses::since(pod, now));
+                report(&mut status, container);
+                client.status(name, status).await;
+            }
+        }
+        if let Some(driver) = &self.driver {
+            let is_near = container.is_near(used);
+            let memory = (used, container.limit);
+            container.agent.speak(pod, driver, memory, is_near).await;
         }
     }
 
@@ -243,10 +392,7 @@ impl World {
         let wanted = self.config.profiles["default"].executors as usize;
         let (began, within) = (Instant::now(), self.time_to_grow());
         loop {
-            let enough = self
-                .running
-                .keys()
-                .filter(|name| self.limits[*name] >= self.need);
+            let enough = (self.running.values()).filter(|one| one.limit >= self.need);
             if enough.count() >= wanted {
                 return Ok(());
             }
@@ -288,6 +434,14 @@ impl World {
             }
         }
         Err("L-43: all executors run out of memory, and that is no failure".to_owned())
+    }
+}
+
+/// The kubelet reports what the container has, if it can resize any.
+fn report(status: &mut Value, container: &Container) {
+    if container.resizing != Resizing::Cannot {
+        let limits = json!({"memory": container.limit.to_string()});
+        status["containerStatuses"][0]["resources"] = json!({"limits": limits});
     }
 }
 

@@ -35,8 +35,24 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     service(config, notes);
     ha::check(config, notes);
     nodes::check(config, notes);
+    memory(config, notes);
     pools::check(config, notes);
     pools::share_out(config);
+}
+
+/// Heartbeats say how much memory a running executor uses (spec L-44).
+fn memory(config: &Config, notes: &mut Notes) {
+    let has_sessions = config.backend.sessions.listen.is_some();
+    for (name, profile) in &config.profiles {
+        if profile.memory_in_place && !has_sessions {
+            let key = format!("profiles.{name}.memory_in_place");
+            notes.contradict(
+                &[key.as_str(), "backend.listen"],
+                "found true, and without sessions no executor says how much memory it uses",
+                format!("set backend.listen, or remove {key}"),
+            );
+        }
+    }
 }
 
 /// Without watch and poll the driver would never see a pod (spec W-6).

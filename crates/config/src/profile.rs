@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use super::claims::Claim;
 use super::declare::{choice, section};
-use super::kinds::{Amount, Explained, PATH, Text, Thousandths, Whole, one_of, seconds};
+use super::kinds::{Amount, Explained, Flag, PATH, Text, Thousandths, Whole, one_of, seconds};
 use super::names::{
     NameRule, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
@@ -93,6 +93,8 @@ section! {
         pub memory_max: Option<Quantity> = option(Amount::MEMORY);
         /// The factor by which it grows at a time, in thousandths.
         pub memory_growth: u32 = value(Thousandths(1_100..=10_000)) or 1_500;
+        /// Whether running executors near their limit get more, too (spec L-44).
+        pub memory_in_place: bool = value(Flag) or false;
         /// The overhead that is added to the request for memory, in thousandths of `memory`.
         pub memory_overhead_factor: u32 = value(Thousandths(0..=100_000)) or 0;
         /// The least overhead, in bytes.
@@ -225,6 +227,7 @@ impl Profile {
             from: from.bytes(),
             max: max.bytes(),
             thousandths: self.memory_growth,
+            in_place: self.memory_in_place,
         })
     }
 
@@ -277,9 +280,13 @@ impl Profile {
                 let found = "found, but there is no memory_limit that would grow";
                 s.refuse("memory_max", found, "set memory_limit, or remove it");
             }
-            (_, None) if s.is_set("memory_growth") && !s.is_set("memory_max") => {
-                let found = "found, but it is read only with memory_max";
-                s.refuse("memory_growth", found, "set memory_max, or remove it");
+            (_, None) if !s.is_set("memory_max") => {
+                for key in ["memory_growth", "memory_in_place"] {
+                    if s.is_set(key) {
+                        let found = "found, but it is read only with memory_max";
+                        s.refuse(key, found, "set memory_max, or remove it");
+                    }
+                }
             }
             _ => {}
         }

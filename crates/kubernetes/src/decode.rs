@@ -99,6 +99,7 @@ impl PodReader {
         let Containers {
             executor,
             memory_limit,
+            resizes_to,
             probed,
             init,
             failed_sidecar,
@@ -124,6 +125,7 @@ impl PodReader {
             conditions: conditions(&status),
             executor,
             memory_limit,
+            resizes_to,
             probed,
             init: init.map(Arc::new),
             failed_sidecar: failed_sidecar.map(Arc::new),

@@ -51,9 +51,9 @@ impl DriverPod {
         self.pod.metadata.name.as_deref().unwrap_or_default()
     }
 
-    pub fn is_running(&self, uid: &str) -> bool {
-        let phase = (self.pod.status.as_ref()).and_then(|status| status.phase.as_deref());
-        self.pod.metadata.uid.as_deref() == Some(uid) && phase == Some("Running")
+    /// If it has this uid and has not ended.
+    pub fn is_alive(&self, uid: &str) -> bool {
+        is_alive(&self.pod, uid)
     }
 
     /// The configuration of a driver that reads it from a mounted ConfigMap; `None` for any other driver.
@@ -114,6 +114,13 @@ impl DriverPod {
         // It was asked for.
         stream.ok_or_else(|| Failure::new(FailureKind::Unreachable, "no stream is forwarded"))
     }
+}
+
+/// The phase may still be `Pending` some seconds after the driver in the pod began to work: the kubelet reports later.
+fn is_alive(pod: &Pod, uid: &str) -> bool {
+    let phase = (pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+    let has_ended = matches!(phase, Some("Succeeded" | "Failed"));
+    pod.metadata.uid.as_deref() == Some(uid) && !has_ended
 }
 
 fn failed(resource: &str, name: &str, error: &kube::Error) -> Failure {
@@ -308,6 +315,24 @@ mod tests {
             );
             let name = ("BOATSWAIN__DRIVER__POD_NAME".to_owned(), "etl-0".to_owned());
             assert_eq!(environment(&pod, container), [listen, name]);
+        }
+    }
+
+    // spec: O-124
+    #[test]
+    fn a_driver_is_reached_before_the_kubelet_says_that_its_pod_runs_and_not_after_its_end() {
+        for (phase, can_be) in [
+            (None, true),
+            (Some("Pending"), true),
+            (Some("Running"), true),
+            (Some("Unknown"), true),
+            (Some("Succeeded"), false),
+            (Some("Failed"), false),
+        ] {
+            let pod = json!({"metadata": {"uid": "u"}, "status": {"phase": phase}});
+            let pod: Pod = serde_json::from_value(pod).expect("a pod");
+            assert_eq!(is_alive(&pod, "u"), can_be, "{phase:?}");
+            assert!(!is_alive(&pod, "another"), "{phase:?}");
         }
     }
 

@@ -225,6 +225,9 @@ pub(super) struct ContainerWire<'a> {
     /// Whether it runs, and its startup probe, if any, has succeeded.
     pub(super) started: Option<bool>,
     pub(super) restart_count: Option<i64>,
+    /// What its kubelet has given it, if kubelets can change that while it runs.
+    #[serde(borrow)]
+    pub(super) resources: Option<ResourcesWire<'a>>,
     #[serde(borrow)]
     pub(super) last_state: Option<ContainerStateWire<'a>>,
 }

@@ -1,6 +1,7 @@
 //! An executor's entry in the ledger, and the class by which it is counted (spec E-5, E-6).
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -256,9 +257,21 @@ pub struct Session {
     pub registered: bool,
     /// Whether the executor has no work.
     pub idle: bool,
+    /// The memory limit, in bytes, that its container should have, because it is near the one that it has; `None`: it has
+    /// enough, or may not have more while it runs (spec L-44).
+    pub memory: Option<NonZeroU64>,
 }
 
 impl Session {
+    /// That of an executor that has registered.
+    pub fn open(idle: bool) -> Self {
+        Self {
+            registered: true,
+            idle,
+            memory: None,
+        }
+    }
+
     pub fn is_busy(self) -> bool {
         self.registered && !self.idle
     }

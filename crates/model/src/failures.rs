@@ -53,6 +53,8 @@ pub struct Growth {
     pub max: u64,
     /// The factor of each step, in thousandths.
     pub thousandths: u32,
+    /// Whether executors that are near their limit get more while they run (spec L-44).
+    pub in_place: bool,
 }
 
 impl Growth {
@@ -112,6 +114,7 @@ mod tests {
             from: 100 * MIB,
             max: 1_000 * MIB,
             thousandths: 1_500,
+            in_place: false,
         };
         for (limit, grown) in [
             (100 * MIB, Some(150 * MIB)),
@@ -133,6 +136,7 @@ mod tests {
             from: 100,
             max: 300,
             thousandths: 1_500,
+            in_place: false,
         };
         for (limit, resumed) in [(99, None), (100, None), (200, Some(200)), (400, Some(300))] {
             assert_eq!(growth.resume(limit), resumed, "{limit}");

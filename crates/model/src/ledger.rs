@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::executor::Session;
 use crate::ids::AppId;
 use crate::news::{ListTicket, Listed, News};
 use crate::planted::{self, Planted};
@@ -275,13 +274,8 @@ impl Ledger {
             News::NodeUnused(name) => draft.other |= self.current.nodes.forget(&name),
             News::Unused { ids } => self.close_unused(&ids, &mut draft),
             News::RecordLost => draft.other |= self.current.record.take().is_some(),
-            News::Session {
-                id,
-                registered,
-                idle,
-            } => {
-                let session = EntryNews::Session(Session { registered, idle });
-                self.step(id, &session, now, &mut draft);
+            News::Session(id, session) => {
+                self.step(id, &EntryNews::Session(session), now, &mut draft);
                 draft.session = true;
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::Tick;
-use super::executor::{LeaveMethod, LeaveReason};
+use super::executor::{LeaveMethod, LeaveReason, Session};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
 use super::node::Node;
 use super::pod::Sighting;
@@ -106,11 +106,7 @@ pub enum News {
     /// No executor is on this node, which is gone.
     NodeUnused(Arc<str>),
     /// The state of an executor's session.
-    Session {
-        id: ExecutorId,
-        registered: bool,
-        idle: bool,
-    },
+    Session(ExecutorId, Session),
 }
 
 /// How the targets change when executors are chosen to terminate.

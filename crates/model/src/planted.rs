@@ -131,6 +131,8 @@ faults! {
     OutgrownCounted,
     /// A successor does not know how far the memory of executors has grown (spec L-43).
     GrowthForgotten,
+    /// Running executors that are near their memory limit get no more (spec L-44).
+    ResizesForgotten,
     /// An executor may be pending for ever (spec ).
     WaitedForEver,
     /// A record that is created again does not become the owner of the living executors (spec K-13).

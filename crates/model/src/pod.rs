@@ -62,6 +62,8 @@ pub struct Pod {
     pub executor: ContainerState,
     /// Its memory limit, in whole mebibytes, rounded up.
     pub memory_limit: Option<NonZeroU32>,
+    /// The limit that it is to get, if its kubelet has not given it that (spec L-44).
+    pub resizes_to: Option<NonZeroU32>,
     /// Whether the kubelet kills that container when a liveness or startup probe fails.
     pub probed: bool,
     /// The init container for which it waits.
@@ -355,6 +357,7 @@ impl Pod {
             conditions: None,
             executor: ContainerState::Absent,
             memory_limit: None,
+            resizes_to: None,
             probed: false,
             init: None,
             failed_sidecar: None,

@@ -12,6 +12,7 @@ use crate::actors::executor_registry::registry::SessionStep;
 use crate::model::Ending;
 use crate::model::executor::{Class, GoneEvidence};
 use crate::model::node::Nodes;
+use crate::model::quantity::{MEBIBYTE, memory_text};
 use crate::model::recorded_end::RecordedEnd;
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 use boatswain_agent::protocol::Usage;
@@ -186,6 +187,9 @@ pub enum Step {
         zone: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         capacity_type: Option<String>,
+        /// That of its container, a Kubernetes quantity. The event is repeated when it has grown (spec L-44).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        memory_limit: Option<String>,
     },
     /// It has an account with the driver.
     Registered {
@@ -279,6 +283,9 @@ impl Step {
                     .map(str::to_owned),
                 zone: node().and_then(|node| node.zone.as_ref().map(text)),
                 capacity_type: node().and_then(|node| node.capacity_type.as_ref().map(text)),
+                memory_limit: (entry.pod())
+                    .and_then(|pod| pod.memory_limit)
+                    .map(|limit| memory_text(u64::from(limit.get()) * MEBIBYTE)),
             },
             Class::Odd => Self::Uncertain {
                 why: "its pod's phase is missing or unknown".to_owned(),
@@ -432,6 +439,7 @@ mod tests {
                     node: None,
                     zone: None,
                     capacity_type: None,
+                    memory_limit: None,
                 },
             },
         };

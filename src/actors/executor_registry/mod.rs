@@ -35,7 +35,7 @@ use messages::{
     GetSessions, Lost, Open, Outgoing, ReadRecord, Say, SessionEvent, SessionsChanged,
     TokensVerified,
 };
-use registry::{Effect, Reach, Registry, SessionStep, WhyDoubt};
+use registry::{Effect, OfProfile, Reach, Registry, SessionStep, WhyDoubt};
 use view::SessionView;
 
 pub struct ExecutorRegistry {
@@ -119,15 +119,9 @@ impl ExecutorRegistry {
                     self.mailboxes.post(connection, Outgoing::Say(message));
                 }
                 Effect::Close(connection) => self.mailboxes.post(connection, Outgoing::Close),
-                Effect::Session {
-                    id,
-                    registered,
-                    idle,
-                } => self.store.do_send(Tell(News::Session {
-                    id,
-                    registered,
-                    idle,
-                })),
+                Effect::Session(id, session) => {
+                    self.store.do_send(Tell(News::Session(id, session)));
+                }
                 Effect::Retire(id, why) => self.store.do_send(Tell(News::Retire {
                     ids: vec![id],
                     aim: TargetChange::Stay,
@@ -392,7 +386,8 @@ impl Handler<ProfileAdded> for ExecutorRegistry {
 
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
         if let Some(grace) = added.spec.termination_grace {
-            self.registry.add_profile(added.name.clone(), grace);
+            let profile = OfProfile::new(grace, added.spec.growth);
+            self.registry.add_profile(added.name.clone(), profile);
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ pub enum Subject {
     Executor(ExecutorId),
     /// Whether autoscalers leave an executor's pod alone.
     Protection(ExecutorId),
+    /// The memory of an executor's container.
+    Memory(ExecutorId),
     /// An orphan pod.
     OrphanPod(PodUid),
     /// A kept pod that is kept no longer.
@@ -51,6 +53,14 @@ pub enum PodCall {
         /// The precondition of the call.
         uid: PodUid,
         is_protected: bool,
+    },
+    /// Give the executor's container this memory limit while it runs.
+    Resize {
+        name: Arc<str>,
+        /// The precondition of the call.
+        uid: PodUid,
+        /// In bytes.
+        memory_limit: u64,
     },
     /// Label the pod inactive.
     MarkInactive {

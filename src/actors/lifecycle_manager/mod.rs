@@ -206,6 +206,14 @@ impl LifecycleManager {
                     let pod = calls.patch_pod(&name, &patch).await?;
                     Ok(patched(pod, epoch, uid, name))
                 }
+                PodCall::Resize {
+                    name,
+                    uid,
+                    memory_limit,
+                } => {
+                    let pod = calls.resize_pod(&name, &uid, memory_limit).await?;
+                    Ok(patched(pod, epoch, uid, name))
+                }
                 PodCall::ListKept => Ok(Vec::new()),
                 PodCall::LookUp(id) => {
                     let found = match calls.get_pod(&looked_up).await? {
@@ -244,7 +252,13 @@ impl LifecycleManager {
         let succeeded = answer.is_ok();
         let news = answer.unwrap_or_else(|failure| {
             let error = &failure.message;
-            tracing::debug!(?subject, %error, "a call failed, it is tried again");
+            match subject {
+                Subject::Memory(executor) => {
+                    let executor = executor.get();
+                    tracing::warn!(executor, %error, "an executor near its memory limit cannot get more: tried again");
+                }
+                _ => tracing::debug!(?subject, %error, "a call failed, it is tried again"),
+            }
             self.unanswered(subject, looked_up_at)
         });
         for news in news {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::model::executor::LeaveMethod;
+use crate::model::executor::{Class, LeaveMethod};
+use crate::model::quantity::MEBIBYTE;
 use crate::model::reasoning::{reason_of_an_overdue, says_more};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
@@ -70,8 +71,8 @@ pub enum Action {
 pub struct PendingActions {
     settings: PodRules,
     queue: CallQueue,
-    /// Apart, because nothing waits for these calls.
-    protections: CallQueue,
+    /// Apart, because nothing waits for these calls: protections and resizes.
+    unawaited: CallQueue,
     protection: Protection,
     kept: KeptPods,
     /// When kept pods were last asked for.
@@ -90,8 +91,8 @@ pub struct PendingActions {
     terminating: BTreeMap<ExecutorId, Tick>,
 }
 
-/// Changes of protection at a time (spec L-42).
-const PROTECTIONS_AT_ONCE: usize = 4;
+/// Protections and resizes at a time (spec L-42, L-44).
+const UNAWAITED_AT_ONCE: usize = 4;
 
 /// How long a pod may be Terminating beyond its grace period (spec L-3).
 const OVERDUE_AFTER: Duration = Duration::from_secs(60);
@@ -100,8 +101,8 @@ impl PendingActions {
     pub fn new(settings: PodRules, mut rng: StdRng) -> Self {
         Self {
             settings,
-            protections: CallQueue::new(
-                PROTECTIONS_AT_ONCE,
+            unawaited: CallQueue::new(
+                UNAWAITED_AT_ONCE,
                 settings.backoff,
                 StdRng::from_rng(&mut rng),
             ),
@@ -136,7 +137,7 @@ impl PendingActions {
             self.keep(id, Now::new(now, wall));
         }
         self.delete_kept(now);
-        let calls = self.queue.due(now).chain(self.protections.due(now));
+        let calls = self.queue.due(now).chain(self.unawaited.due(now));
         actions.extend(calls.map(|(subject, pod_call)| Action::Call(subject, pod_call)));
         actions
     }
@@ -179,6 +180,9 @@ impl PendingActions {
         if self.settings.protects_busy && !planted::is(Planted::IdleProtected) {
             self.protect(id, entry, now);
         }
+        let owed = entry.and_then(|entry| resize(entry));
+        let owed = owed.map(|pod_call| (pod_call, None));
+        self.unawaited.set(Subject::Memory(id), owed, now);
     }
 
     fn protect(&mut self, id: ExecutorId, entry: Option<&Arc<Entry>>, now: Tick) {
@@ -200,7 +204,7 @@ impl PendingActions {
                 None
             }
         };
-        self.protections.set(Subject::Protection(id), owed, now);
+        self.unawaited.set(Subject::Protection(id), owed, now);
     }
 
     fn orphan(&mut self, uid: PodUid, latest: &Snapshot, now: Tick) {
@@ -214,7 +218,7 @@ impl PendingActions {
             self.queue.set(subject.clone(), None, now);
         }
         let queue = match subject {
-            Subject::Protection(_) => &mut self.protections,
+            Subject::Protection(_) | Subject::Memory(_) => &mut self.unawaited,
             _ => &mut self.queue,
         };
         queue.answered(subject, succeeded, now);
@@ -230,7 +234,7 @@ impl PendingActions {
     /// The end of an outage ends the backoffs of failed calls (spec W-14).
     pub fn server_is_back(&mut self, now: Tick) {
         self.queue.server_is_back(now);
-        self.protections.server_is_back(now);
+        self.unawaited.server_is_back(now);
     }
 
     pub fn protects_busy(&self) -> bool {
@@ -245,7 +249,7 @@ impl PendingActions {
     /// When a round is needed even without news.
     pub fn next_try(&self) -> Option<Tick> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        let tries = [self.queue.next_try(), self.protections.next_try(), deadline];
+        let tries = [self.queue.next_try(), self.unawaited.next_try(), deadline];
         tries.into_iter().flatten().min()
     }
 
@@ -422,6 +426,20 @@ fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
         }
     }
     ended
+}
+
+/// The resize of a running executor that is near its memory limit and may have more (spec L-44). Nothing is owed while its
+/// kubelet has not given it what the pod says.
+fn resize(entry: &Entry) -> Option<PodCall> {
+    let pod = entry.pod().filter(|_| entry.class() == Class::Running)?;
+    let memory_limit = entry.session.memory?.get();
+    let is_more =
+        memory_limit.div_ceil(MEBIBYTE) > u64::from(pod.resizes_to.or(pod.memory_limit)?.get());
+    (is_more && !planted::is(Planted::ResizesForgotten)).then(|| PodCall::Resize {
+        name: Arc::clone(&pod.name),
+        uid: pod.uid.clone(),
+        memory_limit,
+    })
 }
 
 /// The pending call of an orphan pod.

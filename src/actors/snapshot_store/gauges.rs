@@ -106,6 +106,7 @@ pub(super) fn show(metrics: &Metrics, snapshot: &Snapshot, now: Tick) {
 mod tests {
     use super::*;
     use crate::actors::snapshot_store::journal::Journal;
+    use crate::model::executor::Session;
     use crate::model::ledger::Note;
     use crate::model::news::{News, Outcome};
     use crate::testing::{Scenario, at, id, metrics};
@@ -168,11 +169,7 @@ mod tests {
         );
         world.pass(500);
         for idle in [true, false] {
-            let news = News::Session {
-                id: id(1),
-                registered: true,
-                idle,
-            };
+            let news = News::Session(id(1), Session::open(idle));
             apply(&mut world, &mut journal, news);
         }
         world.goes(1);

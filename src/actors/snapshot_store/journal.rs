@@ -2,6 +2,7 @@
 
 use crate::metrics::Metrics;
 use crate::model::executor::GoneEvidence;
+use crate::model::pod::Pod;
 use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
@@ -128,6 +129,14 @@ pub(crate) fn say_ended(ending: &Ending) {
     );
 }
 
+/// The memory limits, in mebibytes, that a running executor's container had and has, if somebody changed it.
+fn resized(before: Option<&Entry>, pod: &Pod) -> Option<(u32, u32)> {
+    let before = before?.pod().filter(|before| before.uid == pod.uid)?;
+    let limits = before.memory_limit?.get()..pod.memory_limit?.get();
+    (limits.start != limits.end && pod.state() == PodState::Running)
+        .then_some((limits.start, limits.end))
+}
+
 fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
     let (executor, profile) = (after.id.get(), after.profile.as_str());
     if let Some(leaving) = &after.leaving
@@ -167,6 +176,16 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
                     duration_ms,
                     adopted,
                     "executor running"
+                );
+            } else if let Some((from, to)) = resized(before, &bound.pod) {
+                tracing::info!(
+                    executor,
+                    profile,
+                    pod,
+                    node,
+                    from,
+                    to,
+                    "executor resized: its memory limit is another one"
                 );
             } else if let Some(absence) = &bound.absent
                 && absence.since == now

@@ -1,5 +1,6 @@
 //! Tests of the API's routes with a running DriverBackend and SnapshotStore, without a socket.
 
+use crate::model::executor::Session;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -362,11 +363,9 @@ async fn idle_executors_are_decommissioned_when_the_target_falls() {
             .store
             .do_send(Tell(News::Requested { id: id(n), outcome }));
         let idle = n % 2 == 0;
-        driver.store.do_send(Tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle,
-        }));
+        driver
+            .store
+            .do_send(Tell(News::Session(id(n), Session::open(idle))));
     }
     let body = json!({"profiles": {"default": {"pending": 0, "running": 2}}}).to_string();
     for _ in 0..70 {
@@ -404,11 +403,9 @@ async fn a_kill_spares_and_lists_busy_executors_unless_forced() {
     let driver = driver(&[("default", 2)]);
     for n in 1..=2 {
         driver.request(n);
-        driver.store.do_send(Tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: n == 1,
-        }));
+        driver
+            .store
+            .do_send(Tell(News::Session(id(n), Session::open(n == 1))));
     }
     let kill = |force: bool| {
         let body = json!({"executors": [1, 2], "force": force}).to_string();

@@ -151,6 +151,11 @@ fn every_line_of_the_reference_could_be_used() {
             sets.push("profiles.default.memory_limit=1Gi".to_owned());
             sets.push("profiles.default.memory_max=4Gi".to_owned());
         }
+        if path == "profiles.default.memory_in_place" {
+            sets.push("profiles.default.memory_limit=1Gi".to_owned());
+            sets.push("profiles.default.memory_max=4Gi".to_owned());
+            sets.push("backend.listen=127.0.0.1:0".to_owned());
+        }
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }

@@ -18,6 +18,10 @@ fn memory_grows_from_its_limit_to_a_maximum_that_is_no_smaller() {
             "memory_growth",
         ),
         (
+            "memory_limit = \"2Gi\"\nmemory_in_place = true",
+            "memory_in_place",
+        ),
+        (
             "memory_limit = \"1Gi\"\nmemory_max = \"2Gi\"\nmemory_growth = 1.0",
             "memory_growth",
         ),
@@ -38,6 +42,18 @@ fn memory_grows_from_its_limit_to_a_maximum_that_is_no_smaller() {
     );
     let config = with_profile("memory_limit = \"1Gi\"").unwrap();
     assert_eq!(config.profiles["default"].growth(), None);
+}
+
+// spec: L-44, C-2
+#[test]
+fn memory_grows_in_place_only_where_executors_say_how_much_they_use() {
+    let grows = "memory_limit = \"1Gi\"\nmemory_max = \"2Gi\"\nmemory_in_place = true\n";
+    let text = refused(&format!("{LEAST}{grows}"));
+    assert!(text.contains("profiles.default.memory_in_place"), "{text}");
+    assert!(text.contains("set backend.listen"), "{text}");
+    let sessions = "[backend]\nlisten = \"127.0.0.1:0\"";
+    let config = read(&format!("{LEAST}{grows}{sessions}")).unwrap();
+    assert!(config.profiles["default"].growth().unwrap().in_place);
 }
 
 // spec: L-43, A-90

@@ -275,6 +275,7 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
+            Some("resize") if key.resource == Resource::Pods => Part::Resize,
             Some("scale") if key.resource.is_workload() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),

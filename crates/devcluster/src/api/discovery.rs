@@ -64,6 +64,7 @@ fn subresources(resource: Resource) -> Vec<(&'static str, Kind, Vec<&'static str
             ("binding", ("", "v1", "Binding"), vec!["create"]),
             ("eviction", ("policy", "v1", "Eviction"), vec!["create"]),
             ("log", ("", "v1", "Pod"), vec!["get"]),
+            ("resize", ("", "v1", "Pod"), vec!["get", "patch", "update"]),
         ],
         Resource::ServiceAccounts => {
             let kind = (AUTHENTICATION, "v1", "TokenRequest");
@@ -238,6 +239,6 @@ mod tests {
             .flatten()
             .filter_map(|s| s["name"].as_str()?.strip_prefix("pods/"))
             .collect();
-        assert_eq!(names, ["binding", "eviction", "log", "status"]);
+        assert_eq!(names, ["binding", "eviction", "log", "resize", "status"]);
     }
 }

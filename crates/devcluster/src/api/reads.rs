@@ -79,9 +79,13 @@ impl Api {
             return Ok(response(200, scale::of(&set).to_string()));
         }
         let view = self.view(call)?;
-        if !matches!(sub, None | Some("status"))
-            || (sub.is_some() && !key.resource.traits().has_status)
-        {
+        let is_whole = match sub {
+            None => true,
+            Some("status") => key.resource.traits().has_status,
+            Some("resize") => key.resource == Resource::Pods,
+            Some(_) => false,
+        };
+        if !is_whole {
             return Err(match call.is_known_subresource(key, sub) {
                 true => ApiError::method_not_allowed(),
                 false => ApiError::unknown_resource(),

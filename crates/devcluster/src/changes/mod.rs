@@ -9,6 +9,7 @@ pub(crate) mod limit_ranges;
 pub(crate) mod patch;
 pub(crate) mod quota;
 pub(crate) mod quota_usage;
+mod resize;
 pub(crate) mod scale;
 pub(crate) mod strategic;
 pub(crate) mod update;

@@ -27,10 +27,38 @@ pub(crate) fn admit(
     key: &Key,
     object: &Value,
 ) -> Result<Vec<(Key, Value)>, ApiError> {
+    admit_more(state, key, object, || usage(key.resource, object))
+}
+
+/// The same for an object that is there already and is to have more.
+pub(crate) fn admit_change(
+    state: &State,
+    key: &Key,
+    before: &Value,
+    object: &Value,
+) -> Result<Vec<(Key, Value)>, ApiError> {
+    admit_more(state, key, object, || {
+        let before = usage(key.resource, before);
+        let more = usage(key.resource, object)
+            .into_iter()
+            .map(|(name, amount)| {
+                let before = before.get(&name).copied().unwrap_or(0);
+                (name, (amount - before).max(0))
+            });
+        more.collect()
+    })
+}
+
+fn admit_more(
+    state: &State,
+    key: &Key,
+    object: &Value,
+    usage: impl Fn() -> Amounts,
+) -> Result<Vec<(Key, Value)>, ApiError> {
     let mut used = None;
     let mut updates = Vec::new();
     for quota in quotas(state, &key.namespace) {
-        let usage = used.get_or_insert_with(|| usage(key.resource, object));
+        let usage = used.get_or_insert_with(&usage);
         let limits = amounts(quota.value(), &["status", "hard"]);
         let limited: Vec<&String> = limits
             .keys()

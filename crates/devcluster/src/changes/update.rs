@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::patch::PatchKind;
+use super::quota;
+use super::resize;
 use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::{ApiError, Causes};
@@ -29,7 +31,7 @@ impl State {
             unset(&mut object, &["metadata", "resourceVersion"]);
         }
         let Some(old) = self.get(&key).cloned() else {
-            if !traits.creates_on_update || part == Part::Status {
+            if !traits.creates_on_update || part != Part::Main {
                 return Err(key.not_found());
             }
             unset(&mut object, &["metadata", "resourceVersion"]);
@@ -113,6 +115,9 @@ impl State {
             return Err(ApiError::modified(traits.plural, traits.group, &key.name));
         }
         let is_pod = key.resource == Resource::Pods;
+        if part == Part::Resize {
+            new = resize::of(old.value(), &new);
+        }
         if part == Part::Main {
             kinds::keep_assigned(key.resource, old.value(), &mut new);
             defaults::fill(key.resource, &mut new);
@@ -136,11 +141,17 @@ impl State {
                     is_pod,
                 );
             }
+            Part::Resize => {}
         }
         if part == Part::Main {
             defaults::admit(key.resource, &mut new);
         }
         key.check(validate::change(key.resource, part, old.value(), &new))?;
+        if part == Part::Resize {
+            for (key, quota) in quota::admit_change(self, key, old.value(), &new)? {
+                self.put(key, quota)?;
+            }
+        }
         if old.value().get("spec") != new.get("spec")
             && let Some(generation) = number(&new, &["metadata", "generation"])
         {

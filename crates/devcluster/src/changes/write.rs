@@ -124,6 +124,8 @@ pub enum Part {
     Main,
     /// The status, labels and annotations.
     Status,
+    /// The resources of a pod's containers.
+    Resize,
 }
 
 #[derive(Clone, Debug)]

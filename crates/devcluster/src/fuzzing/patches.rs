@@ -31,6 +31,7 @@ pub fn patch(data: &[u8]) {
     };
     let part = match words.next() {
         Some("status") if resource.traits().has_status => Part::Status,
+        Some("resize") if resource == Resource::Pods => Part::Resize,
         _ => Part::Main,
     };
     let Ok(patch) = body::json(patch) else {

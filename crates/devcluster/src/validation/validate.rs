@@ -35,6 +35,10 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Cause
     validate_meta::finalizers_of_core(new, &mut causes);
     match (resource, part) {
         (_, Part::Status) => {}
+        (_, Part::Resize) => {
+            causes.extend(object(resource, new));
+            super::validate_pod_change::resize(old, new, &mut causes);
+        }
         (Resource::Pods, Part::Main) => {
             causes.extend(object(resource, new));
             super::validate_pod_change::spec(old, new, &mut causes);

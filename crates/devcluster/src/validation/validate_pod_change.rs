@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::defaults::quality_of_service;
 use crate::api::status::Causes;
 use crate::objects::object::{at, entries, list, number, set, text, unset};
 
@@ -77,6 +78,40 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Causes) {
     if as_before != *before {
         causes.forbidden("spec", MAY_CHANGE);
     }
+}
+
+/// Validates that a pod's containers may get these resources while they run.
+pub(crate) fn resize(old: &Value, new: &Value, causes: &mut Causes) {
+    let before = text(old, &["status", "qosClass"]);
+    if quality_of_service(new) != before {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        causes.invalid("spec", before, detail);
+    }
+    // Nodes whose kubelets resize report what a running container has.
+    let cannot = |status: &Value| {
+        at(status, &["state", "running"]).is_some() && at(status, &["resources"]).is_none()
+    };
+    if list(old, &["status", "containerStatuses"])
+        .iter()
+        .any(cannot)
+    {
+        let detail = "Pod running on node without support for resize";
+        causes.forbidden("spec", detail);
+    }
+    let containers = |pod| list(pod, &["spec", "containers"]);
+    for (before, after) in containers(old).iter().zip(containers(new)) {
+        if immutable_resources(before) != immutable_resources(after) {
+            causes.forbidden("spec", "only cpu and memory resources are mutable");
+        }
+    }
+}
+
+/// What a container has of other resources than CPU and memory.
+fn immutable_resources(container: &Value) -> Vec<(&String, &Value)> {
+    let kinds = ["limits", "requests"].into_iter();
+    let all = kinds.flat_map(|kind| entries(container, &["resources", kind]));
+    all.filter(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
+        .collect()
 }
 
 /// The deadline may be set and shortened.
@@ -224,6 +259,48 @@ mod tests {
             [
                 "spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'c'"
             ]
+        );
+    }
+
+    #[test]
+    fn a_running_container_may_get_more_memory_if_its_node_can_and_no_other_quality_of_service() {
+        let pod = |request: &str, limit: &str, status: Value| {
+            let resources = json!({"requests": {"memory": request}, "limits": {"memory": limit}});
+            let container = json!({"name": "c", "image": "i", "resources": resources});
+            let class = "Burstable";
+            let status = json!({"qosClass": class, "containerStatuses": [status]});
+            json!({"spec": {"containers": [container]}, "status": status})
+        };
+        let refused = |status: Value, after: Value| {
+            let mut causes = Causes::default();
+            resize(&pod("1Mi", "2Mi", status), &after, &mut causes);
+            let of = causes.0.into_iter().map(|c| c.message);
+            of.collect::<Vec<_>>()
+        };
+        let running = json!({"state": {"running": {}}, "resources": {}});
+        let grown = || pod("1Mi", "4Mi", Value::Null);
+        assert_eq!(refused(running.clone(), grown()), [""; 0]);
+        assert_eq!(refused(json!({"state": {"waiting": {}}}), grown()), [""; 0]);
+        assert_eq!(
+            refused(json!({"state": {"running": {}}}), grown()),
+            ["Forbidden: Pod running on node without support for resize"]
+        );
+        let mut without = grown();
+        unset(&mut without, &["spec"]);
+        set(
+            &mut without,
+            &["spec"],
+            json!({"containers": [{"name": "c"}]}),
+        );
+        assert_eq!(
+            refused(running.clone(), without),
+            ["Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing"]
+        );
+        let mut device = grown();
+        device["spec"]["containers"][0]["resources"]["limits"]["a/b"] = "1".into();
+        assert_eq!(
+            refused(running, device),
+            ["Forbidden: only cpu and memory resources are mutable"]
         );
     }
 

@@ -21,6 +21,7 @@ mod openid;
 mod owned_resources;
 mod pods;
 mod profile_objects;
+mod resize;
 mod sets;
 mod streamed;
 mod submitted;

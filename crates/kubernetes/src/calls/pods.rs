@@ -54,7 +54,7 @@ pub enum Deleted {
     NothingThere,
 }
 
-const PODS: &str = "pods";
+pub(super) const PODS: &str = "pods";
 
 impl Calls {
     /// Lists one page of the application's executor pods (spec P-1, S-15).
@@ -243,7 +243,11 @@ impl Calls {
             .map_err(|error| garbage(&place, &error.to_string()))
     }
 
-    async fn pod_or_nothing(&self, call: Call, name: &str) -> Result<Option<Sighting>, Failure> {
+    pub(super) async fn pod_or_nothing(
+        &self,
+        call: Call,
+        name: &str,
+    ) -> Result<Option<Sighting>, Failure> {
         let place = call.place();
         match self.answer(&self.clients().deletes, call).await {
             Ok(body) => self

@@ -63,6 +63,7 @@ const ACCEPTED: &str = "application/json, */*";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 /// RFC 7386.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Call {
     /// The call in messages, without the query and thus without page tokens.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{PodReader, kept, text, time};
 use crate::refusal::clean;
 use crate::wire::{
-    ContainerStateWire, ContainerWire, DeclaredWire, RestartRuleWire, SpecWire, StatusWire,
-    TerminatedWire,
+    ContainerStateWire, ContainerWire, DeclaredWire, ResourcesWire, RestartRuleWire, SpecWire,
+    StatusWire, TerminatedWire,
 };
 use boatswain_model::pod::{
     ContainerState, FailedSidecar, InitContainer, RUNTIME_UNKNOWN, Restarts, STATUS_UNKNOWN,
@@ -24,6 +24,7 @@ const ALL_RESTART: &str = "RestartingAllContainers";
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
     pub(super) memory_limit: Option<NonZeroU32>,
+    pub(super) resizes_to: Option<NonZeroU32>,
     pub(super) probed: bool,
     pub(super) init: Option<InitContainer>,
     pub(super) failed_sidecar: Option<FailedSidecar>,
@@ -71,8 +72,11 @@ impl PodReader {
             .map(|(c, end)| FailedSidecar { name: name(c), end });
         let is_named = |c: &&DeclaredWire<'_>| text(&c.name) == Some(&*self.container);
         let limited = declared.iter().find(is_named).or(declared.first());
+        let wanted = limited.and_then(|limited| memory_limit(limited.resources.as_ref()?));
+        let given = own.and_then(|own| memory_limit(own.resources.as_ref()?));
         Containers {
-            memory_limit: limited.and_then(memory_limit),
+            memory_limit: given.or(wanted),
+            resizes_to: wanted.filter(|_| given.is_some() && given != wanted),
             executor: match state {
                 ContainerState::Terminated(end)
                     if own.is_some_and(|container| restart.follows(container, &end)) =>
@@ -115,8 +119,8 @@ impl PodReader {
 }
 
 /// In whole mebibytes, rounded up.
-fn memory_limit(container: &DeclaredWire<'_>) -> Option<NonZeroU32> {
-    let limit = container.resources.as_ref()?.limits.as_ref()?.memory?;
+fn memory_limit(resources: &ResourcesWire<'_>) -> Option<NonZeroU32> {
+    let limit = resources.limits.as_ref()?.memory?;
     let amount: Quantity = limit.get().trim_matches('"').parse().ok()?;
     NonZeroU32::new(u32::try_from(amount.bytes().div_ceil(MEBIBYTE)).ok()?)
 }

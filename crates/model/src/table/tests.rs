@@ -1,6 +1,6 @@
 mod evidence;
 
-use crate::executor::Class;
+use crate::executor::{Class, Session};
 use crate::pod::{Deletion, Phase, PodIdentity};
 use crate::testing::pending;
 use crate::{Incarnation, ProfileName};
@@ -264,10 +264,7 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
             let why = LeaveReason::ScaledDown;
             next(EntryNews::Leave(&why, LeaveMethod::Delete))
         }
-        "session facts" => next(EntryNews::Session(Session {
-            registered: true,
-            idle: true,
-        })),
+        "session facts" => next(EntryNews::Session(Session::open(true))),
         other => panic!("no such news: {other}"),
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::actors::driver_backend::autoscaler::scaler::Demand;
 use crate::config::{Pool, Profile};
+use crate::model::executor::Session;
 use crate::model::news::Outcome;
 use crate::testing::{Scenario, at, id, profiles};
 
@@ -150,11 +151,7 @@ fn the_target_of_a_pool_follows_its_demand_and_idle_executors_of_any_of_its_prof
         scenario.requested(n, Outcome::Sent { profile });
         scenario.created(n);
         scenario.runs(n);
-        scenario.tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: n != 1,
-        });
+        scenario.tell(News::Session(id(n), Session::open(n != 1)));
     }
     for second in 20..30 {
         play(&mut scaler, &mut scenario, 0, second);

@@ -57,6 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::executor::Session;
     use crate::model::news::{News, Outcome};
     use crate::testing::{Scenario, id};
 
@@ -75,11 +76,7 @@ mod tests {
             scenario.created(n);
             scenario.runs(n);
             match state {
-                3 | 4 => scenario.tell(News::Session {
-                    id: id(n),
-                    registered: true,
-                    idle: *state == 3,
-                }),
+                3 | 4 => scenario.tell(News::Session(id(n), Session::open(*state == 3))),
                 5 => scenario.terminates(n),
                 6 => scenario.exits(n, 1),
                 _ => {}

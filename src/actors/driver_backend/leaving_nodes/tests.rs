@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::executor::Session;
 use crate::model::news::Outcome;
 use crate::model::node::Node;
 use crate::model::testing::{Scenario, id, running};
@@ -40,11 +41,8 @@ impl World {
     }
 
     fn registers(&mut self, n: u64) {
-        self.scenario.tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: false,
-        });
+        self.scenario
+            .tell(News::Session(id(n), Session::open(false)));
     }
 
     fn leaves(&mut self, node: u64, leaves: bool) {

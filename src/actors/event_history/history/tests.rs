@@ -319,3 +319,29 @@ fn a_successor_starts_with_the_executors_that_it_found() {
     assert_eq!(told(&event_history, 0), ["began"]);
     assert_eq!(event_history.history(id(2)).unwrap().events.len(), 1);
 }
+
+// spec: L-44, B-50
+#[test]
+fn a_running_executor_with_another_memory_limit_is_told_again_as_running() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    sent(&mut world, 1);
+    world.created(1);
+    let mut limits = |limit: u32| {
+        let mut pod = crate::testing::running(world.pod(1));
+        pod.memory_limit = std::num::NonZeroU32::new(limit);
+        world.observe(pod);
+        event_history.round(&world.batch(), world.now());
+        let history = event_history.history(id(1)).unwrap();
+        let events = history.events.iter();
+        let events = events.map(|event| serde_json::to_value(&**event).unwrap());
+        let limits = events.filter(|event| event["event"] == "running");
+        limits
+            .map(|event| event["memory_limit"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(limits(100), ["100Mi"]);
+    assert_eq!(limits(100), ["100Mi"]);
+    assert_eq!(limits(150), ["100Mi", "150Mi"]);
+}

@@ -1,13 +1,19 @@
 //! The registry's state of one registered executor.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use serde::Serialize;
 
 use super::super::rate::Used;
 use super::ConnId;
+use crate::model::executor::Session;
+use crate::model::failures::Growth;
 use crate::model::{PodUid, ProfileName, Tick};
 use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor, Usage};
+
+/// An executor that uses this much of its memory limit is near it (spec L-44).
+const NEAR_PERCENT: u128 = 90;
 
 #[derive(Debug, Clone)]
 pub struct Account {
@@ -25,6 +31,8 @@ pub struct Account {
     pub metrics: BTreeMap<String, f64>,
     /// What its container used at the last heartbeat; `None` if that did not say.
     pub usage: Option<Usage>,
+    /// How its memory may grow while it runs, if it may (spec L-44).
+    pub(super) growth: Option<Growth>,
     /// Whether it has reported that it exits; the end of its connection is then no loss.
     pub is_exiting: bool,
     /// Whether it is leaving, so that it is not given up any more.
@@ -84,6 +92,23 @@ impl Account {
     /// Whether its connection is lost for a reason that is not known yet (spec B-14).
     pub fn is_disabled(&self) -> bool {
         matches!(self.reach, Reach::Lost(_))
+    }
+
+    /// What the ledger is to contain of its session.
+    pub(super) fn session(&self) -> Session {
+        Session {
+            memory: self.growth.and_then(|growth| self.outgrown(growth)),
+            ..Session::open(self.is_idle())
+        }
+    }
+
+    /// The memory limit, in bytes, that it should have because it is near its own.
+    // spec: L-44
+    fn outgrown(&self, growth: Growth) -> Option<NonZeroU64> {
+        let usage = self.usage?;
+        let limit = usage.memory_limit_bytes?;
+        let is_near = u128::from(usage.memory_bytes) * 100 >= u128::from(limit) * NEAR_PERCENT;
+        NonZeroU64::new(growth.after(limit).filter(|_| is_near)?)
     }
 
     pub(super) fn beat(&mut self, heartbeat: &Heartbeat) {

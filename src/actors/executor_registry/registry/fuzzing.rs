@@ -116,15 +116,7 @@ impl World {
         let result = change(&mut self.registry, &snapshot, now, &mut effects);
         for effect in effects {
             let news = match effect {
-                Effect::Session {
-                    id,
-                    registered,
-                    idle,
-                } => News::Session {
-                    id,
-                    registered,
-                    idle,
-                },
+                Effect::Session(id, session) => News::Session(id, session),
                 Effect::Retire(id, why) => retired(id, why, LeaveMethod::Delete),
                 Effect::Send(connection, _) | Effect::Close(connection) => {
                     assert!(

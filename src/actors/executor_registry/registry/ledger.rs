@@ -1,7 +1,7 @@
 //! Updates the registry from the ledger: executors that ended, are leaving, or should register.
 
 use super::{Effect, Reach, Registry};
-use crate::model::executor::Class;
+use crate::model::executor::{Class, Session};
 use crate::model::pod::PendingStage;
 use crate::model::{Batch, Entry, ExecutorId, Tick};
 use boatswain_agent::protocol::ToExecutor;
@@ -30,12 +30,7 @@ impl Registry {
         {
             let why = "the executor of this id runs in another pod";
             self.close(id, "another-pod", why, effects);
-            let (registered, idle) = (false, false);
-            effects.push(Effect::Session {
-                id,
-                registered,
-                idle,
-            });
+            effects.push(Effect::Session(id, Session::default()));
             self.entry(entry, now, effects);
             return;
         }

@@ -42,7 +42,8 @@ pub use step::SessionStep;
 
 use super::rate::Rate;
 use crate::config::Config;
-use crate::model::executor::LeaveReason;
+use crate::model::executor::{LeaveReason, Session};
+use crate::model::failures::Growth;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor, Usage};
 
@@ -88,11 +89,7 @@ pub enum Effect {
     /// Close the connection after the messages that were sent.
     Close(ConnId),
     /// Report the state of a session to the ledger.
-    Session {
-        id: ExecutorId,
-        registered: bool,
-        idle: bool,
-    },
+    Session(ExecutorId, Session),
     Retire(ExecutorId, LeaveReason),
     /// Find out whether the record is still this driver's, and call [`Registry::record_read`].
     ReadRecord,
@@ -107,14 +104,32 @@ pub enum Effect {
     Recovered,
 }
 
+/// What the registry knows of a profile.
+#[derive(Debug, Clone, Copy)]
+pub struct OfProfile {
+    /// The termination grace of its pods.
+    grace: Duration,
+    /// How the memory of its executors may grow while they run, if it may (spec L-44).
+    growth: Option<Growth>,
+}
+
+impl OfProfile {
+    /// `growth`: how the memory of its executors may grow at all.
+    pub fn new(grace: Duration, growth: Option<Growth>) -> Self {
+        Self {
+            grace,
+            growth: growth.filter(|growth| growth.in_place),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Registry {
     app: AppId,
     /// The prefix of pod names.
     prefix: String,
     config: Arc<Config>,
-    /// The termination grace of each profile's pods.
-    graces: BTreeMap<ProfileName, Duration>,
+    profiles: BTreeMap<ProfileName, OfProfile>,
     accounts: BTreeMap<ExecutorId, Account>,
     /// The number of accounts of each profile.
     registered: BTreeMap<ProfileName, u32>,
@@ -155,11 +170,14 @@ impl Registry {
             burst: BURST,
             interval: MESSAGE.min(sessions.heartbeat_interval / 4),
         };
-        let graces = config.profiles.iter();
+        let profiles = config.profiles.iter();
+        let profiles = profiles.map(|(name, profile)| {
+            let of = OfProfile::new(profile.termination_grace, profile.growth());
+            (name.clone(), of)
+        });
         Self {
             sessions: incarnation.0.saturating_mul(SESSIONS),
-            graces: (graces.map(|(name, profile)| (name.clone(), profile.termination_grace)))
-                .collect(),
+            profiles: profiles.collect(),
             app,
             prefix,
             config,
@@ -205,14 +223,14 @@ impl Registry {
         self.accounts.iter().map(|(id, account)| (*id, account))
     }
 
-    /// Adds a profile, with the termination grace of its pods (spec B-26).
-    pub fn add_profile(&mut self, profile: ProfileName, grace: Duration) {
-        self.graces.insert(profile, grace);
+    /// Adds a profile (spec B-26).
+    pub fn add_profile(&mut self, name: ProfileName, profile: OfProfile) {
+        self.profiles.insert(name, profile);
     }
 
     /// Forgets a removed profile (spec B-57).
     pub fn remove_profile(&mut self, profile: &ProfileName) {
-        self.graces.remove(profile);
+        self.profiles.remove(profile);
     }
 
     /// The number of accounts of each profile.
@@ -263,16 +281,11 @@ impl Registry {
                         field: Some("busy_slots".to_owned()),
                     });
                 } else {
-                    let was_idle = account.is_idle();
+                    let before = account.session();
                     account.beat(heartbeat);
-                    let idle = account.is_idle();
-                    if idle != was_idle {
-                        let registered = true;
-                        effects.push(Effect::Session {
-                            id,
-                            registered,
-                            idle,
-                        });
+                    let session = account.session();
+                    if session != before {
+                        effects.push(Effect::Session(id, session));
                     }
                 }
             }
@@ -399,8 +412,8 @@ impl Registry {
 
     /// The termination grace of the executor's pod.
     fn grace(&self, account: Option<&Account>) -> Duration {
-        let grace = account.and_then(|account| self.graces.get(&account.profile));
-        grace.copied().unwrap_or(USUAL_GRACE)
+        let profile = account.and_then(|account| self.profiles.get(&account.profile));
+        profile.map_or(USUAL_GRACE, |profile| profile.grace)
     }
 
     /// Since when no API call was answered (spec B-13).

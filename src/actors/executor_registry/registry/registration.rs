@@ -70,13 +70,14 @@ impl Registry {
             busy_slots: busy_slots.filter(|busy| *busy <= register.slots),
             metrics: BTreeMap::new(),
             usage: None,
+            growth: self.profiles.get(&profile).and_then(|of| of.growth),
             is_exiting: false,
             has_asked_to_go: before.as_ref().is_some_and(|before| before.has_asked_to_go),
             messages,
             is_going: entry.leaving.is_some(),
             due: before.as_ref().and_then(|before| before.due),
         };
-        let idle = account.is_idle();
+        let (was, is) = (before.as_ref().map(Account::session), account.session());
         self.last_sign = Some(now);
         self.stop_waiting_for(id);
         self.accounts.insert(id, account);
@@ -85,12 +86,7 @@ impl Registry {
         }
         self.watch_over(id, now);
         let step = step(before.as_ref(), register, session);
-        let was_idle = before.as_ref().map(Account::is_idle);
-        effects.extend((was_idle != Some(idle)).then_some(Effect::Session {
-            id,
-            registered: true,
-            idle,
-        }));
+        effects.extend((was != Some(is)).then_some(Effect::Session(id, is)));
         let registered = Registered {
             executor: id.get(),
             session,

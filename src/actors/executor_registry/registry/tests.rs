@@ -1,5 +1,6 @@
 //! Tests of the registry over a real ledger.
 
+use crate::model::executor::Session;
 use proptest::prelude::*;
 
 use super::*;
@@ -98,16 +99,8 @@ impl World {
     fn carry_out(&mut self) {
         for effect in self.effects.clone() {
             match effect {
-                Effect::Session {
-                    id,
-                    registered,
-                    idle,
-                } => {
-                    self.scenario.tell(News::Session {
-                        id,
-                        registered,
-                        idle,
-                    });
+                Effect::Session(id, session) => {
+                    self.scenario.tell(News::Session(id, session));
                 }
                 Effect::Retire(id, why) => self.scenario.tell(News::Retire {
                     ids: vec![id],
@@ -229,12 +222,7 @@ fn told(n: u64, step: SessionStep) -> Effect {
 }
 
 fn news(n: u64, idle: bool) -> Effect {
-    let (id, registered) = (id(n), true);
-    Effect::Session {
-        id,
-        registered,
-        idle,
-    }
+    Effect::Session(id(n), Session::open(idle))
 }
 
 fn drain(seconds: u64) -> Order {

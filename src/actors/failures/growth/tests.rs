@@ -21,6 +21,7 @@ fn settings(rules: Vec<Rule>) -> FailureBudget {
         from: 100 * MIB,
         max: 300 * MIB,
         thousandths: 1_500,
+        in_place: false,
     };
     FailureBudget {
         max: Some(0),

@@ -60,6 +60,7 @@ mod tests {
 
     use super::*;
     use crate::model::State;
+    use crate::model::executor::Session;
     use crate::model::news::News;
     use crate::testing::{Scenario, id, running};
 
@@ -82,11 +83,8 @@ mod tests {
         }
 
         fn is_busy(&mut self, is_busy: bool) {
-            self.scenario.tell(News::Session {
-                id: id(1),
-                registered: true,
-                idle: !is_busy,
-            });
+            self.scenario
+                .tell(News::Session(id(1), Session::open(!is_busy)));
         }
 
         fn is_protected(&mut self, is_protected: bool) {

@@ -5,6 +5,7 @@ mod ends;
 mod going;
 mod keeping;
 mod look_ups;
+mod memory;
 mod overdue;
 mod probes;
 

@@ -1,3 +1,4 @@
+use crate::model::executor::Session;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -322,11 +323,7 @@ fn executors_from_before_the_queue_count_and_are_left_alone() {
 fn executors_of_an_evicted_block_leave_and_another_block_is_made() {
     let mut world = World::with(2, &[block(1, 2, admitted(2))]);
     world.run(1..=2);
-    let session = News::Session {
-        id: id(2),
-        registered: true,
-        idle: false,
-    };
+    let session = News::Session(id(2), Session::open(false));
     world.scenario.tell(session);
     let evicted = block(1, 2, BlockState::Evicted);
     world.read(std::slice::from_ref(&evicted));

@@ -198,7 +198,10 @@ fn running_executors_are_retired_only_beyond_a_target_that_is_unchanged_for_a_wh
 #[test]
 fn unregistered_executors_are_retired_first_then_idle_then_busy_ones() {
     let mut fleet = Fleet::wanting(0, 0);
-    let session = |registered, idle| Session { registered, idle };
+    let session = |registered, idle| Session {
+        registered,
+        ..Session::open(idle)
+    };
     fleet.insert(1, 0, Some(running()), session(false, false));
     fleet.insert(2, 0, Some(running()), session(true, false));
     fleet.insert(3, 0, Some(running()), session(true, true));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::actors::failures;
+use crate::model::executor::Session;
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::pod::{Phase, PodIdentity, Restarts, Scheduling, Termination};
@@ -124,11 +125,8 @@ impl World {
     }
 
     fn registers(&mut self, n: u64) {
-        self.scenario.tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: true,
-        });
+        self.scenario
+            .tell(News::Session(id(n), Session::open(true)));
     }
 
     fn target(&mut self, target: u32) {

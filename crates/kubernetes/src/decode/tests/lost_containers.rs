@@ -129,3 +129,24 @@ fn the_memory_limit_is_the_executor_containers_however_it_is_written() {
         assert_eq!(limit(none), None);
     }
 }
+
+// spec: L-43, L-44
+#[test]
+fn a_container_has_the_memory_that_its_kubelet_has_given_it_until_that_is_what_the_spec_says() {
+    let limits = |wanted: &str, given: Value| {
+        let pod = read(&changed(|pod| {
+            let resources = json!({"limits": {"memory": wanted}});
+            pod["spec"]["containers"] = json!([{"name": "executor", "resources": resources}]);
+            let status = json!({"name": "executor", "resources": given, "state": {"running": {}}});
+            pod["status"]["containerStatuses"] = json!([status]);
+        }));
+        let mebibytes = |limit: Option<NonZeroU32>| limit.map(NonZeroU32::get);
+        (mebibytes(pod.memory_limit), mebibytes(pod.resizes_to))
+    };
+    let given = |memory: &str| json!({"limits": {"memory": memory}});
+    assert_eq!(limits("150Mi", given("100Mi")), (Some(100), Some(150)));
+    assert_eq!(limits("150Mi", given("157286400")), (Some(150), None));
+    for unknown in [json!(null), json!({}), given("much")] {
+        assert_eq!(limits("150Mi", unknown), (Some(150), None));
+    }
+}

@@ -14,6 +14,7 @@ fn growing(requests: Value) -> ProfileSpec {
         from: 2 * GIB,
         max: 8 * GIB,
         thousandths: 1_500,
+        in_place: false,
     });
     spec
 }

@@ -2,6 +2,7 @@
 
 use crate::Batch;
 use crate::delivery::{Delivery, Timing};
+use crate::executor::Session;
 
 use super::*;
 
@@ -198,11 +199,7 @@ fn a_stalled_subscriber_delays_no_other_and_gets_each_end_once() {
 #[test]
 fn session_facts_are_not_worth_a_batch_and_no_news_is_no_snapshot() {
     let mut store = Store::new().with(running(1, "u1", 20));
-    let facts = |idle| News::Session {
-        id: id(1),
-        registered: true,
-        idle,
-    };
+    let facts = |idle| News::Session(id(1), Session::open(idle));
     let applied = store.tell(facts(true));
     assert!(applied.snapshot.is_some() && !applied.worth_a_batch);
     assert!(store.tell(facts(true)).snapshot.is_none());

@@ -1,5 +1,6 @@
 //! Property tests with any news in any order.
 
+use crate::executor::Session;
 use proptest::prelude::*;
 
 use super::world::World;
@@ -149,11 +150,13 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
                     why: LeaveReason::ScaledDown,
                     how: LeaveMethod::Delete,
                 },
-                _ => News::Session {
+                _ => News::Session(
                     id,
-                    registered: b % 2 == 0,
-                    idle: b % 3 == 0,
-                },
+                    Session {
+                        registered: b % 2 == 0,
+                        ..Session::open(b % 3 == 0)
+                    },
+                ),
             }
         },
     )

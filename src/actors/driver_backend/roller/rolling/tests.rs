@@ -1,3 +1,4 @@
+use crate::model::executor::Session;
 use std::time::Duration;
 
 use super::*;
@@ -112,11 +113,7 @@ fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interva
 #[test]
 fn a_registered_executor_stays_until_its_replacement_is_registered() {
     let mut world = World::begun();
-    let registered = |n| News::Session {
-        id: id(n),
-        registered: true,
-        idle: true,
-    };
+    let registered = |n| News::Session(id(n), Session::open(true));
     world.scenario.tell(registered(1));
     world.request(4);
     world.scenario.created(4);

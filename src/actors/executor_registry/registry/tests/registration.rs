@@ -301,3 +301,55 @@ fn what_the_last_heartbeat_said_of_use_is_told_at_the_end() {
     let told: Vec<Effect> = world.take().into_iter().filter(is_use).collect();
     assert_eq!(told, [Effect::Used(id(1), usage)]);
 }
+
+// spec: L-44
+#[test]
+fn an_executor_that_is_near_its_memory_limit_should_have_the_next_step() {
+    const MIB: u64 = 1 << 20;
+    let growing = |in_place| {
+        let mut config = config();
+        let default = config.profiles.get_mut("default").unwrap();
+        default.memory_limit = "100Mi".parse().ok();
+        default.memory_max = "200Mi".parse().ok();
+        default.memory_in_place = in_place;
+        config
+    };
+    let mut world = World::new(growing(true), 1);
+    world.registers(1);
+    let uses = |world: &mut World, memory: u64, limit: Option<u64>| {
+        world.take();
+        world.scenario.pass(2_000);
+        let usage = Usage {
+            memory_bytes: memory * MIB,
+            memory_limit_bytes: limit.map(|limit| limit * MIB),
+            ..Usage::default()
+        };
+        let beat = Heartbeat {
+            busy_slots: 1,
+            usage: Some(usage),
+            ..Heartbeat::default()
+        };
+        world.say(1, conn(1), &FromExecutor::Heartbeat(beat));
+        let wanted = |effect: &Effect| match effect {
+            Effect::Session(_, session) => {
+                Some(session.memory.map_or(0, |bytes| bytes.get() / MIB))
+            }
+            _ => None,
+        };
+        world.take().iter().find_map(wanted)
+    };
+    assert_eq!(uses(&mut world, 89, Some(100)), None);
+    assert_eq!(uses(&mut world, 90, Some(100)), Some(150));
+    assert_eq!(uses(&mut world, 99, Some(100)), None, "that is known");
+    assert_eq!(uses(&mut world, 99, Some(150)), Some(0), "it has it");
+    assert_eq!(uses(&mut world, 140, Some(150)), Some(200));
+    assert_eq!(
+        uses(&mut world, 199, Some(200)),
+        Some(0),
+        "there is no more"
+    );
+    assert_eq!(uses(&mut world, 500, None), None);
+    let mut world = World::new(growing(false), 1);
+    world.registers(1);
+    assert_eq!(uses(&mut world, 99, Some(100)), None);
+}

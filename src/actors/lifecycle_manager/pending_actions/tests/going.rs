@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::actors::lifecycle_manager::messages::Order;
+use crate::model::executor::Session;
 use crate::model::pod::{Deletion, DrainedFor, Draining};
 
 fn killed(seconds: u64) -> (LeaveReason, LeaveMethod) {
@@ -26,11 +27,8 @@ impl Manager {
     }
 
     fn registers(&mut self, n: u64) {
-        self.scenario.tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: false,
-        });
+        self.scenario
+            .tell(News::Session(id(n), Session::open(false)));
     }
 
     /// Its deletion has begun with this grace period.
@@ -188,11 +186,9 @@ fn an_executor_that_registers_while_it_drains_is_instructed_and_again_over_a_new
     manager.marked(1);
     manager.rounds();
     assert_eq!(manager.orders().len(), 1);
-    manager.scenario.tell(News::Session {
-        id: id(1),
-        registered: false,
-        idle: false,
-    });
+    manager
+        .scenario
+        .tell(News::Session(id(1), Session::default()));
     manager.rounds();
     manager.registers(1);
     manager.rounds();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::Pod;
+use crate::model::executor::Session;
 use crate::model::ledger::Inheritance;
 use crate::model::pod::Disruption;
 use crate::testing::{running, terminating};
@@ -165,12 +166,9 @@ fn news_of_a_long_stable_executor_does_not_reset_early_ends() {
             driver.scenario.exits(n, 1);
         }
         idle = !idle;
-        let registered = true;
-        driver.scenario.tell(News::Session {
-            id: id(1),
-            registered,
-            idle,
-        });
+        driver
+            .scenario
+            .tell(News::Session(id(1), Session::open(idle)));
         driver.bury();
     });
     assert!(

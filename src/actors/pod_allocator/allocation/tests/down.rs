@@ -1,6 +1,7 @@
 //! Which executors are retired, through whole rounds.
 
 use super::*;
+use crate::model::executor::Session;
 use crate::model::ledger::Inheritance;
 use crate::testing::running;
 
@@ -132,11 +133,9 @@ fn a_victim_that_is_too_young_is_retired_when_it_is_old_enough_without_any_news(
 fn a_registered_executor_is_drained_and_another_is_deleted() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.fill();
-    driver.scenario.tell(News::Session {
-        id: id(1),
-        registered: true,
-        idle: false,
-    });
+    driver
+        .scenario
+        .tell(News::Session(id(1), Session::open(false)));
     driver.scenario.pass(30_000);
     driver.scenario.want("default", 0);
     driver.live(20_000, |_| {});
@@ -180,11 +179,9 @@ fn young_executors_are_spared_and_then_unregistered_ones_are_retired_first() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.fill();
     for n in 1..=2 {
-        driver.scenario.tell(News::Session {
-            id: id(n),
-            registered: true,
-            idle: false,
-        });
+        driver
+            .scenario
+            .tell(News::Session(id(n), Session::open(false)));
     }
     driver.all_stay();
     driver.scenario.want("default", 5);

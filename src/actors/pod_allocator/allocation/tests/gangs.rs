@@ -1,5 +1,6 @@
 use super::*;
 use crate::actors::pod_allocator::gang;
+use crate::model::executor::Session;
 use crate::model::ledger::Inheritance;
 use crate::testing::running;
 
@@ -40,11 +41,9 @@ fn missed(driver: &Driver) -> Vec<(u32, u32)> {
 }
 
 fn registers(driver: &mut Driver, n: u64) {
-    driver.scenario.tell(News::Session {
-        id: id(n),
-        registered: true,
-        idle: false,
-    });
+    driver
+        .scenario
+        .tell(News::Session(id(n), Session::open(false)));
 }
 
 // spec

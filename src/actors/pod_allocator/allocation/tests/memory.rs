@@ -19,6 +19,7 @@ fn driver() -> Driver {
         from: 100 * MIB,
         max: 300 * MIB,
         thousandths: 2_000,
+        in_place: false,
     };
     settings.failures.growth = BTreeMap::from([("default".into(), growth)]);
     Driver::with(settings, Scenario::new(&[("default", 20)]))

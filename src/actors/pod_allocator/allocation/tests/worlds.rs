@@ -227,6 +227,7 @@ impl World {
             PodCall::MarkInactive { .. }
             | PodCall::MarkDraining { .. }
             | PodCall::Protect { .. }
+            | PodCall::Resize { .. }
             | PodCall::ListKept => panic!("pods are deleted here, and not drained"),
             PodCall::Delete { name, uid, .. } => {
                 let own = |(_, pod): &(&u64, &Pod)| pod.name == name && pod.uid == uid;
