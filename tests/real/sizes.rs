@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::place::{API, Place, WORKER, config};
+use super::place::{API, Place, WORKER, config, sessions};
 use super::process::until;
 
 /// Keeps some 40 MiB, for which a shell needs two to three times as much, and then runs until it is told to exit.
@@ -20,14 +20,17 @@ fn hungry() -> String {
     profile + "[failures]\nmax = 0\n" + API
 }
 
-/// The memory limits of the executors, in bytes.
+/// The memory limits of the executors, in bytes, by their specs.
 fn limits(pods: &[Value]) -> BTreeSet<u64> {
-    let limit = |pod: &Value| {
-        let limit = &pod["spec"]["containers"][0]["resources"]["limits"]["memory"];
-        let limit: boatswain_model::quantity::Quantity = limit.as_str().unwrap().parse().unwrap();
-        limit.bytes()
-    };
+    let limit = |pod: &Value| limit(&pod["spec"]["containers"][0]);
     pods.iter().map(limit).collect()
+}
+
+/// The memory limit of a container or its status, in bytes.
+fn limit(container: &Value) -> u64 {
+    let limit = container["resources"]["limits"]["memory"].as_str().unwrap();
+    let limit: boatswain_model::quantity::Quantity = limit.parse().unwrap();
+    limit.bytes()
 }
 
 // spec: L-43, L-41, O-43
@@ -86,4 +89,62 @@ fn executors_that_are_out_of_memory_are_replaced_by_larger_ones_until_they_run_a
     place.ask(&["reset", "default"]);
     let status = place.ask(&["status"]);
     assert!(!status.contains("memory grown"), "{status}");
+}
+
+/// Uses a mebibyte more each second, 60 in all, and then runs until it is told to exit.
+const GROWING: &str = "i=0; while [ $i -lt 60 ]; do dd if=/dev/zero of=/dev/shm/$i bs=1M count=1 2>/dev/null; \
+                       i=$((i+1)); sleep 1; done";
+
+// spec: L-44, L-43, O-51
+#[test]
+fn executors_near_their_memory_limit_get_more_while_they_run_as_soon_as_a_quota_allows_it() {
+    let place = Place::new("in-place");
+    place.told(&["create", "quota", "memory", "--hard=limits.memory=1Gi"]);
+    let worker = format!("args = [\"{WORKER}\"]");
+    let profile = config(2).replace(&worker, &format!("args = [\"{GROWING}; {WORKER}\"]"));
+    let grows = "memory_limit = \"48Mi\"\nmemory_max = \"96Mi\"\nmemory_in_place = true";
+    let profile = profile.replace("memory_limit = \"64Mi\"", grows);
+    assert!(profile.contains(GROWING) && profile.contains(grows));
+    // Another container of a pod has to have a limit as well, for the quota.
+    let settings = profile + "[failures]\nmax = 0\n" + &sessions() + API;
+    let defaults = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "defaults"},
+        "spec": {"limits": [{"type": "Container", "default": {"memory": "64Mi"}}]},
+    });
+    place.apply(&[defaults]);
+    let driver = place.drive(&settings, &["--generate-secrets"]);
+    driver.registered(2);
+    let first: BTreeSet<String> = place.run(2).into_iter().collect();
+    let quota = |hard: &str| {
+        let patch = json!({"spec": {"hard": {"limits.memory": hard}}}).to_string();
+        place.told(&["patch", "quota", "memory", "--patch", &patch]);
+    };
+    quota("1Mi");
+    driver.says("an executor near its memory limit cannot get more: tried again");
+    quota("1Gi");
+    let most = until("both have what they need", || {
+        let pods = place.executors();
+        let limits = limits(&pods);
+        let given = |pod: &Value| {
+            limit(&pod["status"]["containerStatuses"][0]) == limit(&pod["spec"]["containers"][0])
+        };
+        (limits.first()? >= &(72 << 20) && pods.iter().all(given))
+            .then(|| limits.last().copied())?
+    });
+    assert!(most <= 96 << 20, "{most}");
+    let log = driver.log();
+    assert_eq!(log.count("executor ended"), 0);
+    let steps = log.lines("executor resized: its memory limit is another one");
+    assert!(steps.len() >= 4, "{steps:?}");
+    for pod in place.executors() {
+        assert!(
+            first.contains(pod["metadata"]["name"].as_str().unwrap()),
+            "{pod}"
+        );
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+        assert_eq!(pod["status"]["qosClass"], "Burstable");
+    }
+    let id = steps[0]["executor"].to_string();
+    let history = place.ask(&["explain", &id]);
+    assert!(history.contains("memory_limit=48Mi"), "{history}");
 }

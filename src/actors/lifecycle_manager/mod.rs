@@ -183,18 +183,10 @@ impl LifecycleManager {
                         "labels": {labels.keys().inactive: INACTIVE},
                         "annotations": {KEPT_SINCE: now.wall.to_string()},
                     }});
-                    let Some(pod) = calls.patch_pod(&name, &patch).await? else {
-                        return Ok(vec![News::DeleteFoundNothing { uid, name }]);
-                    };
-                    // Only the answer shows whether the label was kept.
-                    let confirmed =
-                        matches!(&pod, Sighting::Read(pod) if pod.identity.executor().is_none());
-                    let mut news = seen(Some(pod), epoch);
-                    if let Subject::Executor(id) = of
-                        && confirmed
-                    {
-                        news.push(News::Inactive { id, uid });
-                    }
+                    let pod = calls.patch_pod(&name, &patch).await?;
+                    let id = inactive(&of, pod.as_ref());
+                    let mut news = patched(pod, epoch, uid.clone(), name);
+                    news.extend(id.map(|id| News::Inactive { id, uid }));
                     Ok(news)
                 }
                 PodCall::Protect {
@@ -216,10 +208,8 @@ impl LifecycleManager {
                 }
                 PodCall::ListKept => Ok(Vec::new()),
                 PodCall::LookUp(id) => {
-                    let found = match calls.get_pod(&looked_up).await? {
-                        Some(pod) => Found::Pod(pod),
-                        None => Found::Nothing,
-                    };
+                    let pod = calls.get_pod(&looked_up).await?;
+                    let found = pod.map_or(Found::Nothing, Found::Pod);
                     Ok(vec![News::LookedUp {
                         id,
                         sent,
@@ -294,6 +284,16 @@ fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
     pod.map(|pod| News::Seen { pod, epoch })
         .into_iter()
         .collect()
+}
+
+/// The executor whose pod was labelled inactive. Only the answer shows whether the label was kept.
+fn inactive(subject: &Subject, pod: Option<&Sighting>) -> Option<ExecutorId> {
+    match (subject, pod?) {
+        (Subject::Executor(id), Sighting::Read(pod)) => {
+            pod.identity.executor().is_none().then_some(*id)
+        }
+        _ => None,
+    }
 }
 
 /// A patch that found no pod of this uid tells the same as such a delete.

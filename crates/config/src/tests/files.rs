@@ -85,6 +85,20 @@ fn the_reference_lists_every_key_with_its_default() {
     assert!(read(&text).is_ok());
 }
 
+/// What the keys of memory that grows need beside them.
+fn of_growth(path: &str) -> Vec<String> {
+    let needed: &[&str] = match path.strip_prefix("profiles.default.memory_") {
+        Some("max") => &["profiles.default.memory_limit=1Gi"],
+        Some("growth" | "in_place") => &[
+            "profiles.default.memory_limit=1Gi",
+            "profiles.default.memory_max=4Gi",
+            "backend.listen=127.0.0.1:0",
+        ],
+        _ => &[],
+    };
+    needed.iter().map(|&set| set.to_owned()).collect()
+}
+
 // spec: C-5
 #[test]
 fn every_line_of_the_reference_could_be_used() {
@@ -144,18 +158,7 @@ fn every_line_of_the_reference_could_be_used() {
         if ["traces.token_file", "traces.ca_file"].contains(&path.as_str()) {
             sets.push("traces.collector=https://a".to_owned());
         }
-        if path == "profiles.default.memory_max" {
-            sets.push("profiles.default.memory_limit=1Gi".to_owned());
-        }
-        if path == "profiles.default.memory_growth" {
-            sets.push("profiles.default.memory_limit=1Gi".to_owned());
-            sets.push("profiles.default.memory_max=4Gi".to_owned());
-        }
-        if path == "profiles.default.memory_in_place" {
-            sets.push("profiles.default.memory_limit=1Gi".to_owned());
-            sets.push("profiles.default.memory_max=4Gi".to_owned());
-            sets.push("backend.listen=127.0.0.1:0".to_owned());
-        }
+        sets.extend(of_growth(&path));
         if path == "metrics.token_file" {
             sets.push("metrics.listen=127.0.0.1:0".to_owned());
         }
