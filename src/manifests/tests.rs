@@ -130,6 +130,13 @@ fn each_feature_adds_its_rights_and_no_other() {
         resources(&budget, WorkloadKind::Job),
         with(&["poddisruptionbudgets"])
     );
+    let sessions =
+        "[backend]\nlisten = \"0.0.0.0:7078\"\nplain_http = true\nurl = \"http://etl:7078\"\n";
+    let grows = "memory_limit = \"1Gi\"\nmemory_max = \"2Gi\"\nmemory_in_place = true\n";
+    assert_eq!(
+        resources(&format!("{PLAIN}{grows}{sessions}"), WorkloadKind::Job),
+        ["pods", "configmaps", "events", "pods/resize", "jobs"]
+    );
 }
 
 // spec: O-51, O-108

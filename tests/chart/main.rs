@@ -142,6 +142,13 @@ fn configurations() -> Vec<(&'static str, Value)> {
     certificate["executors"] = json!({"pod_name_prefix": "other"});
     certificate["ha"] = json!({"lease": true});
     certificate["api"]["evidence"] = json!(true);
+    for (key, value) in [
+        ("memory_limit", json!("1Gi")),
+        ("memory_max", json!("2Gi")),
+        ("memory_in_place", json!(true)),
+    ] {
+        certificate["profiles"]["default"][key] = value;
+    }
     let mut gang = with("scheduling", json!({"gang": "volcano"}));
     gang["profiles"]["default"]["min_executors"] = json!(2);
     gang["profiles"]["default"]["min_available"] = json!(1);

@@ -128,7 +128,7 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<bool>,
     pub id: String,
-    /// Of new executors, as a Kubernetes quantity.
+    /// Of this executor, or of a profile's new ones, as a Kubernetes quantity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -127,7 +127,7 @@ class Event(TypedDict):
     # Whether the end counts as a failure.
     failure: NotRequired[bool]
     id: str
-    # Of new executors, as a Kubernetes quantity.
+    # Of this executor, or of a profile's new ones, as a Kubernetes quantity.
     memory_limit: NotRequired[str]
     node: NotRequired[str]
     pod: NotRequired[str]
