@@ -99,7 +99,7 @@ impl PodReader {
         let Containers {
             executor,
             memory_limit,
-            resizes_to,
+            resizes,
             probed,
             init,
             failed_sidecar,
@@ -125,7 +125,7 @@ impl PodReader {
             conditions: conditions(&status),
             executor,
             memory_limit,
-            resizes_to,
+            resizes,
             probed,
             init: init.map(Arc::new),
             failed_sidecar: failed_sidecar.map(Arc::new),

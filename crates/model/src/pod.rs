@@ -62,8 +62,8 @@ pub struct Pod {
     pub executor: ContainerState,
     /// Its memory limit, in whole mebibytes, rounded up.
     pub memory_limit: Option<NonZeroU32>,
-    /// The limit that it is to get, if its kubelet has not given it that (spec L-44).
-    pub resizes_to: Option<NonZeroU32>,
+    /// Whether the spec has another limit, which its kubelet has not given it (spec L-44).
+    pub resizes: bool,
     /// Whether the kubelet kills that container when a liveness or startup probe fails.
     pub probed: bool,
     /// The init container for which it waits.
@@ -357,7 +357,7 @@ impl Pod {
             conditions: None,
             executor: ContainerState::Absent,
             memory_limit: None,
-            resizes_to: None,
+            resizes: false,
             probed: false,
             init: None,
             failed_sidecar: None,

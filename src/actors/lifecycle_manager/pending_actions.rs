@@ -431,11 +431,11 @@ fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
 /// The resize of a running executor that is near its memory limit and may have more (spec L-44). Nothing is owed while its
 /// kubelet has not given it what the pod says.
 fn resize(entry: &Entry) -> Option<PodCall> {
-    let pod = entry.pod().filter(|_| entry.class() == Class::Running)?;
+    let pod = entry.pod()?;
+    let can_be = entry.class() == Class::Running && !pod.resizes;
     let memory_limit = entry.session.memory?.get();
-    let is_more =
-        memory_limit.div_ceil(MEBIBYTE) > u64::from(pod.resizes_to.or(pod.memory_limit)?.get());
-    (is_more && !planted::is(Planted::ResizesForgotten)).then(|| PodCall::Resize {
+    let is_more = memory_limit.div_ceil(MEBIBYTE) > u64::from(pod.memory_limit?.get());
+    (can_be && is_more && !planted::is(Planted::ResizesForgotten)).then(|| PodCall::Resize {
         name: Arc::clone(&pod.name),
         uid: pod.uid.clone(),
         memory_limit,

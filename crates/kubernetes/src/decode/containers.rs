@@ -24,7 +24,7 @@ const ALL_RESTART: &str = "RestartingAllContainers";
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
     pub(super) memory_limit: Option<NonZeroU32>,
-    pub(super) resizes_to: Option<NonZeroU32>,
+    pub(super) resizes: bool,
     pub(super) probed: bool,
     pub(super) init: Option<InitContainer>,
     pub(super) failed_sidecar: Option<FailedSidecar>,
@@ -76,7 +76,7 @@ impl PodReader {
         let given = own.and_then(|own| memory_limit(own.resources.as_ref()?));
         Containers {
             memory_limit: given.or(wanted),
-            resizes_to: wanted.filter(|_| given.is_some() && given != wanted),
+            resizes: given.is_some() && given != wanted,
             executor: match state {
                 ContainerState::Terminated(end)
                     if own.is_some_and(|container| restart.follows(container, &end)) =>

@@ -140,13 +140,12 @@ fn a_container_has_the_memory_that_its_kubelet_has_given_it_until_that_is_what_t
             let status = json!({"name": "executor", "resources": given, "state": {"running": {}}});
             pod["status"]["containerStatuses"] = json!([status]);
         }));
-        let mebibytes = |limit: Option<NonZeroU32>| limit.map(NonZeroU32::get);
-        (mebibytes(pod.memory_limit), mebibytes(pod.resizes_to))
+        (pod.memory_limit.map(NonZeroU32::get), pod.resizes)
     };
     let given = |memory: &str| json!({"limits": {"memory": memory}});
-    assert_eq!(limits("150Mi", given("100Mi")), (Some(100), Some(150)));
-    assert_eq!(limits("150Mi", given("157286400")), (Some(150), None));
+    assert_eq!(limits("150Mi", given("100Mi")), (Some(100), true));
+    assert_eq!(limits("150Mi", given("157286400")), (Some(150), false));
     for unknown in [json!(null), json!({}), given("much")] {
-        assert_eq!(limits("150Mi", unknown), (Some(150), None));
+        assert_eq!(limits("150Mi", unknown), (Some(150), false));
     }
 }

@@ -16,11 +16,11 @@ impl Manager {
         self.scenario.tell(News::Session(id(1), session));
     }
 
-    /// Its container has this limit, and its pod's spec that one, in mebibytes.
-    fn has(&mut self, limit: u32, resizes_to: Option<u32>) {
+    /// Its container has this limit, in mebibytes. `resizes`: its pod's spec has another one.
+    fn has(&mut self, limit: u32, resizes: bool) {
         let mut pod = running(self.scenario.pod(1));
         pod.memory_limit = NonZeroU32::new(limit);
-        pod.resizes_to = resizes_to.and_then(NonZeroU32::new);
+        pod.resizes = resizes;
         self.scenario.observe(pod);
     }
 
@@ -48,7 +48,7 @@ fn running_with(limit: u32) -> Manager {
     let profile = "default".into();
     manager.scenario.requested(1, Outcome::Sent { profile });
     manager.scenario.created(1);
-    manager.has(limit, None);
+    manager.has(limit, false);
     manager
 }
 
@@ -60,14 +60,14 @@ fn a_running_executor_gets_the_memory_that_it_should_have_and_no_more_before_it_
     manager.needs(150);
     assert_eq!(manager.resized_to(), Some(150));
     manager.answered(true);
-    manager.has(100, Some(150));
+    manager.has(100, true);
     manager.scenario.pass(600_000);
     assert_eq!(
         manager.resized_to(),
         None,
         "its kubelet has to give it that"
     );
-    manager.has(150, None);
+    manager.has(150, false);
     assert_eq!(
         manager.resized_to(),
         None,
