@@ -260,6 +260,7 @@ class NewProfile(TypedDict):
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
     memory: NotRequired[str | float]
     memory_growth: NotRequired[float]
+    memory_in_place: NotRequired[bool]
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
     memory_limit: NotRequired[str | float]
     # bytes as Kubernetes writes them, such as "512Mi" or "2Gi", at least 1Mi
