@@ -64,7 +64,7 @@ use case::Case;
 use runs::{run_many, run_with_log};
 
 /// Number of seeds that run by default.
-const DEFAULT_SEEDS: u64 = 60;
+const DEFAULT_SEEDS: u64 = 40;
 
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
 #[test]

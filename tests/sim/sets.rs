@@ -20,7 +20,7 @@ use crate::run_from_env;
 use crate::script::{Fault, Script};
 
 /// Number of seeds that run by default.
-const DEFAULT_SEEDS: u64 = 24;
+const DEFAULT_SEEDS: u64 = 12;
 
 /// The label that assigns an executor id to a pod.
 pub const EXECUTOR_ID: &str = "boatswain.dev/executor-id";
