@@ -79,10 +79,7 @@ impl ProfileSpec {
         let Some(growth) = self.growth else {
             return self;
         };
-        let scaled = |bytes: u64| {
-            let scaled = u128::from(bytes) * u128::from(limit) / u128::from(growth.from.max(1));
-            u64::try_from(scaled).unwrap_or(u64::MAX).min(limit)
-        };
+        let scaled = |bytes| grown_request(bytes, growth.from, limit);
         self.memory_bytes = self.memory_bytes.map(scaled);
         let resources = self.container.entry("resources").or_insert(json!({}));
         let request = resources["requests"]["memory"].as_str();
@@ -99,6 +96,12 @@ impl ProfileSpec {
         let mut pod = merge::shape(self);
         merge::executor(&mut pod["spec"]).take()
     }
+}
+
+/// The request that has the same share of a grown limit, all in bytes (spec L-43, L-44).
+pub(crate) fn grown_request(request: u64, limit_before: u64, limit: u64) -> u64 {
+    let grown = u128::from(request) * u128::from(limit) / u128::from(limit_before.max(1));
+    u64::try_from(grown).unwrap_or(u64::MAX).min(limit)
 }
 
 /// The settings common to all executors of an incarnation.

@@ -385,10 +385,8 @@ impl Handler<ProfileAdded> for ExecutorRegistry {
     type Result = Result<(), TemplateError>;
 
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
-        if let Some(grace) = added.spec.termination_grace {
-            let profile = OfProfile::new(grace, added.spec.growth);
-            self.registry.add_profile(added.name.clone(), profile);
-        }
+        let profile = OfProfile::new(added.spec.termination_grace, added.spec.growth);
+        self.registry.add_profile(added.name.clone(), profile);
         Ok(())
     }
 }

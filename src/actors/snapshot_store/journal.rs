@@ -1,8 +1,11 @@
 //! Logs and counts the store's changes (spec O-40, O-41).
 
+use std::num::NonZeroU32;
+
 use crate::metrics::Metrics;
 use crate::model::executor::GoneEvidence;
 use crate::model::pod::Pod;
+use crate::model::quantity::{MEBIBYTE, memory_text};
 use crate::model::{Ending, Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
@@ -129,12 +132,12 @@ pub(crate) fn say_ended(ending: &Ending) {
     );
 }
 
-/// The memory limits, in mebibytes, that a running executor's container had and has, if somebody changed it.
-fn resized(before: Option<&Entry>, pod: &Pod) -> Option<(u32, u32)> {
+/// The memory limits that a running executor's container had and has, if somebody changed it.
+fn resized(before: Option<&Entry>, pod: &Pod) -> Option<(String, String)> {
     let before = before?.pod().filter(|before| before.uid == pod.uid)?;
-    let limits = before.memory_limit?.get()..pod.memory_limit?.get();
-    (limits.start != limits.end && pod.state() == PodState::Running)
-        .then_some((limits.start, limits.end))
+    let (from, to) = (before.memory_limit?, pod.memory_limit?);
+    let text = |limit: NonZeroU32| memory_text(u64::from(limit.get()) * MEBIBYTE);
+    (from != to && pod.state() == PodState::Running).then(|| (text(from), text(to)))
 }
 
 fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {

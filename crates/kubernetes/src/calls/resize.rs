@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Calls;
 use super::pods::PODS;
 use super::transport::{Call, OBJECT_LIMIT, Query, STRATEGIC_MERGE_PATCH};
+use crate::pod_template::grown_request;
 use crate::refusal::Failure;
 use boatswain_model::PodUid;
 use boatswain_model::pod::Sighting;
@@ -51,8 +52,8 @@ impl Calls {
     }
 }
 
-/// The strategic merge patch; `None` if the container has no lower limit or does not run. The request must keep its share of the limit: the
-/// pod's quality of service cannot change.
+/// The strategic merge patch; `None` if the container has no lower limit or does not run. The request must keep its share
+/// of the limit: the pod's quality of service cannot change.
 fn patch(pod: &Value, container: &str, memory_limit: u64) -> Option<Value> {
     let containers = pod["spec"]["containers"].as_array()?;
     let own = (containers.iter()).find(|one| one["name"] == container);
@@ -67,8 +68,7 @@ fn patch(pod: &Value, container: &str, memory_limit: u64) -> Option<Value> {
     let before = amount("limits").filter(|before| *before < memory_limit)?;
     let mut resources = json!({"limits": {"memory": memory_limit.to_string()}});
     if let Some(request) = amount("requests") {
-        let grown = u128::from(request) * u128::from(memory_limit) / u128::from(before.max(1));
-        let grown = u64::try_from(grown).unwrap_or(u64::MAX).min(memory_limit);
+        let grown = grown_request(request, before, memory_limit);
         resources["requests"] = json!({"memory": grown.to_string()});
     }
     Some(json!({

@@ -114,10 +114,10 @@ pub struct OfProfile {
 }
 
 impl OfProfile {
-    /// `growth`: how the memory of its executors may grow at all.
-    pub fn new(grace: Duration, growth: Option<Growth>) -> Self {
+    /// `grace`: `None` if its template decides. `growth`: how the memory of its executors may grow at all.
+    pub fn new(grace: Option<Duration>, growth: Option<Growth>) -> Self {
         Self {
-            grace,
+            grace: grace.unwrap_or(USUAL_GRACE),
             growth: growth.filter(|growth| growth.in_place),
         }
     }
@@ -172,7 +172,7 @@ impl Registry {
         };
         let profiles = config.profiles.iter();
         let profiles = profiles.map(|(name, profile)| {
-            let of = OfProfile::new(profile.termination_grace, profile.growth());
+            let of = OfProfile::new(Some(profile.termination_grace), profile.growth());
             (name.clone(), of)
         });
         Self {
