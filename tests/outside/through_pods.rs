@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::api::Grace;
 use super::cluster::Cluster;
-use super::process::{Program, boatswain, until};
+use super::process::{Program, boatswain, processes_with, until};
 
 /// A pod whose process is a driver. It finds its files at the same paths as the pod's mounts say.
 struct InPod {
@@ -118,7 +118,10 @@ fn pod(cluster: &Cluster, file: &Path, folders: [&Path; 3], port: u16) -> Value 
     container["command"] = json!([program.to_str().unwrap(), "run", "--config", file]);
     container["args"] = json!(args);
     let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
-    container["env"] = json!([{"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": name}]);
+    container["env"] = json!([
+        {"name": "BOATSWAIN__DRIVER__POD_NAME", "valueFrom": name},
+        {"name": "OF_TEST", "value": cluster.api.namespace},
+    ]);
     container["volumeMounts"] = mounts;
     json!({
         "metadata": {"name": "driver"},
@@ -181,6 +184,20 @@ fn a_driver_in_a_pod_is_called_through_it_with_the_token_in_its_secret() {
     );
     let alone = driver.ask(&["status"]);
     assert_eq!(alone.status.code(), Some(64), "{alone:?}");
+
+    let processes = processes_with(&format!("OF_TEST={namespace}"));
+    assert!(!processes.is_empty());
+    for (process, _) in processes {
+        let process = Pid::from_raw(process.cast_signed()).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+    }
+    let silent = driver.ask(&["status", "--app", "in-a-pod"]);
+    assert_eq!(silent.status.code(), Some(69));
+    let said = String::from_utf8(silent.stderr).unwrap();
+    assert!(
+        said.contains("the driver in pod driver does not answer"),
+        "{said}"
+    );
 
     driver.cluster.api.delete_pod("driver", Grace::Force);
     until("the driver is gone", || {

@@ -349,7 +349,7 @@ impl Drop for Volumes {
 // spec: O-51, O-32
 #[test]
 fn two_drivers_with_the_lease_use_the_rights_of_a_deployment_and_no_other() {
-    let lease = "[ha]\nlease = true\nlease_duration = \"15s\"\nrenew_deadline = \"5s\"\nretry_period = \"1s\"\n";
+    let lease = "[ha]\nlease = true\n";
     lives_on_its_role("rights-lease", "deployment", lease, |_, _| {});
 }
 

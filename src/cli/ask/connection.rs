@@ -79,16 +79,17 @@ impl Connection {
         asking: impl AsyncFnOnce(&Client) -> Result<Exit, ClientError>,
     ) -> Exit {
         let given = || self.ca_file.clone().map(Ca::File);
-        let (server, token, ca) = match self.in_cluster.reach(self.token_file.is_none()).await {
+        let reached = self.in_cluster.reach(self.token_file.is_none()).await;
+        let (server, token, ca, pod) = match reached {
             Ok(Some(reached)) => {
                 let found = reached.ca.map(Ca::Pem);
-                (reached.server, reached.token, given().or(found))
+                let pod = Some(reached.pod);
+                (reached.server, reached.token, given().or(found), pod)
             }
-            Ok(None) => (
-                self.server.clone(),
-                None,
-                given().or_else(|| self.ca_here()),
-            ),
+            Ok(None) => {
+                let ca = given().or_else(|| self.ca_here());
+                (self.server.clone(), None, ca, None)
+            }
             Err(exit) => return exit,
         };
         let token = match token.map_or_else(|| self.token(), Ok) {
@@ -100,7 +101,15 @@ impl Connection {
             Err(error) => return fail_with(Exit::Configuration, &error),
         };
         asking(&client).await.unwrap_or_else(|error| {
-            let exit = match error {
+            let exit = match &error {
+                // The forwarded port's address would tell nobody anything.
+                ClientError::Unreachable { why, .. } if let Some(pod) = pod => {
+                    let why = format_args!(
+                        "the driver in pod {pod} does not answer: {why}\nsee kubectl logs {pod}, and ask for the status \
+                         once it, or another driver, is ready: a command may have been carried out"
+                    );
+                    return fail(Exit::Unreachable, why);
+                }
                 ClientError::Unreachable { .. } | ClientError::Untrusted { .. } => {
                     Exit::Unreachable
                 }

@@ -42,6 +42,8 @@ pub(super) struct Reached {
     pub(super) token: Option<String>,
     /// In PEM.
     pub(super) ca: Option<String>,
+    /// The driver's.
+    pub(super) pod: String,
 }
 
 impl InCluster {
@@ -84,6 +86,7 @@ impl InCluster {
             token,
             ca,
         } = located;
+        let name = pod.name().to_owned();
         let opened = async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             let address = listener.local_addr()?;
@@ -93,7 +96,12 @@ impl InCluster {
             server.map_err(std::io::Error::other)
         };
         match opened.await {
-            Ok(server) => Ok(Some(Reached { server, token, ca })),
+            Ok(server) => Ok(Some(Reached {
+                server,
+                token,
+                ca,
+                pod: name,
+            })),
             Err(error) => {
                 let why = format_args!("no port of this machine can be forwarded: {error}");
                 Err(fail(Exit::Bug, why))
