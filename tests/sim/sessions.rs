@@ -326,11 +326,12 @@ impl World {
                 link.state().driver = Some((number, router));
             }
         }
+        // Before the pods are read, so that those show why a driver refused an executor at this instant.
+        let exits = std::mem::take(&mut link.state().exits);
         let state = self.cluster.state().await;
         if let Some(sessions) = &mut self.sessions {
             sessions.update_executors(&state, &mut self.checks.excuses.may_leave);
         }
-        let exits = std::mem::take(&mut link.state().exits);
         for exit in exits {
             self.exit(&state, &exit).await?;
         }
@@ -350,6 +351,8 @@ impl World {
         if matches!(text(pod, "/status/phase"), "Failed" | "Succeeded") {
             return Ok(());
         }
+        // Somebody deletes it, and the driver may know that before the checker does.
+        let is_leaving = is_terminating(pod);
         let is_known = |driver: &usize| !self.checks.last_changes_are_unknown(*driver);
         let last =
             (exit.driver.filter(is_known)).and_then(|driver| self.checks.last_ledger(driver));
@@ -363,7 +366,7 @@ impl World {
         let noticing = Instant::now().checked_sub(self.checks.recovery);
         let was_restored =
             noticing.is_some_and(|since| self.checks.was_history_replaced_since(since));
-        if wanted && exit.why == ExitCause::Unwanted && !was_restored {
+        if wanted && exit.why == ExitCause::Unwanted && !was_restored && !is_leaving {
             return Err(format!(
                 "B-4: {} ({}) was refused for good, and the ledger counts it as live",
                 text(pod, "/metadata/name"),
