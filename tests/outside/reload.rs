@@ -159,8 +159,8 @@ fn a_driver_that_starts_or_ignores_sighup_changes_nothing() {
     });
     write(&cluster, 1, "");
     starting.signal(Signal::HUP);
-    cluster.thaw();
     starting.says("the configuration was not read again: the driver starts, stands by or ends");
+    cluster.thaw();
     cluster.converges(2);
     starting.signal(Signal::TERM);
     assert_eq!(starting.exit(), Some(0));
