@@ -128,6 +128,8 @@ fn the_page_of_the_protocol_lists_the_environment_of_executors() {
         "backend.listen=0.0.0.0:7078",
         "--set",
         "backend.service_selector={ driver = \"etl\" }",
+        "--set",
+        "profiles.default.spares=1",
     ];
     let local = boatswain(&["run", "--dry-run", "--config", "config/local.toml"]);
     let args = ["run", "--dry-run", "--config", "config/kubernetes.toml"];

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::driver::Driver;
 use super::local_run::{Local, first_of, nothing_is_left};
-use super::process::{Program, boatswain, processes_with, until};
+use super::process::{Log, Program, boatswain, processes_with, until};
 use super::real::host_for_pods;
 
 /// The processes of an executor: the agent and its child.
@@ -55,6 +55,41 @@ fn a_killed_child_is_reported_with_its_code_and_its_replacement_registers() {
     assert!(
         disabled.is_empty(),
         "the agent has said that it exits: {disabled:?}"
+    );
+    let mark = local.mark();
+    local.driver.signal(Signal::INT);
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
+}
+
+// spec, B-77, O-146
+#[test]
+fn a_spare_whose_program_is_held_back_takes_the_place_of_an_executor_that_is_killed() {
+    let sets = ["profiles.default.executors=2", "profiles.default.spares=1"];
+    let mut local = Local::start(&sets);
+    registered(&mut local, &[1, 2]);
+    let running = |log: &Log| {
+        let mut lines = log.lines("executor running").into_iter();
+        let spare = lines.find(|line| line["profile"] == "default-spares" && line["executor"] == 3);
+        spare.map(|_| ())
+    };
+    local.driver.until("the spare runs", running);
+    assert_eq!(local.processes_of(3).len(), 1, "the agent alone");
+    let (_, child) = agent_and_child(&mut local, 1);
+    kill_process(child, Signal::KILL).unwrap();
+    registered(&mut local, &[3]);
+    agent_and_child(&mut local, 3);
+    let log = local.driver.log();
+    let promoted = log.executors("executor promoted: it was a spare");
+    assert_eq!(promoted, [3].into());
+    let next = log
+        .lines("executor requested")
+        .into_iter()
+        .next_back()
+        .unwrap();
+    assert_eq!(
+        (&next["executor"], &next["profile"]),
+        (&json!(4), &json!("default-spares"))
     );
     let mark = local.mark();
     local.driver.signal(Signal::INT);

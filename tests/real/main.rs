@@ -31,4 +31,5 @@ mod releases;
 mod rights;
 mod server;
 mod sizes;
+mod spares;
 mod webhook;

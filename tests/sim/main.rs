@@ -53,6 +53,7 @@ mod sessions;
 mod sets;
 mod shrink;
 mod sizes;
+mod spares;
 mod tokens;
 mod trace;
 mod webhook;

@@ -22,6 +22,7 @@ use crate::pools;
 use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
 use crate::sizes;
+use crate::spares;
 use crate::trace;
 
 /// Every fault has to be found within this many seeds.
@@ -56,6 +57,9 @@ fn other_world(fault: Planted) -> Option<OtherWorld> {
         Planted::PoolsIgnored | Planted::PoolsReturnUntried => Some(pools::run),
         Planted::OutgrownCounted | Planted::GrowthForgotten | Planted::ResizesForgotten => {
             Some(sizes::run)
+        }
+        Planted::SparesKept | Planted::PromotionsForgotten | Planted::SparesBegin => {
+            Some(spares::run)
         }
         _ => None,
     }

@@ -2,7 +2,7 @@
 //! an executor that ran out of memory get more, that is no failure, and no driver forgets it (spec L-43). In some worlds
 //! those that are near their limit get more while they run (spec L-44), from nodes that do it, cannot, or have no room.
 
-mod agent;
+pub mod agent;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

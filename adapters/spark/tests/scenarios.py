@@ -235,6 +235,34 @@ def dynamic(jar, directory):
 
 
 @scenario
+def spares(jar, directory):
+    """The place of a killed executor is taken by a spare, whose JVM begins only then."""
+    conf = {"spark.executor.instances": "2", "spark.boatswain.profile": '{"spares": 1}'}
+    with boatswain(directory) as driver:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
+            until("two are registered", lambda: registered(sc) == 2)
+
+            def running():
+                there = [executor for executor in driver.executors() if executor["state"] == "running"]
+                return [executor["executor"] for executor in there if executor["profile"].endswith("-spares")]
+
+            (spare,) = until("a spare runs", running)
+            before = executor_pids(sc)
+            assert spare not in before and len(before) == 2, before
+            lost = min(before)
+
+            def kill():
+                until("the job runs", lambda: tasks_done(sc, 2))
+                kill_executors(sc, [lost])
+
+            equal(dict(during(kill, word_count(sc, 32, 0.5).collect)), COUNTS)
+            until("the spare is registered", lambda: registered(sc) == 2 and spare in executor_pids(sc))
+            until("there is another spare", lambda: running() not in ([], [spare]))
+        equal(list(removed(directory)), [lost])
+        until("boatswain has none left", lambda: not driver.executors(), 20)
+
+
+@scenario
 def profiles(jar, directory):
     """A stage with a ResourceProfile of its own gets executors of another size; all calls are HTTPS."""
     from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests

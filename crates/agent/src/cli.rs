@@ -81,6 +81,9 @@ pub struct Agent {
         requires = "reload_files"
     )]
     reload_command: Option<String>,
+    /// The executor is a spare: the command is started when the driver has registered the executor
+    #[arg(long, env = "BOATSWAIN_SPARE")]
+    spare: bool,
     /// File in which the command reports its busy slots, as {"busy_slots": 1}; its path is in the
     /// command's environment [default: a new temporary file]
     #[arg(long, env = STATUS_FILE, value_name = "FILE")]
@@ -155,6 +158,7 @@ impl Agent {
             reload_command: self.reload_command,
             status_file: self.status_file,
             driver_timeout: self.driver_timeout.0,
+            is_spare: self.spare,
         };
         Ok(crate::run(options).await?)
     }

@@ -21,6 +21,7 @@ pub mod install;
 pub mod logs;
 pub mod protocol;
 mod reload;
+mod spare;
 mod state;
 mod status;
 mod termination_message;
@@ -82,6 +83,8 @@ pub struct Options {
     pub status_file: Option<PathBuf>,
     /// How long the driver may be unreachable before the child is stopped. `None`: forever.
     pub driver_timeout: Option<Duration>,
+    /// Whether the program is started only when the driver has registered the executor.
+    pub is_spare: bool,
 }
 
 /// Runs the child until it ends, and returns its exit code.
@@ -95,6 +98,19 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let mut ended = signal(SignalKind::child())?;
     let scratch = scratch(options.status_file.is_none());
     let status_file = options.status_file.or(scratch.as_ref().map(Scratch::file));
+    let (hear, mut heard) = mpsc::channel(HEARD);
+    let (report, reported) = watch::channel(None);
+    let status = Status::of(status_file.clone());
+    let conversation = Conversation::new(options.identity, status, options.driver_timeout);
+    let talking = tokio::spawn(conversation.run(hear, reported));
+    if options.is_spare
+        && let Some(code) = spare::wait(&mut heard, &mut signals).await
+    {
+        if code == NO_DRIVER {
+            TerminationMessage::default().write(&no_driver(options.driver_timeout));
+        }
+        return Ok(code);
+    }
     let child = match Child::start(&options.command, status_file.as_deref()) {
         Ok(child) => child,
         Err(error) => {
@@ -103,11 +119,6 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
             return Ok(child::code_of_no_start(&error));
         }
     };
-    let (hear, mut heard) = mpsc::channel(HEARD);
-    let (report, reported) = watch::channel(None);
-    let status = Status::of(status_file);
-    let conversation = Conversation::new(options.identity, status, options.driver_timeout);
-    let talking = tokio::spawn(conversation.run(hear, reported));
     let mut files = Files::of(options.reload_files);
     let mut termination_message = TerminationMessage::default();
     let mut state = ChildState::new(options.decommission_command, options.termination_grace);
@@ -146,12 +157,12 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     if !state.driver_gone() {
         return Ok(end.code());
     }
-    let message = format!(
-        "{AGENT}no driver for {:?}",
-        options.driver_timeout.unwrap_or_default()
-    );
-    termination_message.write(&message);
+    termination_message.write(&no_driver(options.driver_timeout));
     Ok(NO_DRIVER)
+}
+
+fn no_driver(timeout: Option<Duration>) -> String {
+    format!("{AGENT}no driver for {:?}", timeout.unwrap_or_default())
 }
 
 /// A temporary directory for the status file, if needed. The child also works without one.

@@ -66,6 +66,7 @@ impl ChildState {
     /// Reacts to an order, or to the loss of the driver.
     pub(super) fn heard(&mut self, heard: Received, now: Instant) -> Vec<Action> {
         match heard {
+            Received::Registered => Vec::new(),
             Received::Stop { within } => self.stop(now + within),
             Received::Unwanted => self.stop(now + self.grace),
             Received::DriverGone => {

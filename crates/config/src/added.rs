@@ -9,12 +9,16 @@ use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
 use super::sections::{DAY, secs};
+use super::spares;
 use super::template::{PodTemplate, Templates};
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use boatswain_model::ProfileName;
 
 /// The one key that a profile of the configuration has not.
 const TTL: &str = "ttl";
+
+/// The one key that only a profile of the configuration has: spares of another one are added by their profile's name.
+const SPARES: &str = "spares";
 
 /// How long an added profile stays without a request that renews it; `None`: for ever (spec B-69).
 pub fn profile_ttl(described: &Json) -> Option<Duration> {
@@ -30,6 +34,8 @@ pub struct Where {
     pub node: EmbeddedNode,
     /// The templates of the configuration's profiles, which added ones may name.
     templates: Arc<[PodTemplate]>,
+    /// Whether there can be spares (spec A-117).
+    takes_spares: bool,
 }
 
 impl Where {
@@ -40,6 +46,7 @@ impl Where {
             templates: (config.profiles.values())
                 .filter_map(|profile| profile.template.clone())
                 .collect(),
+            takes_spares: spares::are_possible(config),
         }
     }
 
@@ -60,6 +67,27 @@ impl Where {
                 fix: "give a duration such as \"1m\", from 1s to a day".to_owned(),
             }]);
         }
+        let refused = |key: &str, found: &str, fix: String| {
+            Err(vec![Mistake {
+                origin: Origin::Default,
+                key: key.to_owned(),
+                found: found.to_owned(),
+                fix,
+            }])
+        };
+        if described.get(SPARES).is_some_and(|spares| spares != 0) {
+            let found = "found spares, which a profile that is added has as another profile";
+            let fix = format!("remove the key, and add {name}-spares, described like this one");
+            return refused(SPARES, found, fix);
+        }
+        let spares_of = ProfileName::from(name).spares_of();
+        if spares_of.is_some() && !self.takes_spares {
+            let found = "found a profile of spares, and this driver can have none";
+            let fix =
+                "spares need backend.listen and pods of boatswain's own, without gangs and queues";
+            return refused("", found, fix.to_owned());
+        }
+        let name = spares_of.as_ref().map_or(name, ProfileName::as_str);
         if let Some(keys) = described.as_object_mut() {
             keys.remove(TTL);
         }
@@ -127,6 +155,7 @@ mod tests {
             mode: ClusterMode::Kubernetes,
             node: EmbeddedNode::Process,
             templates: Arc::from([]),
+            takes_spares: false,
         }
     }
 
@@ -214,5 +243,22 @@ mod tests {
             keys("gpu", json!({"executors": -1, "image": "a"})),
             ["executors"]
         );
+    }
+
+    // spec: A-117, B-26
+    #[test]
+    fn the_spares_of_an_added_profile_are_another_one_where_there_can_be_spares() {
+        let described = json!({"executors": 2, "image": "a"});
+        let with_spares = Where {
+            takes_spares: true,
+            ..kubernetes()
+        };
+        let profile = with_spares.profile("gpu-spares", &described).unwrap();
+        assert_eq!(profile, with_spares.profile("gpu", &described).unwrap());
+        assert!(kubernetes().profile("gpu-spares", &described).is_err());
+        let spares = json!({"executors": 2, "image": "a", "spares": 1});
+        let mistakes = with_spares.profile("gpu", &spares).unwrap_err();
+        assert_eq!(mistakes[0].key, "spares");
+        assert!(mistakes[0].fix.contains("add gpu-spares"), "{mistakes:?}");
     }
 }

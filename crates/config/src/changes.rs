@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::notes::{Notes, join_dotted};
 use super::{Config, ConfigError, Effective, Mistake, Profile, Setting};
-use super::{check, pools};
+use super::{check, pools, spares};
 use boatswain_model::ProfileName;
 
 /// Declares the keys whose new values take effect while the driver runs. All are single values.
@@ -65,6 +65,7 @@ while_running! {
     log.level;
     profiles {
         executors,
+        spares,
         max_executors,
         max_pending,
     }
@@ -231,6 +232,7 @@ fn merged(
         known.executors = executors;
     }
     pools::share_out(&mut config);
+    spares::end(&mut config, read);
     let changed = |(name, profile): (&ProfileName, &Profile)| {
         let before = running.profiles.get(name)?.executors;
         (before != profile.executors).then(|| (name.clone(), profile.executors))

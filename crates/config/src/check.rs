@@ -10,7 +10,7 @@ use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Gang, Registration, RollPolicy};
-use super::{nodes, pools};
+use super::{nodes, pools, spares};
 use boatswain_model::ids::pod_name;
 use boatswain_model::{ExecutorId, ProfileName};
 
@@ -38,6 +38,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     memory(config, notes);
     pools::check(config, notes);
     pools::share_out(config);
+    spares::check(config, notes);
+    spares::add(config);
 }
 
 /// Heartbeats say how much memory a running executor uses (spec L-44).

@@ -34,6 +34,7 @@ mod scaling;
 mod secrets;
 mod sections;
 mod sessions;
+mod spares;
 pub mod spark;
 mod strategy;
 mod template;

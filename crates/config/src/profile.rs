@@ -20,6 +20,7 @@ use super::names::{
 use super::reader::Section;
 use super::sections::{DAY, secs};
 use super::template::PodTemplate;
+use boatswain_model::ProfileName;
 use boatswain_model::failures::Growth;
 use boatswain_model::quantity::Quantity;
 
@@ -53,6 +54,8 @@ section! {
         pub template: Option<PodTemplate> = flattened(read_template);
         /// The initial target.
         pub executors: u32 = value(Whole(0..=MOST_EXECUTORS)) or 2;
+        /// How many executors are kept ready beyond those, whose programs are held back until one is needed (spec A-117).
+        pub spares: u32 = value(Whole(0..=MOST_EXECUTORS)) or 0;
         /// How many tasks an executor runs at the same time, for autoscaling.
         pub slots: u32 = value(Whole(1..=100_000)) or 1;
         /// The lower limit of autoscaling, and the size of the gang (`scheduling.gang`).
@@ -197,6 +200,12 @@ impl Profile {
             s.refuse_whole(
                 "not a name for a profile",
                 "allowed: lowercase letters, digits and inner dashes, at most 63",
+            );
+        }
+        if let Some(of) = ProfileName::from(name).spares_of() {
+            s.refuse_whole(
+                "the name of the spares of a profile",
+                format!("set profiles.{of}.spares, or give it another name"),
             );
         }
         let mut profile = Self::read(s);

@@ -14,6 +14,7 @@ mod pods;
 mod pools;
 mod refusals;
 mod schema;
+mod spares;
 mod templates;
 
 use std::fmt;

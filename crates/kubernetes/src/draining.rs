@@ -1,4 +1,5 @@
-//! Marks the pod of an executor that drains: an annotation for a successor, a label for disruption budgets (spec L-12).
+//! Changes of pods: the mark of an executor that drains, which is an annotation for a successor and a label for disruption
+//! budgets (spec L-12); protection from autoscalers; the promotion of a spare.
 
 use std::borrow::Cow;
 
@@ -6,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::labels::{DRAINING, PROTECTION};
-use boatswain_model::PodUid;
+use super::labels::{DRAINING, LabelScheme, PROTECTION};
 use boatswain_model::pod::{DrainedFor, Draining, cut};
+use boatswain_model::{PodUid, ProfileName};
 
 /// The label of decommissioned executors' pods; its value is `true`.
 const LABEL: &str = "boatswain.dev/decommissioning";
@@ -71,6 +72,12 @@ pub fn patch(uid: &PodUid, mark: &Draining, unprotects: bool) -> Value {
 pub fn protect(uid: &PodUid, is_protected: bool) -> Value {
     let annotations = protection(is_protected);
     json!({"metadata": {"uid": uid.as_str(), "annotations": annotations}})
+}
+
+/// Builds the merge patch by which a spare becomes an executor of this profile (spec A-118).
+pub fn promote(uid: &PodUid, labels: LabelScheme, profile: &ProfileName) -> Value {
+    let labels = json!({labels.keys().profile: profile.as_str()});
+    json!({"metadata": {"uid": uid.as_str(), "labels": labels}})
 }
 
 fn protection(is_protected: bool) -> Value {

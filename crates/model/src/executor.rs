@@ -372,6 +372,18 @@ impl Entry {
         }
     }
 
+    /// Whether its pod says that it is a spare, whose program is held back (spec A-117).
+    pub fn is_spare(&self) -> bool {
+        let label = self.pod().and_then(|pod| pod.identity.profile());
+        label.unwrap_or(&self.profile).is_of_spares()
+    }
+
+    /// The profile that its pod's label has to name, because it was promoted; `None`: the label is right.
+    pub fn owed_label(&self) -> Option<&ProfileName> {
+        let label = self.pod()?.identity.profile()?;
+        (label.spares_of().as_ref() == Some(&self.profile)).then_some(&self.profile)
+    }
+
     /// Whether it drains and its time for that has not passed (spec B-30).
     pub fn drains_at(&self, now: Tick) -> bool {
         (self.leaving.as_ref()).is_some_and(|mark| match mark.how {

@@ -122,6 +122,26 @@ shared_text!(
     PodUid
 );
 
+/// How the names of profiles end whose executors are spares.
+const SPARES: &str = "-spares";
+
+impl ProfileName {
+    /// The profile of this profile's spares (spec A-117).
+    #[must_use]
+    pub fn spares(&self) -> Self {
+        Self::from(format!("{self}{SPARES}"))
+    }
+
+    /// The profile whose spares are in this one; `None`: its executors are no spares.
+    pub fn spares_of(&self) -> Option<Self> {
+        self.0.strip_suffix(SPARES).map(Self::from)
+    }
+
+    pub fn is_of_spares(&self) -> bool {
+        self.0.ends_with(SPARES)
+    }
+}
+
 /// The number of a driver's start, counted in the record. The driver with the highest one is the valid one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

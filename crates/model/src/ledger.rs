@@ -274,6 +274,7 @@ impl Ledger {
             News::NodeUnused(name) => draft.other |= self.current.nodes.forget(&name),
             News::Unused { ids } => self.close_unused(&ids, &mut draft),
             News::RecordLost => draft.other |= self.current.record.take().is_some(),
+            News::Promote(ids) => self.promote(&ids, now, &mut draft),
             News::Session(id, session) => {
                 self.step(id, &EntryNews::Session(session), now, &mut draft);
                 draft.session = true;
@@ -394,6 +395,14 @@ impl Ledger {
         } else {
             self.put(Some(before), after, draft);
         }
+    }
+
+    /// Subscribers wait for it: LifecycleManager changes the label, and then the program begins.
+    fn promote(&mut self, ids: &[ExecutorId], now: Now, draft: &mut Draft) {
+        for id in ids {
+            self.step(*id, &EntryNews::Promote, now, draft);
+        }
+        draft.other = true;
     }
 
     /// Applies the table to one entry.

@@ -105,6 +105,8 @@ pub enum News {
     NodeDeleted(Arc<str>),
     /// No executor is on this node, which is gone.
     NodeUnused(Arc<str>),
+    /// Spares that are needed: each is an executor of the profile that it is a spare of from now on.
+    Promote(Vec<ExecutorId>),
     /// The state of an executor's session.
     Session(ExecutorId, Session),
 }

@@ -133,6 +133,12 @@ faults! {
     GrowthForgotten,
     /// Running executors that are near their memory limit get no more (spec L-44).
     ResizesForgotten,
+    /// Executors that are lost are requested anew, although there are spares (spec A-118).
+    SparesKept,
+    /// The pod of a spare that was promoted keeps its label, so that its program is held back (spec A-118).
+    PromotionsForgotten,
+    /// A spare's program is not held back (spec A-117).
+    SparesBegin,
     /// An executor may be pending for ever (spec ).
     WaitedForEver,
     /// A record that is created again does not become the owner of the living executors (spec K-13).

@@ -1,6 +1,7 @@
 //! The part of a pod that the driver keeps (spec E-14), its identity, and its state (spec E-11 to E-13).
 
 mod evidence;
+mod sighting;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,6 +14,8 @@ use jiff::Timestamp;
 use super::claims::PodClaim;
 use super::ids::{ExecutorId, Incarnation, PodUid, ProfileName};
 use super::version::ResourceVersion;
+
+pub use sighting::{Sighting, Unreadable};
 
 /// Texts from the cluster are cut to this many bytes. So an executor needs at most about 1 KiB (spec E-14).
 pub const MAX_TEXT_BYTES: usize = 256;
@@ -150,6 +153,16 @@ impl PodIdentity {
             PodIdentity::UnassignedPod { .. }
             | PodIdentity::Unrecognised { .. }
             | PodIdentity::Foreign { .. } => None,
+        }
+    }
+
+    /// The profile according to its label.
+    pub fn profile(&self) -> Option<&ProfileName> {
+        match self {
+            PodIdentity::Executor { profile, .. } | PodIdentity::UnassignedPod { profile } => {
+                profile.as_ref()
+            }
+            PodIdentity::Unrecognised { .. } | PodIdentity::Foreign { .. } => None,
         }
     }
 }
@@ -429,54 +442,6 @@ pub fn is_not_its_turn(reason: &str) -> bool {
 impl PodState {
     pub fn is_finished(self) -> bool {
         matches!(self, PodState::Succeeded | PodState::Failed)
-    }
-}
-
-/// A pod from the API server: decoded, or the parts of it that could be decoded (spec S-15).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sighting {
-    Read(Arc<Pod>),
-    Unreadable(Unreadable),
-}
-
-/// The readable parts of a pod that could not be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    pub name: Option<Arc<str>>,
-    pub uid: Option<PodUid>,
-    pub version: Option<ResourceVersion>,
-    pub identity: Option<PodIdentity>,
-    /// The decoder's error.
-    pub error: Arc<str>,
-}
-
-impl Sighting {
-    pub fn name(&self) -> Option<&Arc<str>> {
-        match self {
-            Sighting::Read(pod) => Some(&pod.name),
-            Sighting::Unreadable(part) => part.name.as_ref(),
-        }
-    }
-
-    pub fn identity(&self) -> Option<&PodIdentity> {
-        match self {
-            Sighting::Read(pod) => Some(&pod.identity),
-            Sighting::Unreadable(part) => part.identity.as_ref(),
-        }
-    }
-
-    pub fn uid(&self) -> Option<&PodUid> {
-        match self {
-            Sighting::Read(pod) => Some(&pod.uid),
-            Sighting::Unreadable(part) => part.uid.as_ref(),
-        }
-    }
-
-    pub fn version(&self) -> Option<&ResourceVersion> {
-        match self {
-            Sighting::Read(pod) => Some(&pod.version),
-            Sighting::Unreadable(part) => part.version.as_ref(),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Tick;
 use crate::executor::{
-    Absence, Bound, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving, Request, Session,
+    Absence, Bound, Class, Gone, GoneEvidence, LeaveMethod, LeaveReason, Leaving, Request, Session,
     Unanswered,
 };
 use crate::planted::{self, Planted};
@@ -42,6 +42,8 @@ pub enum EntryNews<'a> {
     Reported(&'a Arc<LossReason>),
     Leave(&'a LeaveReason, LeaveMethod),
     Session(Session),
+    /// The executor is a spare no more.
+    Promote,
 }
 
 /// How much a sighting proves.
@@ -70,6 +72,7 @@ pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     match news {
         EntryNews::Leave(why, how) => return mark(entry, why, *how, at),
         EntryNews::Session(session) => return with_session(entry, *session),
+        EntryNews::Promote => return promoted(entry, at),
         EntryNews::Reported(reason) => return reported(entry, reason),
         _ => {}
     }
@@ -115,7 +118,8 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
         | EntryNews::Inactive
         | EntryNews::Reported(_)
         | EntryNews::Leave(..)
-        | EntryNews::Session(..) => None,
+        | EntryNews::Session(..)
+        | EntryNews::Promote => None,
     }
 }
 
@@ -174,7 +178,8 @@ fn unknown(
         | EntryNews::Inactive
         | EntryNews::Reported(_)
         | EntryNews::Leave(..)
-        | EntryNews::Session(..) => None,
+        | EntryNews::Session(..)
+        | EntryNews::Promote => None,
     }
 }
 
@@ -260,6 +265,24 @@ fn mark(entry: &Entry, why: &LeaveReason, how: LeaveMethod, at: &At) -> Option<E
 fn reported(entry: &Entry, reason: &Arc<LossReason>) -> Option<Entry> {
     (entry.had_a_pod() && !entry.is_reported()).then(|| Entry {
         end: Some(Arc::clone(reason)),
+        ..entry.clone()
+    })
+}
+
+/// Only one whose pod is known can be: its label has to be changed. It runs from now on.
+fn promoted(entry: &Entry, at: &At) -> Option<Entry> {
+    let class = entry.class();
+    let profile = entry.profile.spares_of()?;
+    let State::Bound(bound) = &entry.state else {
+        return None;
+    };
+    let running_since = bound.running_since.map(|_| at.now);
+    (class.is_live() && class != Class::Absent).then(|| Entry {
+        profile,
+        state: State::Bound(Bound {
+            running_since,
+            ..bound.clone()
+        }),
         ..entry.clone()
     })
 }

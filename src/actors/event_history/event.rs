@@ -191,6 +191,8 @@ pub enum Step {
         #[serde(skip_serializing_if = "Option::is_none")]
         memory_limit: Option<String>,
     },
+    /// It was a spare, and is one of this profile from now on. Its program begins.
+    Promoted,
     /// It has an account with the driver.
     Registered {
         /// Where the application reaches it.

@@ -267,7 +267,12 @@ impl History {
                 continue;
             };
             let step = |entry: &Entry| Step::of(entry, &snapshot.nodes);
-            let was = before.entry(*id).and_then(|before| step(before));
+            let known = before.entry(*id);
+            if known.is_some_and(|known| known.profile.spares_of().as_ref() == Some(&entry.profile))
+            {
+                self.tell(entry, Step::Promoted, at);
+            }
+            let was = known.and_then(|known| step(known));
             if let Some(step) = step(entry).filter(|step| was.as_ref() != Some(step)) {
                 self.tell(entry, step, at);
             }

@@ -399,7 +399,9 @@ impl Failures {
     }
 
     fn spend(&mut self, profile: &ProfileName, why: String) {
-        let alone = self.settings.alone || !self.settings.configured.contains(profile);
+        let settings = &self.settings;
+        let alone =
+            settings.alone || !settings.configured.contains(profile) || profile.is_of_spares();
         if !alone || planted::is(Planted::EveryoneBlamed) {
             if self.spent.is_none() {
                 let why: Arc<str> = Arc::from(format!("profile {profile}: {why}"));

@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::pod::DrainedFor;
-use crate::model::{ExecutorId, PodUid, Tick};
+use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
@@ -20,6 +20,8 @@ pub enum Subject {
     Protection(ExecutorId),
     /// The memory of an executor's container.
     Memory(ExecutorId),
+    /// The profile of an executor that was a spare.
+    Promotion(ExecutorId),
     /// An orphan pod.
     OrphanPod(PodUid),
     /// A kept pod that is kept no longer.
@@ -61,6 +63,13 @@ pub enum PodCall {
         uid: PodUid,
         /// In bytes.
         memory_limit: u64,
+    },
+    /// Have the pod's label name this profile, of which its executor was a spare.
+    Promote {
+        name: Arc<str>,
+        /// The precondition of the call.
+        uid: PodUid,
+        profile: ProfileName,
     },
     /// Label the pod inactive.
     MarkInactive {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Context, Handler, Recipient};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
 use crate::actors::snapshot_store::messages::{Next, Round, Subscriber};
@@ -174,8 +174,7 @@ impl LifecycleManager {
                     let left = now.tick.until(until);
                     let until = now.wall.checked_add(left).unwrap_or(now.wall);
                     let patch = draining::patch(&uid, &Draining { why, until }, unprotects);
-                    let pod = calls.patch_pod(&name, &patch).await?;
-                    Ok(patched(pod, epoch, uid, name))
+                    patch_pod(&calls, name, uid, &patch, epoch).await
                 }
                 PodCall::MarkInactive { name, uid } => {
                     let patch = json!({"metadata": {
@@ -195,8 +194,7 @@ impl LifecycleManager {
                     is_protected,
                 } => {
                     let patch = draining::protect(&uid, is_protected);
-                    let pod = calls.patch_pod(&name, &patch).await?;
-                    Ok(patched(pod, epoch, uid, name))
+                    patch_pod(&calls, name, uid, &patch, epoch).await
                 }
                 PodCall::Resize {
                     name,
@@ -205,6 +203,10 @@ impl LifecycleManager {
                 } => {
                     let pod = calls.resize_pod(&name, &uid, memory_limit).await?;
                     Ok(patched(pod, epoch, uid, name))
+                }
+                PodCall::Promote { name, uid, profile } => {
+                    let patch = draining::promote(&uid, labels, &profile);
+                    patch_pod(&calls, name, uid, &patch, epoch).await
                 }
                 PodCall::ListKept => Ok(Vec::new()),
                 PodCall::LookUp(id) => {
@@ -294,6 +296,17 @@ fn inactive(subject: &Subject, pod: Option<&Sighting>) -> Option<ExecutorId> {
         }
         _ => None,
     }
+}
+
+async fn patch_pod(
+    calls: &Calls,
+    name: Arc<str>,
+    uid: PodUid,
+    patch: &Value,
+    epoch: Epoch,
+) -> Result<Vec<News>, Failure> {
+    let pod = calls.patch_pod(&name, patch).await?;
+    Ok(patched(pod, epoch, uid, name))
 }
 
 /// A patch that found no pod of this uid tells the same as such a delete.

@@ -183,6 +183,9 @@ impl PendingActions {
         let owed = entry.and_then(|entry| resize(entry));
         let owed = owed.map(|pod_call| (pod_call, None));
         self.unawaited.set(Subject::Memory(id), owed, now);
+        let owed = entry.and_then(|entry| promotion(entry));
+        let owed = owed.map(|pod_call| (pod_call, None));
+        self.queue.set(Subject::Promotion(id), owed, now);
     }
 
     fn protect(&mut self, id: ExecutorId, entry: Option<&Arc<Entry>>, now: Tick) {
@@ -439,6 +442,17 @@ fn resize(entry: &Entry) -> Option<PodCall> {
         name: Arc::clone(&pod.name),
         uid: pod.uid.clone(),
         memory_limit,
+    })
+}
+
+/// The label of a spare that was promoted (spec A-118). Its program waits for it.
+fn promotion(entry: &Entry) -> Option<PodCall> {
+    let (pod, profile) = (entry.pod()?, entry.owed_label()?);
+    let can_be = entry.class().is_live() && !planted::is(Planted::PromotionsForgotten);
+    can_be.then(|| PodCall::Promote {
+        name: Arc::clone(&pod.name),
+        uid: pod.uid.clone(),
+        profile: profile.clone(),
     })
 }
 

@@ -10,6 +10,7 @@ mod pauses;
 mod requests;
 mod restarts;
 mod settings;
+mod spares;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::actors::failures::Failures;
 use crate::actors::failures::restarts::Restarts;
 
 pub use settings::{AllocationRules, Inherited};
+use spares::Spares;
 
 #[derive(Debug)]
 pub struct Allocation {
@@ -71,6 +73,7 @@ pub struct Allocation {
     /// Containers that the kubelet starts again by their own policies.
     restarts: Restarts,
     waiting: Waiting,
+    spares: Spares,
     made: CreatedCount,
     said_enough: bool,
     avoid: Avoid,
@@ -121,6 +124,7 @@ impl Allocation {
             failures,
             restarts: Restarts::default(),
             waiting: Waiting::new(settings.waiting),
+            spares: Spares::default(),
             made: inherited.made.clone(),
             said_enough: false,
             avoid: Avoid::default(),
@@ -348,6 +352,7 @@ impl Allocation {
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick) {
         let known = latest.entry(id).map(AsRef::as_ref);
         self.claims.observe(id, known);
+        self.spares.observe(id, known);
         let Some(entry) = latest.entry(id) else {
             self.repeatable.remove(&id);
             self.failures.removed(id, now);

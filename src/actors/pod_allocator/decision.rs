@@ -26,6 +26,8 @@ pub enum Action {
         id: ExecutorId,
         profile: ProfileName,
     },
+    /// Let these spares begin.
+    Promote(Vec<ExecutorId>),
     /// Mark these executors as leaving.
     Retire(Vec<ExecutorId>, LeaveReason, LeaveMethod),
     /// List the application's volume claims in this epoch.

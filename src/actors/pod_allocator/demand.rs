@@ -54,15 +54,25 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// What may be requested now, without profiles that have nothing to request.
-    pub fn demands(&self, decision: &mut Decision) -> Vec<Demand> {
+    /// What may be requested now, without profiles that have nothing to request. `promoted`: the spares that take the place of
+    /// requests.
+    pub fn demands(
+        &self,
+        promoted: &BTreeMap<ProfileName, Vec<ExecutorId>>,
+        decision: &mut Decision,
+    ) -> Vec<Demand> {
         let mut repeats = self.due_repeats(decision);
         let mut demands = Vec::new();
         for profile in self.latest.targets.keys() {
+            let new = match profile.spares_of() {
+                Some(of) if self.lacks(&of, promoted) > 0 => 0,
+                _ => self.missing(profile, Some(decision)),
+            };
+            let promoted = promoted.get(profile).map_or(0, Vec::len);
             let mut demand = Demand {
                 profile: profile.clone(),
                 repeats: repeats.remove(profile).unwrap_or_default(),
-                new: self.missing(profile, decision),
+                new: new.saturating_sub(u32::try_from(promoted).unwrap_or(u32::MAX)),
             };
             if demand.total() == 0 {
                 continue;
@@ -78,8 +88,20 @@ impl View<'_> {
         demands
     }
 
+    /// How many executors are missing after these promotions, whatever stands in the way: spares come after them (spec
+    ///
+    fn lacks(
+        &self,
+        profile: &ProfileName,
+        promoted: &BTreeMap<ProfileName, Vec<ExecutorId>>,
+    ) -> usize {
+        let live = self.latest.counts(profile).live();
+        let missing = self.latest.target(profile).saturating_sub(live) as usize;
+        missing.saturating_sub(promoted.get(profile).map_or(0, Vec::len))
+    }
+
     /// How many executors are missing and may be requested despite early ends (spec ).
-    fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
+    pub fn missing(&self, profile: &ProfileName, decision: Option<&mut Decision>) -> u32 {
         let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
         // The gangs' own deadline wakes the allocator.
@@ -95,7 +117,9 @@ impl View<'_> {
             Some(Permission::OneProbe) => missing.min(1),
             Some(Permission::ProbeIsOut) => 0,
             Some(Permission::NoneUntil(until)) => {
-                if missing > 0 {
+                if missing > 0
+                    && let Some(decision) = decision
+                {
                     decision.wake_at(Some(until), self.now);
                 }
                 0

@@ -135,6 +135,7 @@ impl PodAllocator {
                 };
                 self.store.tell(News::Retire { ids, aim, why, how });
             }
+            Action::Promote(ids) => self.store.tell(News::Promote(ids)),
             Action::ListClaims(epoch) => self.list_claims(epoch, ctx),
             Action::EnsureClaim(ensure) => self.ensure_claim(ensure, record, ctx),
             Action::Reserve(up_to) => {

@@ -164,8 +164,10 @@ impl Pods {
         }
         let mut profiles = profiles.clone();
         for (name, limit) in &self.memory_limits {
-            if let Some(spec) = profiles.remove(name) {
-                profiles.insert(name.clone(), spec.with_memory_limit(*limit));
+            for name in [name.clone(), name.spares()] {
+                if let Some(spec) = profiles.remove(&name) {
+                    profiles.insert(name, spec.with_memory_limit(*limit));
+                }
             }
         }
         Template::new(&self.common, &profiles)

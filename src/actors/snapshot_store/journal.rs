@@ -149,6 +149,10 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
         tracing::info!(executor, profile, %reason, "executor leaving");
         return;
     }
+    if before.is_some_and(|before| before.profile.spares_of().as_ref() == Some(&after.profile)) {
+        tracing::info!(executor, profile, "executor promoted: it was a spare");
+        return;
+    }
     match &after.state {
         State::Sent(_) => tracing::info!(executor, profile, "executor requested"),
         State::Unknown(unanswered) => {

@@ -183,7 +183,10 @@ impl Life {
     }
 
     fn wait(&self, wanted: Phase) -> Option<f64> {
-        Some(seconds(self.since(Phase::Requested)?, self.since(wanted)?))
+        let requested = self.since(Phase::Requested)?;
+        // What a spare waits for is a loss.
+        let begins = self.promoted.filter(|_| wanted == Phase::Registered);
+        Some(seconds(begins.unwrap_or(requested), self.since(wanted)?))
     }
 
     /// The phases with their beginnings and ends.

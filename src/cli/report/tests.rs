@@ -116,6 +116,33 @@ fn the_numbers_tell_bring_up_losses_and_time_without_work() {
     assert_eq!(figures.ends.get("Killed"), Some(&killed));
 }
 
+// spec: O-111, A-118
+#[test]
+fn a_spare_has_waited_for_a_loss_and_not_for_its_own_start() {
+    let spare = || json!({"executor": 2, "profile": "p-spares"});
+    let lines = events(&[
+        (
+            0,
+            "began",
+            json!({"adopted": 0, "targets": {"p": 1, "p-spares": 1}}),
+        ),
+        (0, "requested", of(1)),
+        (0, "requested", spare()),
+        (2, "running", of(1)),
+        (2, "running", spare()),
+        (5, "registered", of(1)),
+        (50, "ended", ended(1, "Exited", true)),
+        (50, "promoted", of(2)),
+        (51, "registered", of(2)),
+        (60, "ended", ended(2, "Exited", true)),
+    ]);
+    let figures = read(&lines).figures("p");
+    let to_registered = figures.to_registered.unwrap();
+    assert_eq!((to_registered.median, to_registered.most), (1.0, 5.0));
+    let shortfalls = figures.shortfalls.unwrap();
+    assert_eq!(shortfalls.longest, 1.0);
+}
+
 // spec: O-111
 #[test]
 fn executors_that_never_register_work_while_their_pods_run() {

@@ -43,6 +43,8 @@ pub struct Life {
     pub place: Option<String>,
     /// When each phase began, in order. Empty if only the end is known.
     pub phases: Vec<(Timestamp, Phase)>,
+    /// When it ceased to be a spare, if it was one.
+    pub promoted: Option<Timestamp>,
     /// `None`: it was alive at the last event.
     pub end: Option<End>,
     /// What its container used; `None` if no heartbeat told it.
@@ -333,6 +335,10 @@ impl Timeline {
         }
         let name = match &*event.event {
             "adopted" => event.text("state"),
+            "promoted" => {
+                life.promoted = Some(event.time);
+                return;
+            }
             name => name,
         };
         let registered = (life.phases.iter()).any(|(_, phase)| *phase == Phase::Registered);

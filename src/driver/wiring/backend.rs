@@ -15,6 +15,7 @@ use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::registry::Registry;
 use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::driver::settings;
+use crate::model::ProfileName;
 
 use super::basis::Basis;
 use super::deciders;
@@ -27,7 +28,8 @@ pub(super) fn driver_backend(basis: &Basis<'_>, links: &Links) -> DriverBackend 
         .failed()
         .map(|(profile, _)| profile)
         .collect();
-    let wanted = (basis.targets.iter()).filter(|(profile, _)| !failed.contains(*profile));
+    let counts = |profile: &ProfileName| !failed.contains(profile) && !profile.is_of_spares();
+    let wanted = (basis.targets.iter()).filter(|(profile, _)| counts(profile));
     let wanted = wanted.fold(0, |sum: u32, (_, n)| sum.saturating_add(*n));
     let rolls = !config.roll.interval.is_zero();
     DriverBackend::new(driver_backend::Wiring {

@@ -75,6 +75,7 @@ pub(super) async fn open(
             metrics: admission.metrics,
             socket,
             registered: false,
+            register_by: Instant::now() + PATIENCE,
             opened: Instant::now(),
             read: Used::default(),
             _room: room,
@@ -97,6 +98,8 @@ struct Session {
     metrics: Metrics,
     socket: WebSocket,
     registered: bool,
+    /// When the connection is closed if nobody has registered. An executor that is asked to wait has more time.
+    register_by: Instant,
     opened: Instant,
     /// Of the rate at which its frames are read.
     read: Used,
@@ -114,7 +117,6 @@ type End = Option<(u16, &'static str)>;
 
 impl Session {
     async fn run(mut self, mut outgoing: mpsc::Receiver<Outgoing>, end: CancellationToken) {
-        let register_by = self.opened + PATIENCE;
         let mut read_from = self.opened;
         let why = loop {
             let went = tokio::select! {
@@ -125,7 +127,7 @@ impl Session {
                     Some(Outgoing::Close) => Err(Some((close_code::NORMAL, "the session is over"))),
                     None => Err(Some((close_code::POLICY, "too much was left unread"))),
                 },
-                () = sleep_until(register_by), if !self.registered => {
+                () = sleep_until(self.register_by), if !self.registered => {
                     Err(Some((close_code::POLICY, "nobody has registered")))
                 }
                 heard = next(&mut self.socket, read_from) => match heard {
@@ -183,6 +185,10 @@ impl Session {
         };
         for answer in &answers {
             self.registered |= matches!(answer, ToExecutor::Registered(_));
+            if let ToExecutor::Later { in_ms } = answer {
+                let wait = Duration::from_millis(*in_ms);
+                self.register_by = Instant::now() + wait + PATIENCE;
+            }
             self.say(answer).await?;
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Agent {
     }
 }
 
-fn env<'p>(pod: &'p Value, name: &str) -> &'p str {
+pub fn env<'p>(pod: &'p Value, name: &str) -> &'p str {
     let env = pod.pointer("/spec/containers/0/env");
     let env = env.and_then(Value::as_array).into_iter().flatten();
     let mut named = env.filter(|variable| text(variable, "/name") == name);
@@ -89,7 +89,7 @@ fn env<'p>(pod: &'p Value, name: &str) -> &'p str {
 }
 
 /// The driver's answers; `None`: it does not answer.
-async fn post(pod: &Value, driver: &Router, message: &Value) -> Option<Vec<Value>> {
+pub async fn post(pod: &Value, driver: &Router, message: &Value) -> Option<Vec<Value>> {
     let request = Request::post("/v1/session/messages")
         .header(
             "authorization",

@@ -493,7 +493,7 @@ class BoatswainCluster(Cluster):
     def _happened(self, event: Event) -> None:
         id, what, profile = event["executor"], event["event"], event["profile"]
         name = f"{profile}-{id}"
-        if what in ("requested", "adopted"):
+        if what in ("requested", "adopted", "promoted"):
             self._living[id] = profile
         elif what in ("leaving", "ended", "not-created"):
             self._living.pop(id, None)

@@ -117,7 +117,7 @@ class Event(TypedDict):
     cause: NotRequired[PauseCause]
     # The exit code that an executor has announced.
     code: NotRequired[int]
-    event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "memory-grown", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
+    event: Literal["began", "target-changed", "silent", "removing", "removed", "failed", "memory-grown", "reset", "ready", "degraded", "recovered", "paused", "unpaused", "held", "resumed", "ending", "adopted", "requested", "pending", "running", "promoted", "registered", "disabled", "enabled", "exiting", "uncertain", "leaving", "not-created", "ended"]
     executor: NotRequired[Id]
     # How many executors there are when the application may begin; `living`, the first message of a
     # stream, lists them.

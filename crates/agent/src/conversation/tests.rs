@@ -1,5 +1,6 @@
 use std::io;
 
+use super::connection::refusal;
 use super::*;
 use crate::identity::Token;
 

@@ -33,6 +33,7 @@ const OTHER: &[&str] = &[
     "autoscaling.demand_ttl=7m",
     "log.level=debug",
     "profiles.default.executors=7",
+    "profiles.default.spares=7",
     "profiles.default.max_executors=70",
     "profiles.default.max_pending=7",
     "pools.batch.executors=7",
@@ -79,8 +80,8 @@ fn exactly_the_keys_of_the_list_take_effect_while_the_driver_runs() {
         assert!(known.contains(*key), "{key} is no key");
         assert!(tested.contains(*key), "{key} has no value in this test");
     }
-    let pooled = pooled("");
-    let (before, text) = (reading(&pooled), format!("{LEAST}{pooled}"));
+    let before = format!("{}[backend]\nlisten = \"127.0.0.1:0\"\n", pooled(""));
+    let (before, text) = (reading(&before), format!("{LEAST}{before}"));
     for set in OTHER {
         let after = reading_with(&text, &[set]);
         let changes = compare(&before, &after).unwrap();

@@ -110,10 +110,14 @@ fn env(common: &Common, executor: &Executor<'_>, container: &Value) -> Value {
     } = executor;
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}});
+    let spare_of = profile.spares_of();
     let mut env = vec![
         plain("BOATSWAIN_APP_ID", common.app_id.as_str()),
         plain("BOATSWAIN_EXECUTOR_ID", id),
-        plain("BOATSWAIN_PROFILE", profile.as_str()),
+        plain(
+            "BOATSWAIN_PROFILE",
+            spare_of.as_ref().unwrap_or(profile).as_str(),
+        ),
         field("BOATSWAIN_POD_NAME", "metadata.name"),
         field("BOATSWAIN_POD_UID", "metadata.uid"),
         field("BOATSWAIN_POD_IP", "status.podIP"),
@@ -123,6 +127,9 @@ fn env(common: &Common, executor: &Executor<'_>, container: &Value) -> Value {
     }
     if let Some(file) = &common.ca_file {
         env.push(plain("BOATSWAIN_CA_FILE", file));
+    }
+    if spare_of.is_some() {
+        env.push(plain("BOATSWAIN_SPARE", "true"));
     }
     match &common.token {
         Some(TokenSource::Sealed(_)) => env.push(plain("BOATSWAIN_TOKEN", token)),

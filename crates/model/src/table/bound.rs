@@ -55,7 +55,8 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
         | EntryNews::NoAnswer
         | EntryNews::Reported(_)
         | EntryNews::Leave(..)
-        | EntryNews::Session(..) => None,
+        | EntryNews::Session(..)
+        | EntryNews::Promote => None,
     }
 }
 
@@ -96,7 +97,8 @@ fn sighted(
     let mut sighted = with_state(entry, State::Bound(after));
     // A restored server may show it as it was before.
     sighted.found_terminating &= pod.deletion.is_some();
-    if let Some(profile) = profile_learnt(entry, bound, pod) {
+    let learnt = profile_learnt(entry, bound, pod).or_else(|| promoted_before(entry, pod));
+    if let Some(profile) = learnt {
         sighted.profile = profile;
     }
     Some(sighted)
@@ -112,6 +114,12 @@ fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName
     };
     let learns = entry.adopted && bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable();
     profile.clone().filter(|_| learns)
+}
+
+/// The profile of a spare that an earlier driver has promoted, whose call came late.
+fn promoted_before(entry: &Entry, pod: &Pod) -> Option<ProfileName> {
+    let promoted = entry.profile.spares_of()?;
+    (pod.identity.profile() == Some(&promoted)).then_some(promoted)
 }
 
 /// Handles an unreadable sighting: the pod exists and is Odd (spec S-15), unless it is finished.

@@ -1,4 +1,5 @@
 mod evidence;
+mod spares;
 
 use crate::executor::{Class, Session};
 use crate::pod::{Deletion, Phase, PodIdentity};

@@ -41,7 +41,7 @@ impl Autoscaler {
             return;
         }
         (self.scalers).retain(|name, _| pools.bounds(name, profiles).is_some());
-        for name in profiles.names() {
+        for name in profiles.names().filter(|name| !name.is_of_spares()) {
             self.scalers.entry(pools.group(name).clone()).or_default();
         }
         let latest = batch.latest();

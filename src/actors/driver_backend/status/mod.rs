@@ -203,6 +203,10 @@ impl Status {
     }
 }
 
+/// Spares are not there for the application.
 fn running(snapshot: &Snapshot) -> u32 {
-    snapshot.counts.values().map(|counts| counts.running).sum()
+    (snapshot.counts.iter())
+        .filter(|(profile, _)| !profile.is_of_spares())
+        .map(|(_, counts)| counts.running)
+        .sum()
 }

@@ -24,6 +24,7 @@ impl Registry {
         if entry.has_ended() {
             return self.has_ended(id, "its pod has ended", effects);
         }
+        self.let_begin(entry, effects);
         let account = self.accounts.get(&id);
         if let (Some(account), Some(uid)) = (account, entry.uid())
             && account.uid != *uid
@@ -61,6 +62,10 @@ impl Registry {
     /// Closes the account of an executor that has ended, or that turned out to run in another pod.
     fn close(&mut self, id: ExecutorId, code: &str, why: &str, effects: &mut Vec<Effect>) {
         self.orders.remove(&id);
+        if let Some(connection) = self.held_back.remove(&id) {
+            effects.push(Effect::Send(connection, ToExecutor::exit(code, why)));
+            effects.push(Effect::Close(connection));
+        }
         self.stop_waiting_for(id);
         self.restarting.remove(&id);
         let Some(account) = self.accounts.remove(&id) else {

@@ -95,7 +95,7 @@ impl Registry {
         self.wait_from(entry.id, since, ran_before.then_some(entry.since));
     }
 
-    fn wait_from(&mut self, id: ExecutorId, since: Tick, adopted: Option<Tick>) {
+    pub(super) fn wait_from(&mut self, id: ExecutorId, since: Tick, adopted: Option<Tick>) {
         let Some(timeout) = self.registration_timeout() else {
             return;
         };

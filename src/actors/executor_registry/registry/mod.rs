@@ -29,6 +29,7 @@ mod openings;
 mod record_check;
 mod references;
 mod registration;
+mod spares;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,6 +137,8 @@ pub struct Registry {
     /// The executor and session that last used each connection that has registered.
     connections: BTreeMap<ConnId, (ExecutorId, u64)>,
     openings: Openings,
+    /// The connections over which spares asked to register. One may be gone; its executor asks over another one.
+    held_back: BTreeMap<ExecutorId, ConnId>,
     /// How often each executor may send a message.
     rate: Rate,
     /// The orders of executors that have not ended.
@@ -185,6 +188,7 @@ impl Registry {
             registered: BTreeMap::new(),
             connections: BTreeMap::new(),
             openings: Openings::default(),
+            held_back: BTreeMap::new(),
             rate,
             orders: BTreeMap::new(),
             awaited: BTreeMap::new(),

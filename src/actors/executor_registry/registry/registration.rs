@@ -8,6 +8,7 @@ use super::account::{Account, Reach, StandingOrder};
 use super::admission::{self, Proof};
 use super::{Effect, Registry, SessionStep, Via, references};
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot, Tick};
+use crate::planted::{self, Planted};
 use boatswain_agent::protocol::{Register, Registered, ToExecutor};
 
 /// How long an executor waits whose properties refer to what the driver does not know of its pod yet.
@@ -34,6 +35,9 @@ impl Registry {
             Ok(admitted) => admitted,
             Err(refused) => return vec![refused],
         };
+        if entry.is_spare() && !planted::is(Planted::SparesBegin) {
+            return vec![self.hold_back(entry, via, now)];
+        }
         // Registered before the driver has seen its pod on a node.
         let Some(properties) = references::resolve(&self.config.app.properties, entry) else {
             return vec![later(POD_UNSEEN)];
@@ -126,7 +130,7 @@ impl Registry {
 }
 
 /// Asks for another registration after this time.
-fn later(wait: Duration) -> ToExecutor {
+pub(super) fn later(wait: Duration) -> ToExecutor {
     ToExecutor::Later {
         in_ms: in_ms(wait).max(1),
     }

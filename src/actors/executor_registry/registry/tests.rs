@@ -19,6 +19,7 @@ mod record_check;
 mod references;
 mod registration;
 mod restarting;
+mod spares;
 
 const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;

@@ -8,6 +8,7 @@ mod look_ups;
 mod memory;
 mod overdue;
 mod probes;
+mod spares;
 
 use rand::SeedableRng;
 

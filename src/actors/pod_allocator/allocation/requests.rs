@@ -27,7 +27,13 @@ impl Allocation {
             server_back: self.server_back,
             now,
         };
-        let mut demands = view.demands(decision);
+        let promoted = self.spares.needed(&view);
+        let mut demands = view.demands(&promoted, decision);
+        for (profile, ids) in promoted {
+            let looping = self.crash_loops.entry(profile).or_default();
+            ids.iter().for_each(|id| looping.requested(*id));
+            decision.actions.push(Action::Promote(ids));
+        }
         if demands.is_empty() {
             self.pace.rest();
             return;

@@ -8,6 +8,7 @@ mod gangs;
 mod memory;
 mod outcomes;
 mod requests;
+mod spares;
 mod steps;
 mod unknown_requests;
 mod volume_claims;
@@ -215,6 +216,7 @@ impl Driver {
                         how,
                     });
                 }
+                Action::Promote(ids) => self.scenario.tell(News::Promote(ids)),
                 Action::ListClaims(epoch) => self.lists.push(epoch),
                 Action::EnsureClaim(ensure) => self.ensures.push(ensure),
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),

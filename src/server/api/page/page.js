@@ -11,7 +11,7 @@ const HOUR = 3600e3;
 const STATES = ["registered", "running", "disabled", "pending", "requested", "uncertain", "leaving"];
 const MOST_LANES = 1000; // more are grouped by hundreds of ids
 const MOST_ENDS = 3000; // that are remembered
-const ROW = 18; // the height of a lane
+const ROW = 18; // a lane's height
 
 const REASONS = {
 	Exited: "Look at its output.",
@@ -49,9 +49,9 @@ let full; // whether the token may do everything
 let skew = 0; // the driver's clock less this machine's, in ms
 let lastEvent = ""; // where the event stream continues
 let live = false; // whether it is open
-let ending; // the exit code, once the application ends
+let ending; // the application's exit code
 let figures; // the last two readings of the metrics
-const executors = new Map(); // by id: {id, profile, steps: [[time, state]], seenFrom, info, end}
+const executors = new Map(); // by id: {profile, steps: [[time, state]], seenFrom, info, end}
 
 const now = () => Date.now() + skew;
 
@@ -97,7 +97,7 @@ const stateOf = ({ state, session }) =>
 
 async function readExecutors() {
 	const there = (await read("v1/executors")).executors;
-	await sleep(0); // parsing a large fleet is a task of its own
+	await sleep(0); // parsing many is a task of its own
 	take(there);
 	if (!live) drop(there);
 }
@@ -122,8 +122,8 @@ function drop(there) {
 }
 
 function known({ executor: id, profile }) {
-	if (!executors.has(id)) executors.set(id, { id, profile, steps: [], seenFrom: 0, info: {} });
-	return executors.get(id);
+	if (!executors.has(id)) executors.set(id, { id, steps: [], seenFrom: 0, info: {} });
+	return Object.assign(executors.get(id), { profile });
 }
 
 function step({ steps }, at, state) {
@@ -154,7 +154,7 @@ function takeEvent(event) {
 	} else if (name === "ended") {
 		executor.end = { at, reason: event.reason, failure: !!event.failure, why: event.why };
 	} else {
-		let state = { enabled: "registered", exiting: "leaving", adopted: event.state }[name] ?? name;
+		let state = { enabled: "registered", exiting: "leaving", adopted: event.state, promoted: "running" }[name] ?? name;
 		// After an uncertain moment its session is what it was.
 		if (state === "running" && executor.steps.some((step) => step[1] === "registered")) state = "registered";
 		step(executor, at, state);
@@ -162,7 +162,7 @@ function takeEvent(event) {
 	if ($("story").open && story === executor.id) tell(story);
 }
 
-const refusals = new Map(); // by profile: how many requests made no pod, and the last of them
+const refusals = new Map(); // by profile: requests without a pod, and the last of them
 
 function refused({ executor: id, profile, why }, at) {
 	const before = refusals.get(profile);
@@ -678,7 +678,7 @@ function drawChart(canvas, name, { from, until, left, right, x }) {
 
 function drawCharts() {
 	const charts = $("charts");
-	const width = $("lanes").clientWidth; // one axis for both, whether the lanes have a scroll bar or not
+	const width = $("lanes").clientWidth; // one axis for both, with a scroll bar or without
 	const names = Object.keys(status.profiles);
 	while (charts.children.length > names.length) charts.lastChild.remove();
 	names.forEach((name, i) => {

@@ -228,6 +228,7 @@ impl World {
             | PodCall::MarkDraining { .. }
             | PodCall::Protect { .. }
             | PodCall::Resize { .. }
+            | PodCall::Promote { .. }
             | PodCall::ListKept => panic!("pods are deleted here, and not drained"),
             PodCall::Delete { name, uid, .. } => {
                 let own = |(_, pod): &(&u64, &Pod)| pod.name == name && pod.uid == uid;

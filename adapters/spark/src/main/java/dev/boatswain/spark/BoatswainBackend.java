@@ -95,11 +95,20 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         ResourceProfile profile = sc.resourceProfileManager().defaultResourceProfile();
         new Opening(api, settings.connectTimeout()).profile(profiles.name(profile), profiles.body(profile));
         sender = new Sender(api, settings.decommissionWithin(), settings.callEvery());
-        sender.profile(profiles.name(profile), profiles.body(profile));
+        add(profile);
         sender.totals(Map.of(profiles.name(profile), initialExecutors));
         secondLook = new SecondLook(api, SecondLook.AFTER);
         events = new EventReader(api, this);
         events.start();
+    }
+
+    private void add(ResourceProfile profile) {
+        String name = profiles.name(profile);
+        sender.profile(name, profiles.body(profile));
+        int spares = ExecutorProfile.spares(settings);
+        if (spares > 0) {
+            sender.spares(name, profiles.body(profile), spares);
+        }
     }
 
     @Override
@@ -153,7 +162,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
     public Future<Object> doRequestTotalExecutors(scala.collection.immutable.Map<ResourceProfile, Object> totals) {
         Map<String, Integer> wanted = new HashMap<>();
         CollectionConverters.asJava(totals).forEach((profile, count) -> {
-            sender.profile(profiles.name(profile), profiles.body(profile));
+            add(profile);
             wanted.put(profiles.name(profile), (Integer) count);
         });
         sender.totals(wanted);
@@ -287,7 +296,7 @@ final class BoatswainBackend extends CoarseGrainedSchedulerBackend implements Ev
         }
         switch (name) {
             case "began" -> sender.repeat();
-            case "requested", "adopted" -> living.add(id);
+            case "requested", "adopted", "promoted" -> living.add(id);
             case "not-created" -> living.remove(id);
             case "leaving" -> drain(id, event.path("why").asText());
             case "ended" -> {

@@ -11,6 +11,7 @@ import java.util.Optional;
 
 /** A profile of boatswain's for executors of one size: the command and the resources. Pure. */
 final class ExecutorProfile {
+    private static final String SPARES = "spares";
     private static final List<String> OURS = List.of("executors", "command", "args");
     /** Some calls may be late or lost. */
     private static final int CALLS_IN_TTL = 3;
@@ -65,7 +66,26 @@ final class ExecutorProfile {
         return profile;
     }
 
+    /** How many executors of each profile are kept ready, whose programs are held back. */
+    static int spares(Settings settings) {
+        JsonNode spares = read(settings).path(SPARES);
+        if (spares.isMissingNode()) {
+            return 0;
+        }
+        if (!spares.canConvertToInt() || spares.asInt() < 0) {
+            throw new IllegalArgumentException(Settings.PREFIX + "profile: spares has to be a number of executors");
+        }
+        return spares.asInt();
+    }
+
     private static ObjectNode given(Settings settings) {
+        ObjectNode given = read(settings);
+        // They are a profile of their own.
+        given.remove(SPARES);
+        return given;
+    }
+
+    private static ObjectNode read(Settings settings) {
         String key = Settings.PREFIX + "profile";
         JsonNode given;
         try {

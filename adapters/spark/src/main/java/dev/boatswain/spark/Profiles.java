@@ -56,8 +56,9 @@ final class Profiles {
         return prefix + profile.id();
     }
 
+    /** Spares are not the application's before they are promoted. */
     boolean has(String name) {
-        return name.startsWith(prefix);
+        return name.startsWith(prefix) && !name.endsWith(Sender.SPARES);
     }
 
     ObjectNode body(ResourceProfile profile) {

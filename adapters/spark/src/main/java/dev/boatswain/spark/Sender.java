@@ -33,6 +33,8 @@ final class Sender implements AutoCloseable {
     private static final long LONGEST_MS = 10_000;
     /** What boatswain accepts as a target. */
     private static final int HIGHEST_TARGET = 100_000;
+    /** How the names of profiles end whose executors are spares. */
+    static final String SPARES = "-spares";
 
     private final Api api;
     private final String decommissionWithin;
@@ -40,6 +42,7 @@ final class Sender implements AutoCloseable {
 
     // All of these belong to the thread.
     private final Map<String, ObjectNode> profiles = new TreeMap<>();
+    private final Map<String, Integer> spares = new TreeMap<>();
     private final TreeSet<String> unsentProfiles = new TreeSet<>();
     private final TreeSet<String> refused = new TreeSet<>();
     private Map<String, Integer> totals = new TreeMap<>();
@@ -73,12 +76,28 @@ final class Sender implements AutoCloseable {
         });
     }
 
+    /** Adds the profile of the spares of another one, which is like it. So many are wanted as long as executors of it are. */
+    void spares(String of, ObjectNode body, int count) {
+        String name = of + SPARES;
+        profile(name, body);
+        change(() -> spares.put(name, count));
+    }
+
+    private int wanted(String name, Map<String, Integer> newest) {
+        Integer count = spares.get(name);
+        if (count == null) {
+            return Math.min(newest.getOrDefault(name, 0), HIGHEST_TARGET);
+        }
+        String of = name.substring(0, name.length() - SPARES.length());
+        return newest.getOrDefault(of, 0) > 0 ? Math.min(count, HIGHEST_TARGET) : 0;
+    }
+
     /** How many executors of each profile are wanted from now on; none of a profile that is missing. */
     void totals(Map<String, Integer> newest) {
         change(() -> {
             Map<String, Integer> wanted = new TreeMap<>();
             // Without a profile that was refused: boatswain takes all targets or none.
-            profiles.keySet().forEach(name -> wanted.put(name, Math.min(newest.getOrDefault(name, 0), HIGHEST_TARGET)));
+            profiles.keySet().forEach(name -> wanted.put(name, wanted(name, newest)));
             if (!wanted.equals(totals)) {
                 totals = wanted;
                 totalsUnsent = true;

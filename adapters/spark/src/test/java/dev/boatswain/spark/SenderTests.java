@@ -88,6 +88,21 @@ final class SenderTests {
         }
     }
 
+    static void sparesAreAProfileOfTheirOwnAsLongAsExecutorsAreWanted() throws IOException {
+        try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE); Sender sender = sender(boatswain)) {
+            sender.profile("a-0", body());
+            sender.spares("a-0", body(), 2);
+            sender.totals(Map.of("a-0", 4));
+            sender.awaitSent(LONG);
+            Check.equal(boatswain.lines(),
+                    List.of("PUT /v1/profiles/a-0", "PUT /v1/profiles/a-0-spares", "PUT /v1/targets"));
+            Check.equal(boatswain.requests.get(2).body(), "{\"targets\":{\"a-0\":4,\"a-0-spares\":2}}");
+            sender.totals(Map.of());
+            sender.awaitSent(LONG);
+            Check.equal(boatswain.requests.get(3).body(), "{\"targets\":{\"a-0\":0,\"a-0-spares\":0}}");
+        }
+    }
+
     static void removesItsProfilesAfterTheLastKill() throws IOException {
         try (FakeBoatswain boatswain = new FakeBoatswain(request -> FakeBoatswain.FINE); Sender sender = sender(boatswain)) {
             sender.profile("a-0", body());
