@@ -286,6 +286,7 @@ class NewProfile(TypedDict):
     # a Kubernetes name: lowercase letters, digits, inner dashes and dots
     service_account: NotRequired[str]
     slots: NotRequired[int]
+    spares: NotRequired[int]
     # a path in quotes
     template: NotRequired[str]
     # a container's name: lowercase letters, digits and inner dashes
