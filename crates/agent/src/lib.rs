@@ -111,6 +111,8 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         }
         return Ok(code);
     }
+    // Before the child reads them: a change that comes later has to be told.
+    let mut files = Files::of(options.reload_files);
     let child = match Child::start(&options.command, status_file.as_deref()) {
         Ok(child) => child,
         Err(error) => {
@@ -119,7 +121,6 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
             return Ok(child::code_of_no_start(&error));
         }
     };
-    let mut files = Files::of(options.reload_files);
     let mut termination_message = TerminationMessage::default();
     let mut state = ChildState::new(options.decommission_command, options.termination_grace);
     let end = loop {
