@@ -381,7 +381,7 @@ impl Entry {
     /// The profile that its pod's label has to name, because it was promoted; `None`: the label is right.
     pub fn owed_label(&self) -> Option<&ProfileName> {
         let label = self.pod()?.identity.profile()?;
-        (label.spares_of().as_ref() == Some(&self.profile)).then_some(&self.profile)
+        label.is_spares_of(&self.profile).then_some(&self.profile)
     }
 
     /// Whether it drains and its time for that has not passed (spec B-30).

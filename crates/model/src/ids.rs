@@ -137,6 +137,11 @@ impl ProfileName {
         self.0.strip_suffix(SPARES).map(Self::from)
     }
 
+    /// Whether the executors in this profile are the spares of that one.
+    pub fn is_spares_of(&self, profile: &Self) -> bool {
+        self.spares_of().as_ref() == Some(profile)
+    }
+
     pub fn is_of_spares(&self) -> bool {
         self.0.ends_with(SPARES)
     }

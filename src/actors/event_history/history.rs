@@ -268,8 +268,7 @@ impl History {
             };
             let step = |entry: &Entry| Step::of(entry, &snapshot.nodes);
             let known = before.entry(*id);
-            if known.is_some_and(|known| known.profile.spares_of().as_ref() == Some(&entry.profile))
-            {
+            if known.is_some_and(|known| known.profile.is_spares_of(&entry.profile)) {
                 self.tell(entry, Step::Promoted, at);
             }
             let was = known.and_then(|known| step(known));

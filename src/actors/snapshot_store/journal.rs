@@ -149,7 +149,7 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
         tracing::info!(executor, profile, %reason, "executor leaving");
         return;
     }
-    if before.is_some_and(|before| before.profile.spares_of().as_ref() == Some(&after.profile)) {
+    if before.is_some_and(|before| before.profile.is_spares_of(&after.profile)) {
         tracing::info!(executor, profile, "executor promoted: it was a spare");
         return;
     }

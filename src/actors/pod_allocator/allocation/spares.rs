@@ -14,7 +14,7 @@ pub(super) struct Spares(BTreeMap<ExecutorId, ProfileName>);
 impl Spares {
     pub(super) fn observe(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         let profile = entry
-            .filter(|entry| entry.pod().is_some() && can_be_promoted(entry))
+            .filter(|entry| entry.pod().is_some() && entry.class().may_be_chosen())
             .and_then(|entry| entry.profile.spares_of());
         match profile {
             Some(profile) => drop(self.0.insert(id, profile)),
@@ -46,17 +46,9 @@ impl Spares {
     fn of(&self, profile: &ProfileName, latest: &Snapshot) -> Vec<ExecutorId> {
         let own = self.0.iter().filter(|(_, of)| *of == profile);
         let mut own: Vec<_> = own
-            .filter_map(|(id, _)| Some((!runs(latest.entry(*id)?), *id)))
+            .filter_map(|(id, _)| Some((latest.entry(*id)?.class() != Class::Running, *id)))
             .collect();
         own.sort_unstable();
         own.into_iter().map(|(_, id)| id).collect()
     }
-}
-
-fn runs(entry: &Entry) -> bool {
-    entry.class() == Class::Running
-}
-
-fn can_be_promoted(entry: &Entry) -> bool {
-    entry.class().may_be_chosen()
 }
