@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The longest wait for a condition: far longer than anything here takes, even with all cores busy.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

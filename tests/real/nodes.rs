@@ -191,7 +191,13 @@ fn alone_executors_that_are_silent_on_a_node_that_is_not_ready_are_lost_with_it_
     let place = Place::new("not-ready");
     // Longer than it takes until a node is known not to be ready.
     let patient = sessions().replace("timeout = \"20s\"", "timeout = \"90s\"");
-    let config = config(6) + &patient + "[nodes]\nwatch = true\n" + API;
+    // Some have to be on each node; KWOK's counts among those that they could be spread over evenly.
+    let spread =
+        "topology_spread = [{ key = \"kubernetes.io/hostname\", uneven = \"ScheduleAnyway\" }]";
+    let config = config(6).replace("executors = 6", &format!("executors = 6\n{spread}"))
+        + &patient
+        + "[nodes]\nwatch = true\n"
+        + API;
     let driver = place.drive(&config, &["--generate-secrets"]);
     driver.registered(6);
     let home = driver.pod()["spec"]["nodeName"].clone();

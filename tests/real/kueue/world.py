@@ -20,6 +20,8 @@ BINARY = ROOT / "target/debug/boatswain"
 IMAGE = "localhost/boatswain-test:1"
 SYSTEM = "kueue-system"
 CONTROLLER = "deployment/kueue-controller-manager"
+# The longest wait for a condition: far longer than anything here takes, even with all cores busy.
+PATIENCE = 240
 
 # Executors that exist in the API server only: the flavor brings them to KWOK's nodes.
 FAKE = f"""
@@ -168,7 +170,7 @@ class Scenario:
         columns += ",ACTIVE:.spec.active,CONDITIONS:.status.conditions[?(@.status==\"True\")].type"
         self.show("kubectl", "-n", self.space.name, "get", "workloads", "-o", f"custom-columns={columns}")
 
-    def until(self, what, condition, seconds=60):
+    def until(self, what, condition, seconds=PATIENCE):
         began = time.monotonic()
         while not condition():
             if time.monotonic() - began > seconds:
@@ -177,7 +179,7 @@ class Scenario:
             time.sleep(0.1)
         self.tell(f"{what} (after {time.monotonic() - began:.1f} s)")
 
-    def run_(self, seconds=60, **wanted):
+    def run_(self, seconds=PATIENCE, **wanted):
         """Waits until exactly so many executors run, of each application."""
         words = ", ".join(f"{app} has {count} executors" for app, count in wanted.items())
 
@@ -220,7 +222,15 @@ class Scenario:
         return resource("ClusterQueue", f"{self.name}-{name}", spec)
 
     def apply(self, *objects):
-        self.space.apply(*objects)
+        """Kueue's webhooks may be away: its controller ends itself where the API server is slow to renew its lease."""
+        began = time.monotonic()
+        while True:
+            try:
+                return self.space.apply(*objects)
+            except AssertionError:
+                if time.monotonic() - began > PATIENCE:
+                    raise
+            time.sleep(1)
 
     def driver(self, name, queue, executors, sets=(), real=False):
         driver = Driver(self, name, queue, executors, sets, real)
@@ -343,12 +353,12 @@ class Driver:
         usual = ("executor requested", "executor running", "executor registered")
         return [line for line in self.log_file.read_text().splitlines() if not any(f'"{words}"' in line for words in usual)]
 
-    def says(self, what, words, seconds=30):
+    def says(self, what, words, seconds=PATIENCE):
         """Waits until `boatswain status` has these words."""
         self.scenario.until(what, lambda: words in " ".join(self.ask("status").split()), seconds)
         self.show()
 
-    def logs(self, message, seconds=30, count=1):
+    def logs(self, message, seconds=PATIENCE, count=1):
         self.scenario.until(f"{self.name} logs: {message}", lambda: len(self.lines(message)) >= count, seconds)
         self.scenario.lines += [f"           | {json.dumps(line)}" for line in self.lines(message)[-3:]]
 
