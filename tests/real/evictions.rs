@@ -114,7 +114,7 @@ fn a_drain_leaves_as_many_ready_executors_as_the_budget_says_and_ends() {
             node,
             "--ignore-daemonsets",
             "--delete-emptydir-data",
-            "--timeout=80s",
+            "--timeout=220s",
         ])
         .arg(format!(
             "--pod-selector=boatswain.dev/app-id=t,test={}",

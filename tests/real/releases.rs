@@ -61,7 +61,7 @@ impl Release<'_> {
             &own,
             "--wait",
             "--timeout",
-            "2m",
+            "10m",
         ];
         words.map(str::to_owned).into()
     }
@@ -120,10 +120,10 @@ fn lives(helm: &str, values: &Value, objects: &[Value]) {
     release.done("upgrade", &words(&release.chart("debug")));
     assert_eq!(release.handed_over(&drivers), executors, "upgraded");
     drivers = release.drivers();
-    release.done("rollback", &["1", "--wait", "--timeout", "2m"]);
+    release.done("rollback", &["1", "--wait", "--timeout", "10m"]);
     assert_eq!(release.handed_over(&drivers), executors, "rolled back");
-    release.done("test", &["--timeout", "2m"]);
-    release.done("uninstall", &["--wait", "--timeout", "2m"]);
+    release.done("test", &["--timeout", "10m"]);
+    release.done("uninstall", &["--wait", "--timeout", "10m"]);
     place.nothing_is_left();
 }
 
@@ -236,8 +236,8 @@ fn a_refused_upgrade_of_a_job_disturbs_nothing() {
         assert!(said.contains("immutable"), "{helm}: {refused:?}");
         assert_eq!(uid(&InPod::new(&place).pod()), uid(&driver), "its pod");
         assert_eq!(release.executors(), executors);
-        release.done("test", &["--timeout", "2m"]);
-        release.done("uninstall", &["--wait", "--timeout", "2m"]);
+        release.done("test", &["--timeout", "10m"]);
+        release.done("uninstall", &["--wait", "--timeout", "10m"]);
         place.nothing_is_left();
     }
 }

@@ -31,7 +31,7 @@ def equal(found, wanted, what=""):
 
 def run(*command, given=None, fails=False):
     """Its output. Without `fails` it has to succeed."""
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
     assert fails or done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -59,7 +59,7 @@ class Namespace:
         run("kubectl", "create", "namespace", self.name)
 
     def delete(self):
-        run("kubectl", "delete", "namespace", self.name, "--ignore-not-found", "--timeout=90s")
+        run("kubectl", "delete", "namespace", self.name, "--ignore-not-found", "--timeout=240s")
 
     def apply(self, *objects):
         self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))

@@ -165,7 +165,7 @@ def unwatched(space):
     code, _, err = Submission(space, "unwatched", "--master", MASTER, *settings, str(program)).end()
     equal(code, 0, f"the exit code:\n{err}")
     name = re.search(r"delete job (\S+)", err).group(1)
-    space.kubectl("wait", f"job/{name}", "--for=condition=complete", "--timeout=90s")
+    space.kubectl("wait", f"job/{name}", "--for=condition=complete", "--timeout=240s")
     equal(space.kubectl("logs", f"job/{name}").splitlines()[-1], "hello", "the log:")
     space.kubectl("delete", "job", name)
     nothing_is_left(space)
@@ -178,7 +178,7 @@ def spark_application(space):
     manifests = run(BOATSWAIN, "convert", "--master", MASTER, application)
     (space.folder / "application-manifests.yaml").write_text(manifests)
     space.kubectl("apply", "-f", "-", given=manifests)
-    space.kubectl("wait", "job/pi", "--for=condition=complete", "--timeout=120s")
+    space.kubectl("wait", "job/pi", "--for=condition=complete", "--timeout=240s")
     log = space.kubectl("logs", "job/pi")
     assert "Pi is roughly 3.1" in log, log
     space.kubectl("delete", "-f", "-", given=manifests)

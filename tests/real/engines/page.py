@@ -55,7 +55,7 @@ def scenario(space, rng):
     assert re.search(rf"Lost executor {number} .*Exited: ended with exit 137 \(SIGKILL\)", log), log
     until("no executor is left", lambda: not space.pods("boatswain.dev/role=executor"))
     cluster_mode.scenario(space, rng, WORDS)
-    run("kubectl", "delete", "-k", folder, "--timeout=60s")
+    run("kubectl", "delete", "-k", folder, "--timeout=240s")
     until("nothing is left", lambda: not pods(space))
 
 

@@ -103,7 +103,7 @@ def rotate(space, call, before, count):
 
 
 def scenario(space, rng, of):
-    run("kubectl", "delete", "namespace", CALLER, "--ignore-not-found", "--timeout=90s")
+    run("kubectl", "delete", "namespace", CALLER, "--ignore-not-found", "--timeout=240s")
     config = boatswain.configuration(f"{CALLER}/operator", command=("sleep", "infinity"), registration="required")
     # First, for the API server heeds a policy some seconds after it was created.
     short_tokens(space)
