@@ -1,5 +1,7 @@
 //! Tests what Jobs, Deployments and StatefulSets do around a driver: its restart, its end, and what is collected after it.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::driver::InPod;
@@ -177,10 +179,14 @@ fn a_standby_takes_over_when_the_lease_of_a_lost_driver_is_over() {
     });
     let first = holder();
     // As if its node were lost: nothing of it is told to anybody.
+    let node = place.pod(&active).unwrap()["spec"]["nodeName"].clone();
     super::registration::freeze_pod(&place, &active);
+    let began = Instant::now();
     until("another one holds the lease", || {
         (holder() != first).then_some(())
     });
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?} {node}");
     until("the other one is active", || {
         let other = driver
             .pods()
