@@ -13,10 +13,10 @@ pub async fn connect(config: &Config) -> Result<Clients, ConnectError> {
 }
 
 pub(super) fn call_limits(config: &Config) -> Limits {
-    let most = 2 * config.allocation.max_in_flight as usize;
+    let allocation = &config.allocation;
     Limits {
-        creates: most,
-        deletes: most,
+        creates: 2 * allocation.max_in_flight as usize,
+        deletes: 2 * allocation.usual_in_flight() as usize,
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn scaling(
         look_every: poll.interval,
         backoff: TRIES,
         settled_after: allocation.creation_timeout,
-        max_in_flight: allocation.max_in_flight,
+        max_in_flight: allocation.usual_in_flight(),
         decommission_timeout: backend.decommission_timeout,
     };
     let hashes = profiles.iter().filter_map(|profile| {

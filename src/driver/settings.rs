@@ -139,7 +139,7 @@ pub(super) fn lifecycle_settings(
     let (cluster, allocation) = (&config.cluster, &config.allocation);
     pending_actions::PodRules {
         keep: keep_policy(&config.lifecycle),
-        max_in_flight: allocation.max_in_flight as usize,
+        max_in_flight: allocation.usual_in_flight() as usize,
         server_timeout: server_timeout(cluster),
         creation_timeout: allocation.creation_timeout,
         backoff: LIFECYCLE_RETRY,

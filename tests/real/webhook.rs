@@ -29,6 +29,20 @@ const DELAY: Duration = Duration::from_secs(3);
 struct State {
     mode: AtomicU8,
     asked: AtomicUsize,
+    /// Questions that are not answered yet, and the most that there were at a time.
+    open: AtomicUsize,
+    most_open: AtomicUsize,
+}
+
+impl State {
+    fn new(mode: u8) -> Arc<Self> {
+        Arc::new(Self {
+            mode: AtomicU8::new(mode),
+            asked: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            most_open: AtomicUsize::new(0),
+        })
+    }
 }
 
 /// Serves on the cluster's loopback, until the process ends. Returns the port and the certificate.
@@ -84,9 +98,12 @@ async fn answer(acceptor: TlsAcceptor, stream: TcpStream, state: Arc<State>) -> 
     };
     state.asked.fetch_add(1, Ordering::SeqCst);
     let mode = state.mode.load(Ordering::SeqCst);
+    let open = state.open.fetch_add(1, Ordering::SeqCst) + 1;
+    state.most_open.fetch_max(open, Ordering::SeqCst);
     if mode == SLOW {
         tokio::time::sleep(DELAY).await;
     }
+    state.open.fetch_sub(1, Ordering::SeqCst);
     let (status, body) = if mode == BROKEN {
         ("500 Internal Server Error", "broken".to_owned())
     } else {
@@ -142,10 +159,7 @@ fn unhook(place: &Place) {
 #[test]
 fn a_webhook_that_fails_holds_executors_back_and_each_comes_once_when_it_is_healed() {
     let place = Place::new("failing");
-    let state = Arc::new(State {
-        mode: AtomicU8::new(BROKEN),
-        asked: AtomicUsize::new(0),
-    });
+    let state = State::new(BROKEN);
     hook(&place, &state);
     let driver = place.drive(&config(4), &[]);
     driver.says("requests for executors fail: backing off");
@@ -164,10 +178,7 @@ fn a_webhook_that_fails_holds_executors_back_and_each_comes_once_when_it_is_heal
 #[test]
 fn a_slow_webhook_delays_executors_and_makes_none_too_many() {
     let place = Place::new("slow");
-    let state = Arc::new(State {
-        mode: AtomicU8::new(SLOW),
-        asked: AtomicUsize::new(0),
-    });
+    let state = State::new(SLOW);
     hook(&place, &state);
     let driver = place.drive(&config(4), &[]);
     place.run(4);
@@ -175,4 +186,22 @@ fn a_slow_webhook_delays_executors_and_makes_none_too_many() {
     let log = driver.log();
     assert_eq!(log.executors("executor requested").len(), 4);
     assert_eq!(log.count("executor ended"), 0);
+}
+
+// spec: A-6
+#[test]
+fn a_server_that_waits_for_a_webhook_gets_more_than_32_requests_at_a_time() {
+    let place = Place::new("window");
+    let state = State::new(SLOW);
+    hook(&place, &state);
+    // No node has the label: what is measured is requests.
+    let own = "executors = 128\nnode_selector = { test = \"none\" }";
+    let driver = place.drive(&config(4).replace("executors = 4", own), &[]);
+    until("each executor is requested", || {
+        (place.executors().len() == 128).then_some(())
+    });
+    unhook(&place);
+    let most = state.most_open.load(Ordering::SeqCst);
+    assert!(most > 32, "{most} at a time");
+    assert_eq!(driver.log().count("executor ended"), 0);
 }

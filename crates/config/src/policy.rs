@@ -27,6 +27,16 @@ section! {
     }
 }
 
+impl Allocation {
+    /// As many requests may be in flight on any API server (spec A-6).
+    pub const USUAL_IN_FLIGHT: u32 = 32;
+
+    /// The most calls in flight where the API server's pace does not decide (spec L-11).
+    pub fn usual_in_flight(&self) -> u32 {
+        self.max_in_flight.min(Self::USUAL_IN_FLIGHT)
+    }
+}
+
 choice! {
     /// Which executors may be deleted when there are too many (spec A-41).
     #[derive(Default)]
@@ -46,9 +56,8 @@ section! {
         pub interval: Duration = value(span(ms(10)..=HOUR)) or secs(1);
         /// The most requests that one round decides on (spec A-3).
         pub batch_size: u32 = value(Whole(1..=10_000)) or 500;
-        /// The most requests in flight at once. The same limit applies separately to deletes (spec
-        /// A-6, L-11).
-        pub max_in_flight: u32 = value(Whole(1..=1000)) or 32;
+        /// The most requests in flight at once (spec A-6).
+        pub max_in_flight: u32 = value(Whole(1..=1000)) or 256;
         /// The most requests per second. `None`: no limit (spec A-3).
         pub max_rate: Option<u32> = option(Whole(1..=100_000));
         /// How long the outcome of a request may stay unknown before the pod is looked up (spec

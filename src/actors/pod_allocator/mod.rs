@@ -25,6 +25,7 @@ pub mod refusal;
 pub mod slots;
 pub mod victims;
 pub mod waiting;
+mod window;
 
 use std::sync::Arc;
 

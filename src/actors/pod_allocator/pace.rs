@@ -8,6 +8,7 @@ use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
 use super::rate::Rate;
+use super::window::Window;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -42,8 +43,7 @@ pub enum PaceChange {
 pub struct Pace {
     limits: Limits,
     in_flight: u32,
-    /// How many may be in flight: 1, 2, 4 … as answers come.
-    window: u32,
+    window: Window,
     rate: Option<Rate>,
     trouble: Option<Trouble>,
 }
@@ -64,7 +64,7 @@ impl Pace {
         Self {
             limits,
             in_flight: 0,
-            window: 1,
+            window: Window::new(limits.max_in_flight),
             rate: limits.max_rate.map(|most| Rate::new(most, now)),
             trouble: None,
         }
@@ -74,10 +74,7 @@ impl Pace {
         if self.trouble.is_some_and(|trouble| now < trouble.until) {
             return 0;
         }
-        let window = self
-            .window
-            .min(self.limits.max_in_flight)
-            .saturating_sub(self.in_flight);
+        let window = self.window.size().saturating_sub(self.in_flight);
         match &mut self.rate {
             None => window,
             Some(rate) => window.min(rate.room(now)),
@@ -89,7 +86,7 @@ impl Pace {
         if let Some(trouble) = self.trouble.filter(|trouble| now < trouble.until) {
             return Some(trouble.until);
         }
-        let free = self.window > self.in_flight;
+        let free = self.window.size() > self.in_flight;
         self.rate.as_ref().filter(|_| free)?.next_room(now)
     }
 
@@ -103,7 +100,7 @@ impl Pace {
     /// No executors are missing: the next burst starts slowly again.
     pub fn rest(&mut self) {
         if self.in_flight == 0 && self.trouble.is_none() {
-            self.window = 1;
+            self.window.rest();
         }
     }
 
@@ -115,6 +112,7 @@ impl Pace {
         now: Now,
         random: f64,
     ) -> Option<PaceChange> {
+        let in_flight = self.in_flight;
         if health != Health::Trouble || !planted::is(Planted::SlotLeaked) {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
@@ -127,13 +125,10 @@ impl Pace {
         let wait = match health {
             Health::Works | Health::Refused if old => return None,
             Health::Works | Health::Refused => {
-                let works = health == Health::Works;
-                self.window = if works {
-                    self.window.saturating_add(1)
-                } else {
-                    1
-                };
-                self.window = self.window.min(self.limits.max_in_flight.max(1));
+                match health {
+                    Health::Works => self.window.answered(now.since(sent), in_flight),
+                    _ => self.window.refused(),
+                }
                 return self
                     .trouble
                     .take()
@@ -142,7 +137,7 @@ impl Pace {
             Health::Wait(told) => told,
             Health::Trouble => None,
         };
-        self.window = 1;
+        self.window.overloaded();
         let known = self.trouble;
         let mut trouble = known.unwrap_or(Trouble {
             since: now,

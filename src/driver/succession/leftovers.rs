@@ -48,7 +48,7 @@ pub(in crate::driver) async fn delete(
         );
         let mut deletes = stream::iter(&pods)
             .map(|(name, uid)| calls.delete_pod(name, uid, None))
-            .buffer_unordered(config.allocation.max_in_flight as usize);
+            .buffer_unordered(config.allocation.usual_in_flight() as usize);
         let (mut deleted, mut refused) = (false, None);
         while let Some(answer) = deletes.next().await {
             match answer {

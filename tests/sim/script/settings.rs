@@ -65,7 +65,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     allocation.creation_timeout = 2 * config.cluster.request_timeout + ms(rng, 0..20_000);
     allocation.cancel_delay = ms(rng, 0..10_000);
     allocation.batch_size = if rng.random_bool(0.2) { 2 } else { 500 };
-    allocation.max_in_flight = if rng.random_bool(0.2) { 1 } else { 32 };
+    allocation.max_in_flight = if rng.random_bool(0.2) { 1 } else { 256 };
     allocation.max_rate = rng.random_bool(0.1).then_some(2);
     if rng.random_bool(0.2) {
         allocation.scale_down = ScaleDown::PendingOnly;
