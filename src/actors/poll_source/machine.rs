@@ -15,6 +15,9 @@ use super::lister::ListError;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::{Serial, Tick};
 
+/// Beside a watch, the pods that are listed in a second on average: what a proof costs does not grow with the fleet.
+const PODS_A_SECOND: usize = 1_000;
+
 /// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Polled {
@@ -93,6 +96,8 @@ pub(super) struct Machine {
     failures: u32,
     last_serial: Serial,
     listed: bool,
+    /// How many pods the last accepted list had.
+    pods: usize,
     in_trouble: bool,
     /// Until then the server has asked to wait.
     not_before: Tick,
@@ -109,6 +114,7 @@ impl Machine {
             failures: 0,
             last_serial: Serial::default(),
             listed: false,
+            pods: 0,
             in_trouble: false,
             not_before: Tick::default(),
             overtaken: false,
@@ -217,6 +223,7 @@ impl Machine {
                 pods: list.pods,
             }));
             self.listed = true;
+            self.pods = list.pods;
         }
         let after = self.interval();
         self.wait(after, now, out)
@@ -255,9 +262,14 @@ impl Machine {
     /// The interval with a jitter of ± 10 %, so that drivers that started at the same time do not
     /// poll at the same time (spec P-1).
     fn interval(&mut self) -> Duration {
-        let tenth = self.pace.interval / 10;
-        let shortest = self.pace.interval.saturating_sub(tenth);
-        let longest = self.pace.interval.saturating_add(tenth);
+        let mut interval = self.pace.interval;
+        if !self.pace.makes_first_list {
+            let listing = Duration::from_secs((self.pods / PODS_A_SECOND) as u64);
+            interval = interval.max(listing);
+        }
+        let tenth = interval / 10;
+        let shortest = interval.saturating_sub(tenth);
+        let longest = interval.saturating_add(tenth);
         self.rng.random_range(shortest..=longest)
     }
 }

@@ -113,6 +113,24 @@ fn the_first_list_comes_one_interval_after_the_start_and_each_other_one_interval
 
 // spec: P-1
 #[test]
+fn beside_a_watch_a_large_fleet_is_listed_at_most_at_1_000_pods_a_second() {
+    for (pace, least, most) in [(BESIDE, 90, 110), (ALONE, 27, 33)] {
+        let mut driven = Driven::begun(pace);
+        if driven.call.is_none() {
+            driven.alarm();
+        }
+        let list = Polled {
+            accepted: true,
+            pods: 100_000,
+        };
+        driven.polled(Ok(list));
+        let wait = driven.armed();
+        assert!((least * S..=most * S).contains(&wait), "{wait:?}");
+    }
+}
+
+// spec: P-1
+#[test]
 fn without_the_cache_every_list_is_a_quorum_list() {
     let mut driven = Driven::begun(Pace {
         from_cache: false,
