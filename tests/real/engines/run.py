@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [kubecluster] [sessions] [fabric8] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [kubecluster] [sessions] [fabric8] [growth] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
 and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
-For `sessions` see sessions.py, for `fabric8`, which runs by name only, own_backend.py, for `page` page.py.
+For `sessions` see sessions.py, for `page` page.py; by name only `fabric8`, see own_backend.py, and `growth`, see growth.py.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import pathlib
 import random
 import time
 
+import growth
 import own_backend
 import page
 import sessions
@@ -71,8 +72,8 @@ def application(space, command, files, sources, env=None):
     )
 
 
-def spark(space, jar):
-    """spark-submit, as its service account."""
+def spark(space, jar, program="spark_app.py", own=None):
+    """spark-submit, as its service account, with these settings of the application's own."""
     audience = {"serviceAccountToken": {"audience": f"boatswain.dev/{space.name}/etl", "path": "token", "expirationSeconds": 600}}
     settings = {
         "spark.boatswain.caFile": "/boatswain/ca.crt",
@@ -86,12 +87,12 @@ def spark(space, jar):
         # JVMs that start with little work: several of them share few cores.
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.log.level": "WARN",
-    }
+    } | (own or {})
     confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     master = f"spark+boatswain+https://etl-driver.{space.name}.svc:7117"
     command = ["/opt/spark/bin/spark-submit", "--master", master, "--driver-class-path", "/application/adapter.jar"]
-    files = {"adapter.jar": jar.read_bytes(), "spark_app.py": (HERE / "spark_app.py").read_bytes()}
-    application(space, [*command, *confs, "/application/spark_app.py"], files, [AUTHORITY, audience])
+    files = {"adapter.jar": jar.read_bytes(), program: (HERE / program).read_bytes()}
+    application(space, [*command, *confs, f"/application/{program}"], files, [AUTHORITY, audience])
 
 
 def dask(space, jar):
@@ -122,6 +123,20 @@ def kubecluster(space):
         shown(space)
     said = [line.removeprefix("example ") for line in space.kubectl("logs", "engine").splitlines() if line.startswith("example ")]
     say(f"{len(said)} examples: {', '.join(said)}")
+
+
+def grow(space, jar):
+    """A Spark job that needs more memory than its executors have at first."""
+
+    def start(profile):
+        own = {
+            "spark.executor.instances": str(growth.EXECUTORS),
+            "spark.executor.memoryOverhead": "128m",
+            "spark.boatswain.profile": json.dumps(profile),
+        }
+        spark(space, jar, "growth_app.py", own)
+
+    growth.scenario(space, start)
 
 
 def fabric8(space):
@@ -254,6 +269,8 @@ def main():
             sessions.scenario(space, rng, of)
         elif engine == "fabric8":
             fabric8(space)
+        elif engine == "growth":
+            grow(space, of.jar)
         elif engine == "kubecluster":
             kubecluster(space)
         elif engine == "page":
