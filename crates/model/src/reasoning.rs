@@ -118,13 +118,14 @@ pub fn ended_early(
     now: Tick,
     stable_after: Duration,
 ) -> Option<EarlyEnd> {
-    if entry.found_terminating {
+    let why = entry.leaving.as_ref().map(|leaving| &leaving.why);
+    // What slows a profile whose queue takes quota back is that queue.
+    if entry.found_terminating || matches!(why, Some(LeaveReason::QuotaLost(_))) {
         return None;
     }
     let ran = ran_for(entry, now);
     let is_young = ran.is_none_or(|ran| ran < stable_after);
-    let leaving = entry.leaving.as_ref();
-    let asked = leaving.is_some_and(|leaving| matches!(leaving.why, LeaveReason::AskedToGo(_)));
+    let asked = matches!(why, Some(LeaveReason::AskedToGo(_)));
     match class.early() {
         Early::Always => Some(EarlyEnd::ByItself),
         Early::IfYoung => is_young.then_some(EarlyEnd::ByItself),

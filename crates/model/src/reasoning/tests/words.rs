@@ -297,11 +297,10 @@ fn early_ends_by_disruptions_are_interruptions_and_those_by_the_driver_are_none(
         how: LeaveMethod::Delete,
         since: tick(11),
     });
-    let early = ended_early(
-        &asks,
-        LossClass::Decommissioned,
-        tick(11),
-        Duration::from_secs(60),
-    );
-    assert_eq!(early, Some(EarlyEnd::Interrupted));
+    let early = |entry: &Entry, class| ended_early(entry, class, tick(11), Duration::from_secs(60));
+    let interrupted = Some(EarlyEnd::Interrupted);
+    assert_eq!(early(&asks, LossClass::Decommissioned), interrupted);
+    let mut queued = asks;
+    queued.leaving.as_mut().unwrap().why = LeaveReason::QuotaLost("Preempted: for another".into());
+    assert_eq!(early(&queued, LossClass::Preempted), None, "spec A-93");
 }
