@@ -1,15 +1,17 @@
-"""Counts words on Spark: once undisturbed, then again and again until /tmp/stop exists.
+"""Counts words on Spark in so many tasks (48): once undisturbed, then again and again until /tmp/stop exists.
 
 Says on each line what came out, for run.py, and at the end which executors Spark has lost, and why.
 """
 
 import json
 import pathlib
+import sys
 import time
 
 from pyspark.sql import SparkSession
 
 TEXT = ["the quick brown fox", "jumps over the lazy dog"] * 500
+TASKS = int(sys.argv[1]) if len(sys.argv) > 1 else 48
 EVENTS = pathlib.Path("/tmp/events")
 EVENTS.mkdir()
 
@@ -20,7 +22,7 @@ def slowly(lines):
 
 
 def count(context):
-    lines = context.parallelize(TEXT, 48).mapPartitions(slowly)
+    lines = context.parallelize(TEXT, TASKS).mapPartitions(slowly)
     words = lines.flatMap(lambda line: line.split()).map(lambda word: (word, 1))
     return sorted(words.reduceByKey(lambda one, other: one + other, 4).collect())
 

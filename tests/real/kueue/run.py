@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Drivers whose executors wait for quota, with a real Kueue that is throttled, stopped, killed and removed under them.
 
-    run.py [SCENARIO…] [--long] --chart Kueue's --out FOLDER
+    run.py [SCENARIO…] [--long] --chart Kueue's [--jar adapters/spark's] --out FOLDER
 
 `tests/real/run kueue` starts it in a cluster that has the images. The executors are KWOK's but for those that are drained.
 A watch sees each change of pods and Workloads: at none of them may there be more pods than quota, and no pod may be
 created without a place in an admitted block. FOLDER has for each scenario a transcript, a picture of pods over time, and
-what `kubectl describe` and `events` show. With --long Kueue stays away for a minute instead of 15 s.
+what `kubectl describe` and `events` show. With --long Kueue stays away for a minute instead of 15 s. `elastic-spark`, which
+takes about ten minutes, runs by name only.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import pathlib
@@ -17,20 +19,24 @@ import sys
 import time
 import traceback
 
+import spark
 from world import ROOT, Kueue, Scenario, resource, run, say
 
 SCENARIOS = {}
 ALONE = []
+BY_NAME = []
 
 
-def scenario(title, limit, alone=False):
-    """Adds one. Those that do something to Kueue itself run alone, after the others."""
+def scenario(title, limit, alone=False, by_name=False):
+    """Adds one. Those that do something to Kueue itself run alone, after the others. Some run only by their names."""
 
     def add(function):
         name = function.__name__.replace("_", "-")
         SCENARIOS[name] = (title, limit, function)
         if alone:
             ALONE.append(name)
+        if by_name:
+            BY_NAME.append(name)
         return function
 
     return add
@@ -252,6 +258,24 @@ def removed(here, of):
     here.stays(3, etl=25, late=5)
 
 
+@scenario("Two Spark applications with dynamic allocation in one queue of 30", 30, by_name=True)
+def elastic_spark(here, of):
+    here.flavor(fake=False)
+    here.queue("team", 3, withinClusterQueue="LowerPriority")
+    batch = spark.Application(here, of, "batch", 40, priority=10)
+    here.run_(900, batch=30)
+    batch.boatswain.says("it waits for the rest", "queued")
+    urgent = spark.Application(here, of, "urgent", 12, priority=100)
+    here.run_(900, urgent=12, batch=18)
+    here.look()
+    urgent.finish()
+    here.run_(900, batch=30)
+    batch.finish()
+    ends = [end["reason"] for one in (batch, urgent) for end in one.boatswain.lines("executor ended")]
+    here.tell(f"ends: {collections.Counter(ends)}")
+    assert not urgent.boatswain.ends("Preempted") and len(batch.boatswain.ends("Preempted")) >= 12
+
+
 def play(name, of):
     """Whether it passed."""
     title, limit, function = SCENARIOS[name]
@@ -272,9 +296,10 @@ def play(name, of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS), help="of these")
+    parser.add_argument("scenarios", nargs="*", default=[name for name in SCENARIOS if name not in BY_NAME], help="of these")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--chart", type=pathlib.Path, required=True)
+    parser.add_argument("--jar", type=pathlib.Path, help="adapters/spark's, for elastic-spark")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     of = parser.parse_args()
     of.out, of.away = of.out.resolve(), 60 if of.long else 15
