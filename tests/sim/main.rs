@@ -32,6 +32,7 @@ mod early_ends;
 mod engine;
 mod exits;
 mod faults;
+mod found;
 mod kept;
 mod lease;
 mod leaving_nodes;
