@@ -28,7 +28,7 @@ pub struct ProfileAdded(pub Arc<AddedProfile>);
 /// otherwise sent again.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "bool")]
-pub struct ForgetProfile {
+pub struct ProfileGone {
     pub name: ProfileName,
     /// Its description, with the keys of the configuration.
     pub described: Arc<Value>,

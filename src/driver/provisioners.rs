@@ -9,7 +9,7 @@ use crate::actors::failures::{self, Failures};
 use crate::actors::pod_allocator::messages::{
     GroupsRefused, NewLimits, PreferNodes, StopRequesting,
 };
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ProfileAdded, ProfileGone};
 use crate::actors::set_scaler::decision::{Scaling, SetRules};
 use crate::actors::snapshot_store::messages::Round;
 use crate::config::{self, Strategy};
@@ -36,7 +36,7 @@ pub(super) struct Provisioner {
     pub(super) round: Recipient<Round>,
     pub(super) measure: Recipient<Measure>,
     pub(super) profiles: Recipient<ProfileAdded>,
-    pub(super) forget: Recipient<ForgetProfile>,
+    pub(super) gone: Recipient<ProfileGone>,
     pub(super) limits: Recipient<NewLimits>,
     /// `None` with sets, all pods of which have the same template.
     pub(super) prefer: Option<Recipient<PreferNodes>>,
@@ -58,7 +58,7 @@ impl Provisioner {
             + Handler<Round>
             + Handler<Measure>
             + Handler<ProfileAdded>
-            + Handler<ForgetProfile>
+            + Handler<ProfileGone>
             + Handler<NewLimits>
             + Handler<ServerIsBack>,
     {
@@ -68,7 +68,7 @@ impl Provisioner {
             round: addr.clone().recipient(),
             measure: addr.clone().recipient(),
             profiles: addr.clone().recipient(),
-            forget: addr.clone().recipient(),
+            gone: addr.clone().recipient(),
             limits: addr.clone().recipient(),
             prefer,
             groups,

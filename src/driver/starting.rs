@@ -174,7 +174,7 @@ async fn activate(
     let listener = Listener::open(config).await.map_err(|error| {
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            "executors cannot be heard"
+            "the port for the executors' sessions cannot be opened"
         );
         Exit::Configuration
     })?;

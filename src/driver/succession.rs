@@ -300,7 +300,7 @@ pub async fn read_again(
 pub(super) fn end_removals(record: &mut Record, configured: &BTreeSet<ProfileName>) {
     let again: Vec<ProfileName> = record.removing.intersection(configured).cloned().collect();
     for profile in again {
-        record.forget_profile(&profile);
+        record.remove_profile(&profile);
     }
 }
 

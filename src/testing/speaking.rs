@@ -20,7 +20,7 @@ use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::executor_registry::registry::Registry;
 use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::actors::profile_messages::Bounds;
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
+use crate::actors::record_keeper::messages::RecordProfiles;
 use crate::actors::snapshot_store::messages::{Subscribe, Subscriber};
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
@@ -37,22 +37,10 @@ impl Actor for Keeper {
     type Context = Context<Self>;
 }
 
-impl Handler<ProfileRemoved> for Keeper {
+impl Handler<RecordProfiles> for Keeper {
     type Result = ();
 
-    fn handle(&mut self, _: ProfileRemoved, _: &mut Self::Context) {}
-}
-
-impl Handler<ProfileReset> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: ProfileReset, _: &mut Self::Context) {}
-}
-
-impl Handler<ForgetTargets> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: ForgetTargets, _: &mut Self::Context) {}
+    fn handle(&mut self, _: RecordProfiles, _: &mut Self::Context) {}
 }
 
 impl Handler<ReadRecord> for Keeper {
@@ -187,10 +175,8 @@ pub(crate) fn backend_with(
         ),
         to: Receivers {
             added: Vec::new(),
-            removed: Keeper.start().recipient(),
-            reset: Keeper.start().recipient(),
-            forget: Vec::new(),
-            forget_targets: Keeper.start().recipient(),
+            record: Keeper.start().recipient(),
+            gone: Vec::new(),
             prefer: None,
             sessions: registry.clone().recipient(),
             stop: mpsc::unbounded_channel().0,

@@ -249,7 +249,7 @@ impl Record {
     }
 
     /// Forgets a profile that was added while a driver ran (spec B-57).
-    pub fn forget_profile(&mut self, profile: &ProfileName) {
+    pub fn remove_profile(&mut self, profile: &ProfileName) {
         self.profiles.remove(profile);
         self.profile_proofs.remove(profile);
         self.removing.remove(profile);

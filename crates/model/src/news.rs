@@ -86,7 +86,7 @@ pub enum News {
     /// The requested target of a failed profile applies again, and its executors' memory limit is the configured one.
     Reset(ProfileName),
     /// Nothing is left of a profile that was being removed.
-    Forget(ProfileName),
+    ProfileGone(ProfileName),
     /// The application record exists.
     RecordSeen {
         uid: PodUid,

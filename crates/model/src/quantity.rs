@@ -1,4 +1,6 @@
 //! Kubernetes quantities: `500m`, `2`, `512Mi` (spec C-1, K-5).
+//!
+//! The crate kube_quantity would bring nom and rust_decimal for what is a hundred lines of integers here.
 
 use std::cmp::Ordering;
 use std::fmt;

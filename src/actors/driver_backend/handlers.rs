@@ -21,7 +21,7 @@ use crate::actors::event_history::messages::Happened;
 use crate::actors::executor_registry::messages::SessionsChanged;
 use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::pod_allocator::pause::Paused;
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
+use crate::actors::record_keeper::messages::RecordProfiles;
 use crate::actors::snapshot_store::messages::{Look, LookNow};
 use crate::metrics::Measure;
 use crate::model::news::News;
@@ -76,8 +76,8 @@ impl DriverBackend {
         let plan = (self.commands).reconfigure(new.config, new.targets, latest, profiles);
         Box::pin(self.carry_out(plan).map(move |_, this, _| {
             // After the store has the targets, so that no batch says that they were set at run time.
-            let forget = ForgetTargets(configured);
-            this.to.forget_targets.do_send(forget);
+            let configured = RecordProfiles::Configured(configured);
+            this.to.record.do_send(configured);
             Ok(known)
         }))
     }
@@ -128,7 +128,7 @@ impl DriverBackend {
                     profile: name.to_string(),
                     why: format!("no request has renewed it for its ttl, {ttl}"),
                 }));
-                self.to.removed.do_send(ProfileRemoved(name));
+                self.to.record.do_send(RecordProfiles::Removing(name));
             }
         }
     }
@@ -240,7 +240,7 @@ impl Handler<RemoveProfile> for DriverBackend {
         if let Err(refused) = self.remove(&name, ctx) {
             return Box::pin(async move { Err(refused) });
         }
-        let recorded = self.to.removed.send(ProfileRemoved(name));
+        let recorded = self.to.record.send(RecordProfiles::Removing(name));
         let targets = self.targets_once(recorded);
         Box::pin(async move { targets.await.ok_or(RefusedRemoval::NotRecorded) })
     }
@@ -259,7 +259,7 @@ impl Handler<ResetProfile> for DriverBackend {
         }
         tracing::info!(profile = name.as_str(), "profile reset");
         self.carry_out_first(News::Reset(name.clone()).into(), ctx);
-        let recorded = self.to.reset.send(ProfileReset(name));
+        let recorded = self.to.record.send(RecordProfiles::Reset(name));
         let targets = self.targets_once(recorded);
         Box::pin(async move { targets.await.ok_or(RefusedReset::NotRecorded) })
     }

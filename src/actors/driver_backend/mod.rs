@@ -29,8 +29,8 @@ use crate::actors::event_history::messages::Happened;
 use crate::actors::executor_registry::messages::GetSessions;
 use crate::actors::executor_registry::registry::LOOK;
 use crate::actors::pod_allocator::messages::PreferNodes;
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
-use crate::actors::record_keeper::messages::{ForgetTargets, ProfileRemoved, ProfileReset};
+use crate::actors::profile_messages::{ProfileAdded, ProfileGone};
+use crate::actors::record_keeper::messages::RecordProfiles;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round, Tell};
 use crate::clock::Clock;
@@ -61,21 +61,18 @@ pub struct DriverBackend {
     latest: Snapshot,
     /// Whether a batch came after adoption.
     adopted: watch::Sender<bool>,
-    /// Whether the other actors are being asked to forget a removed profile.
-    is_forgetting: bool,
+    /// Whether the other actors are being asked to remove a profile.
+    is_removing: bool,
 }
 
 /// The actors to which it sends.
 pub struct Receivers {
     /// Those that must know a new profile, in this order: first the provisioner, which alone can refuse it.
     pub added: Vec<Recipient<ProfileAdded>>,
-    /// The record, from which a successor learns that a profile is being removed.
-    pub removed: Recipient<ProfileRemoved>,
-    /// The record, from which a successor learns that a profile was reset.
-    pub reset: Recipient<ProfileReset>,
-    /// Those that forget a removed profile, in this order: last the record, which keeps it until then.
-    pub forget: Vec<Recipient<ForgetProfile>>,
-    pub forget_targets: Recipient<ForgetTargets>,
+    /// The record, from which a successor learns of removals and resets.
+    pub record: Recipient<RecordProfiles>,
+    /// Those that remove a profile that is gone, in this order: last the record, which keeps it until then.
+    pub gone: Vec<Recipient<ProfileGone>>,
     /// Has new executors prefer nodes; `None` where sets make the pods.
     pub prefer: Option<Recipient<PreferNodes>>,
     /// Answers with the executors' metrics.
@@ -111,7 +108,7 @@ impl DriverBackend {
             clock: wiring.clock,
             latest: Snapshot::default(),
             adopted: watch::Sender::new(false),
-            is_forgetting: false,
+            is_removing: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Has the other actors know profiles that are added, and forget those that were removed (spec B-26, B-52).
+//! Tells the other actors of profiles that are added, and of those that are gone (spec B-26, B-52).
 //!
 //! What a profile leaves is forgotten by one actor after the other, by the record last. So a driver that is killed between
 //! two of these steps has a successor that repeats them.
@@ -13,8 +13,8 @@ use actix::{
 
 use super::DriverBackend;
 use super::messages::RefusedProfile;
-use crate::actors::profile_messages::{AddedProfile, ForgetProfile, ProfileAdded};
-use crate::actors::record_keeper::messages::ProfileRemoved;
+use crate::actors::profile_messages::{AddedProfile, ProfileAdded, ProfileGone};
+use crate::actors::record_keeper::messages::RecordProfiles;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{Look, LookNow, Tell};
 use crate::model::Snapshot;
@@ -43,19 +43,19 @@ async fn publish(
 }
 
 /// Whether nothing of a profile is left in any actor. The first one that keeps it is asked again later, and those after it.
-async fn forgotten(
+async fn removed(
     recorded: impl Future<Output = Result<(), MailboxError>>,
-    forget: Vec<Recipient<ForgetProfile>>,
+    recipients: Vec<Recipient<ProfileGone>>,
     store: Addr<SnapshotStore>,
-    message: ForgetProfile,
+    message: ProfileGone,
 ) -> Option<Snapshot> {
     // The record may not have been written yet. A successor must not find the profile without its removal.
     recorded.await.ok()?;
-    for recipient in forget {
-        let forgets = recipient.send(message.clone()).await;
-        forgets.ok().filter(|forgets| *forgets)?;
+    for recipient in recipients {
+        let is_removed = recipient.send(message.clone()).await;
+        is_removed.ok().filter(|is_removed| *is_removed)?;
     }
-    store.do_send(Tell(News::Forget(message.name.clone())));
+    store.do_send(Tell(News::ProfileGone(message.name.clone())));
     // A pod of a set may have come meanwhile.
     let Look(latest) = store.send(LookNow).await.ok()?;
     (!latest.targets.contains_key(&message.name)).then_some(latest)
@@ -95,23 +95,23 @@ impl DriverBackend {
         )
     }
 
-    /// Has the others forget a profile of which no executor is left.
+    /// Tells the others of a profile of which no executor is left.
     pub(super) fn look_after_removals(&mut self, ctx: &mut Context<Self>) {
         let Some((name, described)) = self.profiles.over(&self.latest) else {
             return;
         };
-        if std::mem::replace(&mut self.is_forgetting, true) {
+        if std::mem::replace(&mut self.is_removing, true) {
             return;
         }
-        let recorded = self.to.removed.send(ProfileRemoved(name.clone()));
-        let message = ForgetProfile {
+        let recorded = self.to.record.send(RecordProfiles::Removing(name.clone()));
+        let message = ProfileGone {
             name: name.clone(),
             described,
         };
-        let (forget, store) = (self.to.forget.clone(), self.to.store.clone());
-        let forgotten = forgotten(recorded, forget, store, message).into_actor(self);
-        ctx.spawn(forgotten.map(move |latest, this, _| {
-            this.is_forgetting = false;
+        let (recipients, store) = (self.to.gone.clone(), self.to.store.clone());
+        let removed = removed(recorded, recipients, store, message).into_actor(self);
+        ctx.spawn(removed.map(move |latest, this, _| {
+            this.is_removing = false;
             if let Some(latest) = latest {
                 this.profiles.remove_profile(&name);
                 this.keep(latest);

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::actors::api_health::Health;
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
-use crate::actors::profile_messages::{ForgetProfile, NewConfig, ProfileAdded};
+use crate::actors::profile_messages::{NewConfig, ProfileAdded, ProfileGone};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{LookNow, Next, Round, Tell};
 use crate::clock::Clock;
@@ -391,11 +391,11 @@ impl Handler<ProfileAdded> for ExecutorRegistry {
     }
 }
 
-impl Handler<ForgetProfile> for ExecutorRegistry {
+impl Handler<ProfileGone> for ExecutorRegistry {
     type Result = bool;
 
-    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        self.registry.remove_profile(&forget.name);
+    fn handle(&mut self, gone: ProfileGone, _: &mut Self::Context) -> bool {
+        self.registry.remove_profile(&gone.name);
         true
     }
 }

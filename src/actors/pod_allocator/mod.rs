@@ -32,7 +32,7 @@ use std::sync::Arc;
 use actix::{Actor, Context, Handler, Recipient};
 use tokio::sync::{mpsc, watch};
 
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ProfileAdded, ProfileGone};
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
 use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
@@ -374,12 +374,12 @@ impl Handler<ProfileAdded> for PodAllocator {
     }
 }
 
-impl Handler<ForgetProfile> for PodAllocator {
+impl Handler<ProfileGone> for PodAllocator {
     type Result = bool;
 
-    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        self.pods.remove_profile(&forget.name);
-        self.allocation.remove_profile(&forget.name);
+    fn handle(&mut self, gone: ProfileGone, _: &mut Self::Context) -> bool {
+        self.pods.remove_profile(&gone.name);
+        self.allocation.remove_profile(&gone.name);
         true
     }
 }

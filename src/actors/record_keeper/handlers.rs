@@ -11,15 +11,13 @@ use tokio::sync::oneshot;
 
 use super::RecordKeeper;
 use super::keeping::Effect;
-use super::messages::{
-    DeleteRecord, FinishRecord, Flush, ForgetTargets, ProfileRemoved, ProfileReset,
-};
+use super::messages::{DeleteRecord, FinishRecord, Flush, RecordProfiles};
 use super::profile_objects::ProfileObjects;
 use crate::actors::executor_registry::messages::ReadRecord;
 use crate::actors::lifecycle_manager::messages::Report;
 use crate::actors::pod_allocator::crash_loop::BackoffState;
 use crate::actors::pod_allocator::messages::{KeepBackoffs, KeepFailures, Reserve};
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ProfileAdded, ProfileGone};
 use crate::actors::snapshot_store::messages::{Look, LookNow, Next, Round};
 use crate::kubernetes::calls::ServerIsBack;
 use crate::kubernetes::pod_template::TemplateError;
@@ -173,69 +171,51 @@ impl Handler<ProfileAdded> for RecordKeeper {
     }
 }
 
-impl Handler<ProfileRemoved> for RecordKeeper {
+impl Handler<RecordProfiles> for RecordKeeper {
     type Result = ResponseFuture<()>;
 
-    /// Answered when it is written: only then a successor goes on with the removal.
-    fn handle(
-        &mut self,
-        ProfileRemoved(name): ProfileRemoved,
-        ctx: &mut Self::Context,
-    ) -> Self::Result {
-        let change = |record: &mut Record| {
-            record.removing.insert(name);
-        };
-        self.recorded(change, ctx)
-    }
-}
-
-impl Handler<ProfileReset> for RecordKeeper {
-    type Result = ResponseFuture<()>;
-
-    fn handle(
-        &mut self,
-        ProfileReset(name): ProfileReset,
-        ctx: &mut Self::Context,
-    ) -> Self::Result {
-        let change = |record: &mut Record| {
-            let budgets = &mut record.failures.profiles;
-            let is_reset = |budget: &KeptBudget| budget.failed.is_some();
-            if budgets.get(&name).is_some_and(is_reset) {
-                budgets.remove(&name);
-            } else if let Some(budget) = budgets.get_mut(&name) {
-                budget.memory_limit = None;
+    fn handle(&mut self, change: RecordProfiles, ctx: &mut Self::Context) -> Self::Result {
+        match change {
+            RecordProfiles::Configured(profiles) => {
+                self.forget_targets(&profiles);
+                return Box::pin(async {});
             }
-        };
-        self.recorded(change, ctx)
+            RecordProfiles::Removing(name) => self.keeping.change_now(|record| {
+                record.removing.insert(name);
+            }),
+            RecordProfiles::Reset(name) => self.keeping.change_now(|record| {
+                let budgets = &mut record.failures.profiles;
+                let is_reset = |budget: &KeptBudget| budget.failed.is_some();
+                if budgets.get(&name).is_some_and(is_reset) {
+                    budgets.remove(&name);
+                } else if let Some(budget) = budgets.get_mut(&name) {
+                    budget.memory_limit = None;
+                }
+            }),
+        }
+        let written = self.written(|this, done| this.flushes.push(done), ctx);
+        Box::pin(async move { written.await.unwrap_or_default() })
     }
 }
 
-impl Handler<ForgetProfile> for RecordKeeper {
+impl Handler<ProfileGone> for RecordKeeper {
     type Result = ResponseActFuture<Self, bool>;
 
     /// The record keeps the profile until nothing else of it is left.
-    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, profile: ProfileGone, _: &mut Self::Context) -> Self::Result {
         let gone = self
             .objects
             .iter()
-            .map(|one| one.remove_profile(forget.clone()));
+            .map(|one| one.remove_profile(profile.clone()));
         let gone = join_all(gone).into_actor(self);
         Box::pin(gone.map(move |gone, this, ctx| {
             let is_gone = gone.into_iter().all(|gone| gone);
             if is_gone {
-                (this.keeping).change_now(|record| record.forget_profile(&forget.name));
+                (this.keeping).change_now(|record| record.remove_profile(&profile.name));
                 this.pump(ctx);
             }
             is_gone
         }))
-    }
-}
-
-impl Handler<ForgetTargets> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, ForgetTargets(profiles): ForgetTargets, _: &mut Self::Context) {
-        self.forget_targets(&profiles);
     }
 }
 
@@ -249,17 +229,6 @@ impl Handler<Flush> for RecordKeeper {
 }
 
 impl RecordKeeper {
-    /// Changes the record. Answered when it is written.
-    fn recorded(
-        &mut self,
-        change: impl FnOnce(&mut Record),
-        ctx: &mut Context<Self>,
-    ) -> ResponseFuture<()> {
-        self.keeping.change_now(change);
-        let written = self.written(|this, done| this.flushes.push(done), ctx);
-        Box::pin(async move { written.await.unwrap_or_default() })
-    }
-
     /// Writes pending changes. `wait` keeps whom to answer when they are written.
     fn written(
         &mut self,

@@ -24,18 +24,14 @@ pub struct FinishRecord {
 #[rtype(result = "()")]
 pub struct DeleteRecord;
 
-/// Forgets the targets of these profiles that were set at run time: the configuration says them now (spec C-6).
+/// What the record says of profiles from now on. Answered when it says so, of those that the configuration has at once.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
-pub struct ForgetTargets(pub Vec<ProfileName>);
-
-/// A profile is being removed (spec B-52). May be sent twice. Answered when the record says so: only then a successor
-/// goes on with the removal.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct ProfileRemoved(pub ProfileName);
-
-/// A profile was reset (spec L-41). Answered when the record says so.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct ProfileReset(pub ProfileName);
+pub enum RecordProfiles {
+    /// The configuration says the targets of these now, also of those that were set at run time (spec C-6).
+    Configured(Vec<ProfileName>),
+    /// This one is being removed (spec B-52); a successor goes on with that. May be sent twice.
+    Removing(ProfileName),
+    /// This one was reset (spec L-41).
+    Reset(ProfileName),
+}

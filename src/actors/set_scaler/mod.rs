@@ -21,7 +21,7 @@ use crate::actors::pod_allocator::messages::{
     KeepFailures, NewLimits, OverBudget, Reserve, StopRequesting,
 };
 use crate::actors::pod_allocator::notices::{self, log_restart};
-use crate::actors::profile_messages::{ForgetProfile, ProfileAdded};
+use crate::actors::profile_messages::{ProfileAdded, ProfileGone};
 use crate::actors::snapshot_store::handle::{StoreHandle, Subscribes};
 use crate::actors::snapshot_store::messages::{Next, Round};
 use crate::clock::Clock;
@@ -327,14 +327,14 @@ impl Handler<ProfileAdded> for SetScaler {
     }
 }
 
-impl Handler<ForgetProfile> for SetScaler {
+impl Handler<ProfileGone> for SetScaler {
     type Result = bool;
 
     /// Nothing is left once the set is gone.
-    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
-        let gone = self.scaling.remove_profile(&forget.name);
+    fn handle(&mut self, profile: ProfileGone, _: &mut Self::Context) -> bool {
+        let gone = self.scaling.remove_profile(&profile.name);
         if gone {
-            self.sets.remove_profile(&forget.name);
+            self.sets.remove_profile(&profile.name);
         }
         gone
     }

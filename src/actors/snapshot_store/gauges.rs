@@ -204,7 +204,7 @@ mod tests {
         world.batch();
         world.release();
         apply(&mut world, &mut journal, News::Remove("gpu".into()));
-        apply(&mut world, &mut journal, News::Forget("gpu".into()));
+        apply(&mut world, &mut journal, News::ProfileGone("gpu".into()));
         show(&metrics, world.current(), at(2_000));
         let text = metrics.text().unwrap();
         assert!(!text.contains("profile=\"gpu\""), "{text}");

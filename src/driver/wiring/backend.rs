@@ -79,17 +79,15 @@ fn receivers(links: &Links) -> Receivers {
         links.record.clone().recipient(),
         links.registry.clone().recipient(),
     ];
-    let forget = vec![
-        links.provisioner.forget.clone(),
+    let gone = vec![
+        links.provisioner.gone.clone(),
         links.registry.clone().recipient(),
         links.record.clone().recipient(),
     ];
     Receivers {
         added,
-        removed: links.record.clone().recipient(),
-        reset: links.record.clone().recipient(),
-        forget,
-        forget_targets: links.record.clone().recipient(),
+        record: links.record.clone().recipient(),
+        gone,
         prefer: links.provisioner.prefer.clone(),
         sessions: links.registry.clone().recipient(),
         stop: links.reporter.stops.clone(),

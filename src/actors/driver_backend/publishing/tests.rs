@@ -22,7 +22,7 @@ struct Reader {
     known: Vec<Arc<AddedProfile>>,
     /// What it was told of removals.
     removals: Vec<String>,
-    /// How often it keeps a profile that it is to forget.
+    /// How often it keeps a profile that is gone.
     keeps: u32,
 }
 
@@ -57,23 +57,25 @@ impl Handler<Learnt> for Reader {
     }
 }
 
-impl Handler<ProfileRemoved> for Reader {
+impl Handler<RecordProfiles> for Reader {
     type Result = ();
 
-    fn handle(&mut self, ProfileRemoved(name): ProfileRemoved, _: &mut Self::Context) {
-        self.removals.push(format!("{name} is removed"));
+    fn handle(&mut self, change: RecordProfiles, _: &mut Self::Context) {
+        if let RecordProfiles::Removing(name) = change {
+            self.removals.push(format!("{name} is removed"));
+        }
     }
 }
 
-impl Handler<ForgetProfile> for Reader {
+impl Handler<ProfileGone> for Reader {
     type Result = bool;
 
-    fn handle(&mut self, forget: ForgetProfile, _: &mut Self::Context) -> bool {
+    fn handle(&mut self, gone: ProfileGone, _: &mut Self::Context) -> bool {
         let keeps = self.keeps > 0;
         self.keeps = self.keeps.saturating_sub(1);
-        let (name, described) = (forget.name, forget.described);
+        let (name, described) = (gone.name, gone.described);
         self.removals
-            .push(format!("{name} {described} is forgotten: {}", !keeps));
+            .push(format!("{name} {described} is gone: {}", !keeps));
         !keeps
     }
 }
@@ -121,8 +123,8 @@ fn profiles(refuses: bool) -> (actix::Addr<DriverBackend>, [actix::Addr<Reader>;
         wiring.profiles = profiles;
         let to = &mut wiring.to;
         to.added = recipients.iter().map(|r| r.clone().recipient()).collect();
-        to.removed = recipients[0].clone().recipient();
-        to.forget = recipients.iter().map(|r| r.clone().recipient()).collect();
+        to.record = recipients[0].clone().recipient();
+        to.gone = recipients.iter().map(|r| r.clone().recipient()).collect();
     });
     (backend.backend, readers)
 }
@@ -231,7 +233,7 @@ async fn a_removed_profile_is_forgotten_by_one_actor_after_the_other_and_its_nam
     assert_eq!(again, Err(RefusedProfile::BeingRemoved("large".into())));
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let (is_removed, described) = ("large is removed", r#"large {"executors":2}"#);
-    let [kept, forgotten] = ["false", "true"].map(|so| format!("{described} is forgotten: {so}"));
+    let [kept, forgotten] = ["false", "true"].map(|so| format!("{described} is gone: {so}"));
     let told = readers[0].send(Removals).await.unwrap();
     assert_eq!(told, [is_removed, is_removed, &kept]);
     let told = readers[1].send(Removals).await.unwrap();

@@ -69,7 +69,7 @@ impl Roller {
             Step::Forget { old } => {
                 tracing::info!(
                     executor = old.get(),
-                    "rolling: given up, for another number is wanted now"
+                    "rolling: given up, because the target has changed"
                 );
                 Plan::default()
             }

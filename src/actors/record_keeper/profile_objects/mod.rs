@@ -20,7 +20,7 @@ use crate::actors::pod_allocator::decision::Answer;
 use crate::actors::pod_allocator::meaning;
 use crate::actors::pod_allocator::messages::GroupsRefused;
 use crate::actors::pod_allocator::refusal::RefusalKind;
-use crate::actors::profile_messages::{AddedProfile, ForgetProfile};
+use crate::actors::profile_messages::{AddedProfile, ProfileGone};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::event_recorder::EventRecorder;
@@ -64,7 +64,7 @@ pub struct ProfileObjects(mpsc::UnboundedSender<Input>);
 enum Input {
     Added(Arc<AddedProfile>),
     /// Answered with whether the object is gone.
-    Forget(ForgetProfile, oneshot::Sender<bool>),
+    Remove(ProfileGone, oneshot::Sender<bool>),
     ServerIsBack,
 }
 
@@ -216,9 +216,9 @@ impl ProfileObjects {
     }
 
     /// Deletes the object of a removed profile. Returns whether nothing of it is left to delete.
-    pub fn remove_profile(&self, forget: ForgetProfile) -> impl Future<Output = bool> + use<> {
+    pub fn remove_profile(&self, gone: ProfileGone) -> impl Future<Output = bool> + use<> {
         let (answer, gone) = oneshot::channel();
-        let _ = self.0.send(Input::Forget(forget, answer));
+        let _ = self.0.send(Input::Remove(gone, answer));
         async move { gone.await.unwrap_or(false) }
     }
 }
@@ -244,12 +244,12 @@ impl Keeper {
                         self.failures = 1;
                         look = self.look_after(Duration::ZERO);
                     },
-                    Some(Input::Forget(forget, answer)) => {
+                    Some(Input::Remove(profile, answer)) => {
                         let mut gone = true;
-                        if self.had(&forget) {
+                        if self.had(&profile) {
                             // A check in flight may create the object again.
                             drop(std::mem::replace(&mut look, pending().boxed_local()));
-                            gone = self.deleted(&forget.name).await;
+                            gone = self.deleted(&profile.name).await;
                             look = self.look_after(Duration::ZERO);
                         }
                         let _ = answer.send(gone);
@@ -289,10 +289,10 @@ impl Keeper {
     }
 
     /// Whether the removed profile had an object.
-    fn had(&mut self, forget: &ForgetProfile) -> bool {
-        let number = &forget.described[self.object.profile_key()];
+    fn had(&mut self, gone: &ProfileGone) -> bool {
+        let number = &gone.described[self.object.profile_key()];
         let had_one = number.as_u64().is_some_and(|number| number > 0);
-        self.least.remove(&forget.name).is_some() || had_one
+        self.least.remove(&gone.name).is_some() || had_one
     }
 
     /// Deletes the object of this profile. Returns whether nothing is left to do.

@@ -173,7 +173,7 @@ fn memory_that_has_grown_stays_so_until_the_profile_is_reset_or_removed() {
     scenario.tell(grown(300));
     assert_eq!(limit(&scenario), Some(200), "nobody is requested any more");
     all_go(&mut scenario);
-    scenario.tell(News::Forget("default".into()));
+    scenario.tell(News::ProfileGone("default".into()));
     assert_eq!(limit(&scenario), None);
 }
 
@@ -198,7 +198,7 @@ fn a_failed_profile_that_is_removed_is_forgotten() {
     let mut scenario = Scenario::new(&[("default", 0), ("other", 3)]);
     scenario.tell(fails());
     scenario.tell(News::Remove("default".into()));
-    scenario.tell(News::Forget("default".into()));
+    scenario.tell(News::ProfileGone("default".into()));
     assert!(scenario.current().failed.is_empty());
     scenario.tell(fails());
     assert!(scenario.current().failed.is_empty(), "there is no such one");
@@ -280,11 +280,11 @@ fn the_target_of_a_profile_that_is_being_removed_stays_0_until_the_profile_is_fo
     assert_eq!(target(&scenario), (0, 0, false));
     let shown = crate::snapshot::asked(&scenario.current().targets);
     assert_eq!(shown, [("other".into(), 3)].into());
-    scenario.tell(News::Forget(profile.clone()));
+    scenario.tell(News::ProfileGone(profile.clone()));
     assert!(scenario.current().is_removed(&profile), "it has executors");
     all_go(&mut scenario);
-    scenario.tell(News::Forget("other".into()));
-    scenario.tell(News::Forget(profile.clone()));
+    scenario.tell(News::ProfileGone("other".into()));
+    scenario.tell(News::ProfileGone(profile.clone()));
     let left: Vec<&ProfileName> = scenario.current().targets.keys().collect();
     assert_eq!(left, [&ProfileName::from("other")]);
     assert!(!scenario.current().counts.contains_key(&profile));
