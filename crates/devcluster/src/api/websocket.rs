@@ -1,7 +1,8 @@
 //! Serves a watch over a WebSocket: one text frame for each event.
 //!
 //! The handshake follows golang.org/x/net/websocket, which real servers use. It demands an `Origin` and selects no
-//! subprotocol: a client may offer one, which is accepted whatever it is. Clients written in Java watch in this way.
+//! subprotocol: a client may offer one, which is accepted whatever it is. Clients written in Java watch in this way, as
+//! Spark's own backend, which scripts/pictures runs beside boatswain.
 
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
