@@ -10,8 +10,9 @@
 #
 # scripts/rootfs builds the same root file system without a container engine, and checks it.
 
-# The release workflow puts what scripts/release has built in the place of this stage.
-FROM rust:1.95-slim-bookworm AS build
+# By digest (of the index of all architectures), so that a build is that of this day wherever it runs. The release workflow
+# puts what scripts/release has built in the place of this stage.
+FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082 AS build
 RUN rustup target add "$(uname -m)-unknown-linux-musl" \
     && apt-get update \
     && apt-get install --yes --no-install-recommends musl-tools ca-certificates \
