@@ -44,7 +44,8 @@ impl Actors {
     fn send_settings(&self, config: &Config) {
         // Otherwise the lists have an interval of their own.
         if config.poll.enabled {
-            self.poll.do_send(NewInterval(config.poll.interval));
+            let (interval, is_firm) = (config.poll.interval, false);
+            self.poll.do_send(NewInterval { interval, is_firm });
         }
         self.lifecycle
             .do_send(NewPolicy(settings::keep_policy(&config.lifecycle)));

@@ -256,7 +256,8 @@ impl Actors {
         // A watch may be silent for minutes before that is noticed, and the poll may be off.
         let time = deadline.saturating_duration_since(Instant::now());
         let interval = LEAST_INTERVAL.max(time / LISTS_OF_AN_END);
-        self.poll.do_send(NewInterval(interval));
+        let is_firm = true;
+        self.poll.do_send(NewInterval { interval, is_firm });
         let known = self.retire_until(|ledger| ledger.adopted, why, how, deadline);
         let known = known.await?;
         if known.adopted {
@@ -329,6 +330,9 @@ impl Actors {
                 changed = snapshots.changed() => changed?,
                 changed = left.changed() => changed?,
                 () = sleep_until(deadline) => {}
+            }
+            if let Some(pause) = pause_between_looks(snapshot.entries.len()) {
+                sleep_until(deadline.min(Instant::now() + pause)).await;
             }
         }
     }
@@ -460,4 +464,10 @@ impl Actors {
             "the time to end is over and not everything is gone"
         );
     }
+}
+/// How long to wait before all entries are looked at again; `None`: not at all. Each end of an executor changes the ledger,
+/// so that without a pause the time of an end would grow with the square of the fleet.
+fn pause_between_looks(entries: usize) -> Option<Duration> {
+    let pause = Duration::from_micros(entries as u64);
+    (pause >= Duration::from_millis(1)).then_some(pause)
 }

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 
 use super::Pace;
 use super::lister::ListError;
+use super::messages::NewInterval;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::{Serial, Tick};
 
@@ -37,7 +38,7 @@ pub(super) enum Event {
     Alarm {
         timer: Serial,
     },
-    NewInterval(Duration),
+    NewInterval(NewInterval),
     /// The API server answers again after an outage.
     ServerIsBack,
     Stop,
@@ -98,6 +99,8 @@ pub(super) struct Machine {
     listed: bool,
     /// How many pods the last accepted list had.
     pods: usize,
+    /// Whether the interval holds however large the fleet is.
+    is_firm: bool,
     in_trouble: bool,
     /// Until then the server has asked to wait.
     not_before: Tick,
@@ -115,6 +118,7 @@ impl Machine {
             last_serial: Serial::default(),
             listed: false,
             pods: 0,
+            is_firm: false,
             in_trouble: false,
             not_before: Tick::default(),
             overtaken: false,
@@ -159,7 +163,7 @@ impl Machine {
                 Ok(list) => self.listed(&list, now, out),
                 Err(why) => self.failed(&why, now, out),
             },
-            (phase, Event::NewInterval(interval)) => self.new_interval(phase, interval, now, out),
+            (phase, Event::NewInterval(new)) => self.new_interval(phase, new, now, out),
             (phase, Event::ServerIsBack) => self.server_is_back(phase, now, out),
             // The remaining events are a repeated start, or outdated answers and alarms.
             (
@@ -189,11 +193,12 @@ impl Machine {
     fn new_interval(
         &mut self,
         phase: Phase,
-        interval: Duration,
+        new: NewInterval,
         now: Tick,
         out: &mut Vec<Effect>,
     ) -> Phase {
-        self.pace.interval = interval;
+        self.pace.interval = new.interval;
+        self.is_firm = new.is_firm;
         let after = self.interval().max(now.until(self.not_before));
         match phase {
             Phase::Waiting { due, .. } if now + after < due => self.wait(after, now, out),
@@ -263,7 +268,7 @@ impl Machine {
     /// poll at the same time (spec P-1).
     fn interval(&mut self) -> Duration {
         let mut interval = self.pace.interval;
-        if !self.pace.makes_first_list {
+        if !self.pace.makes_first_list && !self.is_firm {
             let listing = Duration::from_secs((self.pods / PODS_A_SECOND) as u64);
             interval = interval.max(listing);
         }

@@ -7,4 +7,8 @@ use actix::Message;
 /// Makes lists at this interval from now on (spec C-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
-pub struct NewInterval(pub Duration);
+pub struct NewInterval {
+    pub interval: Duration,
+    /// Whether the interval holds however large the fleet is, as during an end (spec O-11).
+    pub is_firm: bool,
+}

@@ -152,9 +152,9 @@ impl Actor for PollSource {
 impl Handler<NewInterval> for PollSource {
     type Result = ();
 
-    fn handle(&mut self, NewInterval(interval): NewInterval, ctx: &mut Self::Context) {
-        self.deadline = interval.max(SHORTEST_DEADLINE);
-        self.step(Event::NewInterval(interval), ctx);
+    fn handle(&mut self, new: NewInterval, ctx: &mut Self::Context) {
+        self.deadline = new.interval.max(SHORTEST_DEADLINE);
+        self.step(Event::NewInterval(new), ctx);
     }
 }
 

@@ -31,6 +31,11 @@ fn taken_in(accepted: bool) -> Result<Polled, ListError> {
     Ok(Polled { accepted, pods: 3 })
 }
 
+fn new_interval(interval: Duration) -> Event {
+    let is_firm = false;
+    Event::NewInterval(NewInterval { interval, is_firm })
+}
+
 /// A machine with the state that the actor would keep.
 struct Driven {
     machine: Machine,
@@ -111,7 +116,7 @@ fn the_first_list_comes_one_interval_after_the_start_and_each_other_one_interval
     assert!(waits.len() > 10, "with jitter: {waits:?}");
 }
 
-// spec: P-1
+// spec: P-1, O-11
 #[test]
 fn beside_a_watch_a_large_fleet_is_listed_at_most_at_1_000_pods_a_second() {
     for (pace, least, most) in [(BESIDE, 90, 110), (ALONE, 27, 33)] {
@@ -126,6 +131,9 @@ fn beside_a_watch_a_large_fleet_is_listed_at_most_at_1_000_pods_a_second() {
         driven.polled(Ok(list));
         let wait = driven.armed();
         assert!((least * S..=most * S).contains(&wait), "{wait:?}");
+        let (interval, is_firm) = (15 * S, true);
+        driven.step(Event::NewInterval(NewInterval { interval, is_firm }));
+        assert!(driven.armed() <= 17 * S, "O-11: {:?}", driven.armed());
     }
 }
 
@@ -341,10 +349,10 @@ fn a_new_interval_counts_from_now_unless_a_list_is_due_sooner() {
     let mut driven = Driven::begun(BESIDE);
     let (_, after) = driven.timer.unwrap();
     assert!(after >= 27 * S);
-    driven.step(Event::NewInterval(10 * S));
+    driven.step(new_interval(10 * S));
     let (_, after) = driven.timer.unwrap();
     assert!((9 * S..=11 * S).contains(&after), "{after:?}");
-    assert_eq!(driven.step(Event::NewInterval(100 * S)), []);
+    assert_eq!(driven.step(new_interval(100 * S)), []);
     driven.alarm();
     driven.polled(taken_in(true));
     let (_, after) = driven.timer.unwrap();
@@ -352,7 +360,7 @@ fn a_new_interval_counts_from_now_unless_a_list_is_due_sooner() {
     driven.alarm();
     let failed = refused(Some(20 * S));
     driven.polled(Err(failed));
-    driven.step(Event::NewInterval(S));
+    driven.step(new_interval(S));
     let (_, after) = driven.timer.unwrap();
     assert!(after == 20 * S, "the server has asked to wait: {after:?}");
 }
