@@ -12,7 +12,7 @@ use super::reload::Reload;
 use super::signals::{HANG_UP, Signals, has_terminal};
 use super::{fail_with, in_system, progress, say};
 use crate::config::{Config, ConfigError, Effective, Reading};
-use crate::driver;
+use crate::driver::{self, Remainder, Remaining};
 use crate::exit::Exit;
 use crate::telemetry::{self, Level};
 
@@ -136,12 +136,16 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level, logs: Logs) -> 
     };
     actix::spawn(reloading.run(asked));
     let mut told: Option<Instant> = None;
+    let mut remainder = None;
+    let mut asked_what_is_left = pin!(handle.remainder());
+    let mut is_asked = true;
     let mut progress = pin!(progress::show(handle.clone(), logs));
     let mut progressing = on_terminal;
     loop {
         tokio::select! {
             biased;
             exit = &mut running => return exit,
+            left = &mut asked_what_is_left, if is_asked => (remainder, is_asked) = (left, false),
             signal = signals.next() => {
                 // It also comes when the terminal is closed in which the driver was started.
                 if signal == HANG_UP && has_terminal() == had_terminal {
@@ -153,7 +157,7 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level, logs: Logs) -> 
                     continue;
                 }
                 if told.is_some() {
-                    tracing::warn!(signal, "second signal: exiting at once, without cleaning up");
+                    say_what_is_left(signal, remainder.as_ref().and_then(Remainder::now));
                     return Exit::Interrupted;
                 }
                 tracing::info!(signal, "stopping; a second signal ends the process at once");
@@ -164,4 +168,24 @@ async fn drive(args: ConfigArgs, reading: Reading, level: Level, logs: Logs) -> 
             () = &mut progress, if progressing => progressing = false,
         }
     }
+}
+
+/// `left`: `None` if the driver has not taken over, and knows no executor.
+fn say_what_is_left(signal: &str, left: Option<Remaining>) {
+    let Some(left) = left else {
+        tracing::warn!(
+            signal,
+            executors = "unknown",
+            "second signal: exiting at once, without cleaning up"
+        );
+        return;
+    };
+    tracing::warn!(
+        signal,
+        executors = left.executors,
+        terminating = left.terminating,
+        removed_by = left.removed_by,
+        clean = left.clean,
+        "second signal: exiting at once, without cleaning up"
+    );
 }

@@ -26,6 +26,7 @@ use crate::server::sessions::Sessions;
 use super::event_sinks::Writer;
 use super::handle::Command;
 use super::provisioners::Provisioner;
+use super::remainder::{Remainder, Remover};
 
 /// The actors, and the settings that the driver's end needs.
 pub(super) struct Actors {
@@ -54,6 +55,8 @@ pub(super) struct Actors {
     /// How many connections are accepted.
     pub(super) limits: Limits,
     pub(super) calls: Calls,
+    /// Who removes executors that this driver leaves.
+    pub(super) remover: Remover,
     pub(super) page_size: u32,
     /// Whether the configuration has claims on volumes that outlive their executors.
     pub(super) has_claims: bool,
@@ -84,6 +87,10 @@ impl Actors {
                 if let Ok(measures) = self.store.send(MeasureNow).await {
                     let _ = answer.send(measures);
                 }
+            }
+            Command::Remainder(answer) => {
+                let remainder = Remainder::new(self.snapshots.clone(), self.remover.clone());
+                let _ = answer.send(remainder);
             }
             Command::Sessions(answer) => {
                 let router = self.sessions.as_ref().map(Sessions::router);

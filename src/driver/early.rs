@@ -16,7 +16,7 @@ use super::stop_request::StopRequest;
 
 pub(super) struct Early {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    /// Commands that are kept for the actors, so that no observer misses an end.
+    /// Commands that are kept for the actors, so that no observer misses an end, and who asks once is answered.
     pub(super) kept: Vec<Command>,
     pub(super) stop: StopRequest,
     /// `None` without `ha.lease`, and while this driver stands by.
@@ -123,7 +123,9 @@ impl Early {
             | Command::Sessions(_)
             | Command::Routes(..)
             | Command::Reconfigure(..) => {}
-            command @ (Command::SetTargets(..) | Command::Observe(_)) => self.kept.push(command),
+            command @ (Command::SetTargets(..) | Command::Observe(_) | Command::Remainder(_)) => {
+                self.kept.push(command)
+            }
         }
     }
 }

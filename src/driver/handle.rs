@@ -12,6 +12,8 @@ use crate::config::{Changes, OnSignal};
 use crate::model::{ProfileName, Snapshot};
 use crate::server::api::tokens::Tokens;
 
+use super::remainder::Remainder;
+
 /// The targets of all profiles, or why the requested ones are refused.
 type Targets = Result<BTreeMap<ProfileName, u32>, Refused>;
 
@@ -27,6 +29,7 @@ pub(super) enum Command {
     Reconfigure(Box<Changes>, oneshot::Sender<Reconfigured>),
     Look(oneshot::Sender<Snapshot>),
     Measure(oneshot::Sender<Measures>),
+    Remainder(oneshot::Sender<Remainder>),
     Observe(Recipient<Round>),
     Sessions(oneshot::Sender<Option<Router>>),
     Routes(Tokens, oneshot::Sender<Router>),
@@ -74,6 +77,11 @@ impl Handle {
     /// `None` if the driver has ended or does not run yet.
     pub async fn measure(&self) -> Option<Measures> {
         self.ask(Command::Measure).await
+    }
+
+    /// Waits until the driver runs, and returns what tells at any time what it would leave. `None` if it has ended before.
+    pub async fn remainder(&self) -> Option<Remainder> {
+        self.ask(Command::Remainder).await
     }
 
     /// The routes for executors, without a socket. `None` without a listener, or if the driver has

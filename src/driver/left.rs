@@ -82,3 +82,67 @@ pub(super) fn first<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).take(NAMED).collect();
     names.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::config::LogFormat;
+    use crate::model::pod::Deletion;
+    use crate::telemetry::testing::logged;
+    use crate::testing::pending;
+
+    /// A pod on a node that has to be gone by this second, if it is being deleted.
+    fn pod(n: u64, node: &str, until: Option<i64>) -> Sighting {
+        let deletion = until.map(|second| Deletion {
+            deadline: Timestamp::from_second(second).ok(),
+            grace: Some(Duration::from_secs(30)),
+        });
+        Sighting::Read(Arc::new(Pod {
+            node: Some(node.into()),
+            deletion,
+            ..pending("etl", n, &format!("u{n}"), 1)
+        }))
+    }
+
+    fn left(pods: &[Sighting]) -> Left {
+        let mut left = Left::default();
+        pods.iter().for_each(|pod| left.add(pod));
+        left
+    }
+
+    // spec: O-11
+    #[test]
+    fn what_terminates_is_said_with_its_number_its_nodes_and_until_when_at_the_latest() {
+        let mut pods: Vec<Sighting> = (1..=6).map(|n| pod(n, "node-a", Some(100))).collect();
+        pods.push(pod(7, "node-b", Some(160)));
+        pods.push(pod(8, "node-c", None));
+        let left = left(&pods);
+        let line = logged(LogFormat::Json, || left.log_what_terminates());
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            line["message"],
+            "executors were deleted and terminate still: their ends were not waited for"
+        );
+        assert_eq!(line["level"], "warn");
+        assert_eq!(line["count"], 7);
+        assert_eq!(
+            line["pods"], "etl-exec-1, etl-exec-2, etl-exec-3, etl-exec-4, etl-exec-5",
+            "the first of them"
+        );
+        assert_eq!(line["nodes"], "node-a, node-b");
+        assert_eq!(line["until"], "1970-01-01T00:02:40Z");
+        assert_eq!(left.undeleted.keys().collect::<Vec<_>>(), ["etl-exec-8"]);
+    }
+
+    // spec: O-11
+    #[test]
+    fn nothing_is_said_of_what_terminates_where_nothing_does() {
+        let left = left(&[pod(1, "node-a", None)]);
+        assert_eq!(logged(LogFormat::Json, || left.log_what_terminates()), "");
+    }
+}

@@ -27,6 +27,7 @@ mod profile_proofs;
 mod profile_spec;
 mod provisioners;
 mod reconfigure;
+mod remainder;
 mod reports;
 pub mod rights;
 mod running;
@@ -54,6 +55,7 @@ use crate::server::limits;
 pub use cluster::connect;
 pub use dry_run::{DryRunError, dry_run, shapes};
 pub use handle::Handle;
+pub use remainder::{Remainder, Remaining};
 
 use handle::Command;
 use rights::Rights;

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::actors::api_health::refused_writes::RefusedWrite;
 use crate::actors::driver_backend::messages::Stop;
-use crate::actors::lifecycle_manager::pending_actions::nothing_left;
+use crate::actors::lifecycle_manager::messages::Report;
+use crate::actors::lifecycle_manager::pending_actions::{nothing_left, unawaited_ends};
 use crate::actors::pod_allocator::messages::StopRequesting;
 use crate::actors::poll_source::messages::NewInterval;
 use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
@@ -123,10 +124,12 @@ impl Actors {
         };
         let last = deadline.max(Instant::now()) + last_step;
         self.delete_workloads(last).await;
-        let written = matches!(
-            timeout_at(last, self.record.send(Flush)).await,
-            Ok(Ok(true))
-        );
+        let flush = async || timeout_at(last, self.record.send(Flush)).await;
+        let written = matches!(flush().await, Ok(Ok(true)));
+        if self.report_the_rest(left.as_ref()).await {
+            // Without it a successor reports these ends once more.
+            let _ = flush().await;
+        }
         match left {
             Some(left) if left.undeleted.is_empty() && written => {
                 left.log_what_terminates();
@@ -150,6 +153,7 @@ impl Actors {
         let Ok(last) = self.retire_until(nothing_left, why, how, deadline).await else {
             return Exit::Bug;
         };
+        self.report_the_rest(None).await;
         let living = last.entries.values().filter(|entry| !entry.is_gone());
         let pods = living.filter_map(|entry| entry.pod());
         let left: BTreeMap<_, _> = (pods.filter(|pod| pod.deletion.is_none()))
@@ -211,18 +215,20 @@ impl Actors {
             }
         }
         let close = || self.close_record(exit_code, keep_record, over_budget.clone());
-        let until = deadline.max(Instant::now()) + last_step;
+        let mut until = deadline.max(Instant::now()) + last_step;
         let mut record_closed = matches!(timeout_at(until, close()).await, Ok(Ok(())));
         let left = match left {
             Some(left) if keep_record && !left.undeleted.is_empty() => {
                 let left = self.delete_the_rest(left).await;
-                // While executors end one after the other, the record is never written to its end.
-                let closed = timeout(last_step, close()).await;
-                record_closed |= matches!(closed, Ok(Ok(())));
+                until = Instant::now() + last_step;
                 Some(left)
             }
             left => left,
         };
+        // While executors end one after the other, the record is never written to its end.
+        if self.report_the_rest(left.as_ref()).await || !record_closed {
+            record_closed |= matches!(timeout_at(until, close()).await, Ok(Ok(())));
+        }
         match left {
             Some(left) if left.undeleted.is_empty() && record_closed => {
                 match left.is_empty() {
@@ -306,6 +312,22 @@ impl Actors {
             }
         }
         left
+    }
+
+    /// Reports the executors that were deleted and terminate still, because nobody waits for their ends any more (spec
+    /// L-3). Returns whether there are any. `left`: what a list has shown, if there was one.
+    async fn report_the_rest(&self, left: Option<&Left>) -> bool {
+        let snapshot = Arc::clone(&self.snapshots.borrow());
+        let rest = unawaited_ends(&snapshot, |pod| match left {
+            Some(left) => !left.undeleted.contains_key(&*pod.name),
+            None => pod.deletion.is_some(),
+        });
+        let is_any = !rest.is_empty();
+        for ending in rest {
+            // It has stopped only if the driver's process ends.
+            let _ = self.record.send(Report(ending)).await;
+        }
+        is_any
     }
 
     /// Has every executor leave, again whenever the ledger changes, until it is as wanted or until the deadline.
@@ -441,9 +463,7 @@ impl Actors {
         undeleted: Option<&BTreeMap<String, Option<PodUid>>>,
         record_closed: bool,
     ) {
-        let namespace = self.calls.namespace();
-        let selector = self.calls.selector();
-        let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
+        let clean = self.remover.command();
         let refused = self.health.borrow().refused.clone();
         let refused = refused.first().map(|write| {
             let RefusedWrite {

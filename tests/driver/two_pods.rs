@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use boatswain::driver::start_in;
 use boatswain::exit::Exit;
+use devcluster::{NodeKind, Options, SimulatedNode};
 use http::Request;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -204,4 +205,32 @@ async fn an_end_goes_on_deleting_beyond_its_time_as_long_as_there_are_fewer() {
     assert_eq!(running.await.unwrap().code(), 0);
     seconds(40).await;
     assert_eq!(server.pods().await.len(), 2, "the drivers' own");
+}
+
+// spec: O-11, L-1, L-3
+#[actix::test]
+async fn executors_that_an_end_does_not_wait_for_have_their_ends_in_the_record_that_is_kept() {
+    tokio::time::pause();
+    let server = Server::of(devcluster::start(Options {
+        node: NodeKind::Simulated(SimulatedNode {
+            // Longer than an end waits.
+            stop_delay: Duration::from_secs(25),
+            ..SimulatedNode::default()
+        }),
+        ..Options::default()
+    }));
+    pods(&server).await;
+    let sets = ["app.id=etl", "driver.pod_name=driver-0"];
+    let (handle, running) = start_in(config(3, "end", &sets), server.environment(1));
+    let running = actix::spawn(running);
+    seconds(10).await;
+    handle.stop();
+    assert_eq!(running.await.unwrap().code(), 0);
+    assert_eq!(server.pods().await.len(), 2 + 3, "they terminate");
+    let state = server.cluster.state().await;
+    let record = state.config_maps("default").next().unwrap();
+    let ends = record["data"]["ends"].as_str().unwrap();
+    let told = ends.matches("deleted, its end was not waited for");
+    assert_eq!(told.count(), 3, "{ends}");
+    assert_eq!(record["data"]["reported"], "1-3");
 }

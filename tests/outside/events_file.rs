@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::driver::Driver;
+use super::local_run::Local;
 use super::process::{boatswain, until};
 
 fn events(file: &Path) -> Vec<Value> {
@@ -21,6 +23,13 @@ fn of<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
         .iter()
         .filter(|event| event["event"] == name)
         .collect()
+}
+
+/// The numbers that `boatswain report` makes of a file.
+fn report(file: &Path) -> Value {
+    let mut report = boatswain();
+    let report = report.arg("report").arg(file).args(["-o", "json"]);
+    serde_json::from_slice(&report.output().unwrap().stdout).unwrap()
 }
 
 // spec: B-70, B-50, O-83, L-30
@@ -55,11 +64,7 @@ fn a_file_has_the_events_of_each_driver_up_to_the_applications_end_and_its_reaso
         "{why}"
     );
 
-    let mut report = boatswain();
-    let report = report.arg("report").arg(&file).args(["-o", "json"]);
-    let report = report.output().unwrap();
-    let figures: Value = serde_json::from_slice(&report.stdout).unwrap();
-    let figures = &figures["default"];
+    let figures = &report(&file)["default"];
     assert!(figures["requested"].as_u64() >= Some(3), "{figures}");
     assert_eq!(
         figures["earlier"], 0,
@@ -86,4 +91,51 @@ fn a_file_that_cannot_be_written_is_said_once_and_holds_nothing_up() {
         let events = events(&file);
         (of(&events, "running").len() == 2).then_some(events[0]["event"] == "began")
     });
+}
+
+// spec: O-11, L-1, L-3, B-70, O-83
+#[test]
+fn executors_that_the_end_does_not_wait_for_have_their_ends_in_file_and_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("events.jsonl");
+    let history = format!("history.file={}", file.display());
+    let sets = [
+        "profiles.default.command=[\"/bin/sh\", \"-c\"]",
+        "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]",
+        "profiles.default.termination_grace=1h",
+        "shutdown.grace=8s",
+        &*history,
+    ];
+    let reason = "there the executors would terminate for an hour";
+    let Some(mut local) = Local::embedded(&sets, reason) else {
+        return;
+    };
+    local.runs(&[1, 2, 3, 4]);
+    local.driver.signal(Signal::TERM);
+    assert_eq!(local.driver.exit(), Some(0));
+    let line = local
+        .driver
+        .says("executors were deleted and terminate still: their ends were not waited for");
+    assert_eq!(line["count"], 4, "{line}");
+    assert!(line["until"].is_string(), "{line}");
+    assert_ne!(line["nodes"], "", "{line}");
+    local.driver.says("the application has ended");
+
+    let events = events(&file);
+    let ended = of(&events, "ended");
+    let who: BTreeSet<u64> = ended
+        .iter()
+        .filter_map(|end| end["executor"].as_u64())
+        .collect();
+    assert_eq!(who, BTreeSet::from([1, 2, 3, 4]), "{events:?}");
+    for end in ended {
+        assert_eq!(end["reason"], "Killed");
+        assert_eq!(
+            end["why"],
+            "the application ended; deleted, its end was not waited for"
+        );
+    }
+    let figures = &report(&file)["default"];
+    assert_eq!(figures["ended"], 4, "{figures}");
+    assert_eq!(figures["ends"]["Killed"]["number"], 4, "{figures}");
 }

@@ -83,10 +83,14 @@ fn a_second_signal_exits_at_once_without_cleanup() {
     thread::sleep(Duration::from_millis(1_100));
     local.driver.signal(Signal::INT);
     assert_eq!(local.driver.exit(), Some(130));
-    local
+    let line = local
         .driver
         .says("second signal: exiting at once, without cleaning up");
+    let number = |field: &str| line[field].as_u64().unwrap();
+    assert_eq!(number("executors") + number("terminating"), 4, "{line}");
+    let removed_by = line["removed_by"].as_str().unwrap();
     if local.is_embedded() {
+        assert!(removed_by.starts_with("the embedded cluster"), "{line}");
         nothing_is_left(&mark);
     }
 }

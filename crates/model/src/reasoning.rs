@@ -104,6 +104,13 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
     reason
 }
 
+/// The loss reason of an executor whose pod terminates still when nobody waits for it any more (spec L-3).
+pub fn reason_of_an_unawaited(entry: &Entry) -> LossReason {
+    let mut reason = reason_of(entry);
+    reason.message += "; deleted, its end was not waited for";
+    reason
+}
+
 /// An executor that ended within `stable_after` of its start, or before it ever ran (spec A-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlyEnd {

@@ -13,10 +13,10 @@ use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, LeaveMethod};
 use crate::model::quantity::MEBIBYTE;
-use crate::model::reasoning::{reason_of_an_overdue, says_more};
+use crate::model::reasoning::{reason_of_an_overdue, reason_of_an_unawaited, says_more};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
-    Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
+    Batch, Ending, Entry, ExecutorId, LossClass, Now, Pod, PodState, PodUid, Snapshot, State, Tick,
 };
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -470,6 +470,19 @@ fn orphan_call(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick
 pub fn nothing_left(snapshot: &Snapshot) -> bool {
     let settled = |entry: &Arc<Entry>| entry.is_gone() && !entry.has_unreported_end();
     snapshot.entries.values().all(settled) && snapshot.orphans.is_empty()
+}
+
+/// The ends of executors that terminate still when nobody waits for them any more (spec L-3). `is_deleted` tells whether a
+/// pod is being deleted or is gone.
+pub fn unawaited_ends(snapshot: &Snapshot, is_deleted: impl Fn(&Pod) -> bool) -> Vec<Ending> {
+    (snapshot.entries.values())
+        .filter(|entry| !entry.has_ended() && !entry.is_reported())
+        .filter(|entry| entry.pod().is_some_and(|pod| is_deleted(pod)))
+        .map(|entry| Ending {
+            entry: Arc::clone(entry),
+            reason: Arc::new(reason_of_an_unawaited(entry)),
+        })
+        .collect()
 }
 
 #[cfg(test)]

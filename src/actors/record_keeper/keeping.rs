@@ -309,6 +309,11 @@ impl Keeping {
         self.gone
     }
 
+    /// Whether this driver has deleted it at the application's end: nothing is recorded any more.
+    pub fn is_deleted(&self) -> bool {
+        self.goal == Goal::Delete && self.map.is_none()
+    }
+
     /// Processes that pods bear a later incarnation. The record shows whether its driver is current.
     pub fn found_later_driver(&mut self, incarnation: Incarnation) {
         if self.later < Some(incarnation) && incarnation > self.incarnation {

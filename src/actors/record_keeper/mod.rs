@@ -143,8 +143,10 @@ impl RecordKeeper {
         let is_gone = self.keeping.is_gone();
         (self.is_gone).send_if_modified(|shown| std::mem::replace(shown, is_gone) != is_gone);
         let now = self.clock.now();
-        // Nobody will write a record that is gone together with the right to make it anew.
-        let patience = match is_gone && self.keeping.may_not_write() {
+        // Nobody will write a record that this driver has deleted, or that is gone together with the right to make it
+        // anew.
+        let is_given_up = self.keeping.is_deleted() || is_gone && self.keeping.may_not_write();
+        let patience = match is_given_up {
             true => PATIENCE,
             false => Duration::ZERO,
         };

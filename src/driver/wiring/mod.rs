@@ -28,6 +28,7 @@ use super::Environment;
 use super::actors::Actors;
 use super::listener::{self, Listener};
 use super::provisioners;
+use super::remainder::Remover;
 use super::reports::Reporter;
 use super::succession::Application;
 
@@ -110,6 +111,7 @@ pub(super) fn wire(
         event_sinks,
         lifecycle: links.lifecycle,
         registry: links.registry,
+        remover: Remover::of(&config, &links.calls),
         calls: links.calls,
         page_size: config.tuning.page_size,
         has_claims: basis.has_claims,

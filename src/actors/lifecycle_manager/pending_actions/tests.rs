@@ -14,11 +14,11 @@ use rand::SeedableRng;
 
 use super::*;
 use crate::actors::lifecycle_manager::kept::{Policy, Which};
+use crate::model::Incarnation;
 use crate::model::executor::{LeaveMethod, LeaveReason};
 use crate::model::ledger::Inheritance;
 use crate::model::news::{Found, News, Outcome, TargetChange};
 use crate::model::pod::{Disruption, PodIdentity, Sighting};
-use crate::model::{Incarnation, Pod};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id, running, terminating};
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);

@@ -317,6 +317,7 @@ fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     keeping.delete();
     assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
     keeping.answered(broken(FailureKind::TimedOut), at(2));
+    assert!(!keeping.is_deleted());
     assert_eq!(keeping.next(at(60)), Some(Op::Get));
     keeping.answered(Answer::Got(Some(map(&record(3), "u1", 12))), at(60));
     assert_eq!(keeping.next(at(60)), Some(delete("u1", 12)));
@@ -326,6 +327,8 @@ fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
         keeping.answered(Answer::Got(None), at(100)),
         [Effect::Deleted, Effect::Recovered]
     );
+    // spec: L-1
+    assert!(keeping.is_deleted(), "ends that wait for it are reported");
     assert_eq!(keeping.next(at(200)), None);
 }
 

@@ -185,6 +185,23 @@ fn each_mark_of_the_driver_has_a_message() {
     assert!(message.ends_with("ours: a/b"), "{message}");
 }
 
+// spec: L-3
+#[test]
+fn an_executor_that_nobody_waits_for_has_the_reason_for_which_it_was_deleted() {
+    let mut entry = entry(running());
+    entry.leaving = Some(Leaving {
+        why: LeaveReason::ApplicationEnded,
+        how: LeaveMethod::Delete,
+        since: tick(1),
+    });
+    let reason = reason_of_an_unawaited(&entry);
+    assert_eq!((reason.class, reason.failure), (LossClass::Killed, false));
+    assert_eq!(
+        reason.message,
+        "the application ended; deleted, its end was not waited for"
+    );
+}
+
 // spec: L-1, L-4, L-20
 #[test]
 fn how_the_driver_learned_of_the_end_decides_if_the_pod_shows_no_reason() {

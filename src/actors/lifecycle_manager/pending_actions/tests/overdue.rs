@@ -124,3 +124,24 @@ fn an_end_after_the_overdue_report_is_not_reported_again() {
     manager.rounds();
     assert_eq!(manager.reported.len(), 1);
 }
+
+// spec: L-3, O-11
+#[test]
+fn when_nobody_waits_any_more_what_was_deleted_and_is_there_still_has_its_end() {
+    let mut manager = Manager::new();
+    (1..=4).for_each(|n| manager.start(n));
+    manager.deleted(1, 30, |pod| pod);
+    manager.deleted(2, 30, |pod| pod);
+    manager.deleted(3, 30, |pod| pod);
+    manager.scenario.goes(2);
+    manager.scenario.report(3);
+    let ledger = manager.scenario.current();
+    let ends = unawaited_ends(ledger, |pod| pod.deletion.is_some());
+    let told: Vec<u64> = ends.iter().map(|end| end.entry.id.get()).collect();
+    assert_eq!(told, [1], "2 is gone, 3 has its end, and nobody deleted 4");
+    let why = &ends[0].reason.message;
+    assert!(
+        why.ends_with("; deleted, its end was not waited for"),
+        "{why}"
+    );
+}
