@@ -98,7 +98,7 @@ mod tests {
     // spec: O-55
     #[test]
     fn connections_and_calls_never_need_more_descriptors_than_there_are() {
-        for descriptors in [64, 256, 1_024, 4_096, 20_000, 65_536] {
+        for descriptors in [16, 40, 64, 256, 1_024, 4_096, 20_000, 65_536] {
             for calls in [4, 128, 4_000] {
                 let limits = Limits::of(descriptors, calls);
                 let connections = limits.api + limits.requests + limits.sessions;

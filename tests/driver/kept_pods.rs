@@ -21,7 +21,7 @@ const POLICY: [&str; 3] = [
 ];
 
 /// The executor of the pod exits with this code.
-async fn exits(server: &Server, pod: &str, code: i32) {
+pub async fn exits(server: &Server, pod: &str, code: i32) {
     let terminated = json!({"exitCode": code, "reason": "Error"});
     let phase = if code == 0 { "Succeeded" } else { "Failed" };
     let status = json!({"status": {"phase": phase, "containerStatuses": [{

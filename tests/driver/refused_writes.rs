@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use crate::kept_pods::exits;
 use crate::seconds;
 use crate::server::{Network, Server, config};
 
@@ -58,4 +59,44 @@ async fn deletes_that_are_refused_are_shown_with_the_rule_that_is_missing_until_
     assert_eq!(server.pods().await, []);
     handle.stop();
     assert_eq!(running.await.unwrap(), Exit::Clean);
+}
+
+// spec: O-128, K-12, O-77
+#[actix::test]
+async fn labels_and_budgets_that_are_refused_are_shown_in_the_same_way() {
+    tokio::time::pause();
+    let cases = [
+        (
+            Network::LeavesPods,
+            "lifecycle.keep=failed",
+            ["patch", "pods"],
+            r#"{apiGroups: [""], resources: ["pods"], verbs: ["patch"]}"#,
+        ),
+        (
+            Network::RefusesBudgets,
+            "profiles.default.min_available=1",
+            ["create", "poddisruptionbudgets"],
+            r#"{apiGroups: ["policy"], resources: ["poddisruptionbudgets"], verbs: ["create"]}"#,
+        ),
+    ];
+    for (network, set, write, rule) in cases {
+        let server = Server::start();
+        server.set_network(network).await;
+        let (handle, running) = start_in(config(2, "hand-over", &[set]), server.environment(1));
+        let running = actix::spawn(running);
+        seconds(10).await;
+        // A label would say that its pod is kept.
+        exits(&server, "boatswain-exec-1", 3).await;
+        seconds(60).await;
+        let shown = status(&handle).await["refused_writes"].clone();
+        assert_eq!(shown.as_array().map(Vec::len), Some(1), "{shown}");
+        assert_eq!([&shown[0]["verb"], &shown[0]["resource"]], write);
+        let why = shown[0]["why"].as_str().unwrap();
+        assert!(why.contains(rule), "{why}");
+        server.set_network(Network::Works).await;
+        seconds(61).await;
+        assert_eq!(status(&handle).await["refused_writes"], Value::Null);
+        handle.stop();
+        assert_eq!(running.await.unwrap(), Exit::Superseded);
+    }
 }

@@ -39,6 +39,10 @@ pub enum Network {
     RefusesBig = 6,
     /// The driver may delete no pods.
     KeepsPods = 7,
+    /// The driver may change no pods.
+    LeavesPods = 8,
+    /// The driver may create no PodDisruptionBudgets.
+    RefusesBudgets = 9,
 }
 
 /// A request that the server has answered, or that was refused.
@@ -166,6 +170,7 @@ impl Server {
 /// How this request is refused: code, reason and message.
 fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str, &'static str)> {
     let is_of_pods = request.uri.path().contains("/pods");
+    let is_of_budgets = request.uri.path().contains("/poddisruptionbudgets");
     let is_big = String::from_utf8_lossy(body).contains(r#""boatswain.dev/profile":"big""#);
     match down {
         _ if down == Network::Forbids as u8 => Some((
@@ -185,6 +190,20 @@ fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str,
                 403,
                 "Forbidden",
                 r#"pods is forbidden: User "driver" cannot delete resource "pods" in API group "" in the namespace "default""#,
+            ))
+        }
+        _ if down == Network::LeavesPods as u8 && is_of_pods && request.method == "PATCH" => {
+            Some((
+                403,
+                "Forbidden",
+                r#"pods is forbidden: User "driver" cannot patch resource "pods" in API group "" in the namespace "default""#,
+            ))
+        }
+        _ if down == Network::RefusesBudgets as u8 && is_of_budgets && request.method == "POST" => {
+            Some((
+                403,
+                "Forbidden",
+                r#"poddisruptionbudgets.policy is forbidden: User "driver" cannot create resource "poddisruptionbudgets" in API group "policy" in the namespace "default""#,
             ))
         }
         _ if down == Network::RefusesBig as u8 && is_big && request.method == "POST" => Some((

@@ -43,6 +43,20 @@ impl Driver {
         Self::start_as(boatswain(), cluster, kubeconfig, executors, sets)
     }
 
+    /// Starts a driver whose environment names this proxy, and what it is not for.
+    pub fn start_with_proxy(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        (proxy, excepted): (&str, &str),
+        sets: &[&str],
+    ) -> Self {
+        let mut command = boatswain();
+        for (name, value) in [("HTTPS_PROXY", proxy), ("NO_PROXY", excepted)] {
+            command.env(name, value).env(name.to_lowercase(), value);
+        }
+        Self::start_as(command, cluster, kubeconfig, 3, sets)
+    }
+
     /// Starts a driver that may have this many open files.
     pub fn start_with_files(
         cluster: &Cluster,

@@ -45,6 +45,7 @@ mod page;
 mod page_states;
 mod ports;
 mod quiet;
+mod reaching;
 mod reload;
 mod reopening;
 mod rights;

@@ -205,6 +205,19 @@ fn the_driver_pod_owns_the_record() {
     assert_eq!(record["metadata"]["ownerReferences"][0]["uid"], **uid);
 }
 
+// spec: B-20
+#[test]
+fn an_application_that_begins_with_too_few_executors_says_that_its_wait_is_over() {
+    let (cluster, elsewhere) = Cluster::without_node();
+    let mut driver = Driver::start(&cluster, 8, &[elsewhere, "app.max_wait=1s"]);
+    let said = driver.says(
+        "app.max_wait is over: the application begins with fewer executors than it waited for",
+    );
+    let numbers = [&said["executors"], &said["wanted"]];
+    assert_eq!(numbers, [&json!(0), &json!(7)], "80 % of eight");
+    driver.says("ready");
+}
+
 // spec: O-2
 #[test]
 fn an_unusable_kubeconfig_exits_with_78() {

@@ -231,6 +231,17 @@ with BoatswainCluster({local.server!r}, token_file={str(local.token_file)!r}, pr
     assert ("waits for workers" in ran.stdout, "distributed.scheduler - INFO" in ran.stdout) == (not quiet, not quiet)
 
 
+def test_a_cluster_closes_while_its_driver_is_away_and_says_what_may_stay(local, capsys):
+    options = {"token_file": local.token_file, "scheduler_options": {"host": "127.0.0.1"}, "quiet": False}
+    with BoatswainCluster(local.server, n_workers=0, profile={"command": ["a"]}, **options) as cluster:
+        local._process.kill()
+        local._process.wait()
+        # Instead of ANSWER.
+        cluster._driver._timeout = 1.0
+    assert cluster.status.name == "closed"
+    assert f"{cluster._profile}: workers may stay until their --death-timeout: " in capsys.readouterr().out
+
+
 def test_a_cluster_that_was_taken_for_gone_gets_its_workers_again(local):
     options = {"token_file": local.token_file, "n_workers": 1, "scheduler_options": {"host": "127.0.0.1"}}
     command = {"command": [sys.executable, "-m", "dask", "worker"]}

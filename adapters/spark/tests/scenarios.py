@@ -6,6 +6,7 @@
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -162,10 +163,14 @@ def restart_and_drain(jar, directory):
 
 @scenario
 def killed_thirty_times(jar, directory):
-    """boatswain is killed and started again all the time while a job runs: Spark loses no executor."""
+    """boatswain is killed and started again all the time while a job runs: Spark loses no executor.
+
+    At the end it is not started again, and the adapter warns of what it could not say.
+    """
     rng = random.Random(20260101)
+    conf = {"spark.executor.instances": "4", "spark.boatswain.lastRequests": "1s"}
     with boatswain(directory, apart=True) as driver:
-        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf={"spark.executor.instances": "4"}) as sc:
+        with spark(jar, directory, f"spark+boatswain://{driver.address}", on=driver, conf=conf) as sc:
             until("four are registered", lambda: registered(sc) == 4)
             before = executor_pids(sc)
             done = threading.Event()
@@ -185,6 +190,11 @@ def killed_thirty_times(jar, directory):
                 assert killer.is_alive() or done.is_set(), "boatswain does not start again"
             equal(executor_pids(sc), before)
             equal(removed(directory), {})
+            driver.kill()
+        # Nobody takes the last requests.
+        log = (directory / "log").read_text(errors="replace")
+        for untold in ("that no executors are wanted any more", "to remove the profiles of this application"):
+            equal(log.count(f"boatswain could not be told within 1 s {untold}"), 1)
 
 
 def wait_for(path):
@@ -374,14 +384,35 @@ def beside(directory):
 
 @scenario
 def wrong_java(jar, directory):
-    """Of two applications on one boatswain one has a wrong Java path: it ends, and says why; the other's result is right."""
-    with boatswain(directory) as driver:
+    """Of two applications on one boatswain one has a wrong Java path: it ends, and says why; the other's result is right.
+
+    Then executors of boatswain's own configuration fail too often. With it all ends, and the exception says that, too.
+    """
+    settings = [
+        "failures.max = 1",
+        'profiles.broken = { executors = 0, command = ["/bin/sh", "-c", "echo there is no such database; exit 5"] }',
+    ]
+    with boatswain(directory, settings=settings) as driver:
         master = f"spark+boatswain://{driver.address}"
-        with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
-            until("two are registered", lambda: registered(sc) == 2)
-            run_beside(wrong_java_beside_it, jar, directory, master)
-            equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
-            assert registered(sc) == 2, "the healthy executors stay"
+        try:
+            with spark(jar, directory, master, on=driver, conf={"spark.executor.instances": "2"}) as sc:
+                until("two are registered", lambda: registered(sc) == 2)
+                run_beside(wrong_java_beside_it, jar, directory, master)
+                equal(dict(word_count(sc, 8, 0).collect()), COUNTS)
+                assert registered(sc) == 2, "the healthy executors stay"
+
+                def fail():
+                    until("the job runs", lambda: tasks_done(sc, 1))
+                    driver.call("PUT", "/v1/targets", {"targets": {"broken": 2}})
+
+                during(fail, word_count(sc, 64, 1).collect)
+                raise AssertionError("the job did not fail")
+        except Exception as error:
+            why = str(error)
+            assert "boatswain has ended the application, with exit code 11: profile broken: 2 failures" in why, why
+            # How many of how many: one that was replaced may have ended meanwhile.
+            assert re.search(r"; \d of the last \d.*: Exited: ended with exit 5.*there is no such database", why), why
+        say("the job has failed")
 
 
 def wrong_java_beside_it(jar, directory):

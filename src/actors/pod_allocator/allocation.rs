@@ -234,6 +234,7 @@ impl Allocation {
         self.ids.begin(latest.first_free, now, &mut decision);
         let changed = batch.changed_executors();
         self.see_commands(latest, now);
+        self.end_refusals(now, &mut decision);
         self.judge(batch, &changed, now, &mut decision);
         for ending in batch.ends() {
             self.ended(ending, wall);

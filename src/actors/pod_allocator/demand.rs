@@ -77,7 +77,9 @@ impl View<'_> {
             if demand.total() == 0 {
                 continue;
             }
-            if let Some(pause) = self.refusal_pauses.get(profile) {
+            if let Some(pause) = self.refusal_pauses.get(profile)
+                && pause.holds_back()
+            {
                 decision.wake_at(Some(pause.until), self.now);
                 demand.cut_to(u32::from(pause.allows_a_try(self.now)));
             }

@@ -26,6 +26,10 @@ const REFUSED: Backoff = Backoff {
     max: Duration::from_secs(60),
 };
 
+/// How long nothing may have been refused before a pause has ended. A quota that gives and takes all the time accepts
+/// each try and refuses the next request: that is one pause (spec A-31).
+const QUIET: Duration = Duration::from_secs(10);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusalKind {
     /// A quota is used up. The end of an executor may free some of it.
@@ -64,6 +68,8 @@ pub struct RefusalPause {
     answered: Tick,
     /// When the one request that tests the refusal was sent.
     trying: Option<Tick>,
+    /// Since when requests are accepted again, and as many are sent as are wanted.
+    lifted: Option<Tick>,
 }
 
 impl RefusalPause {
@@ -77,11 +83,12 @@ impl RefusalPause {
             failures: 1,
             answered: now,
             trying: None,
+            lifted: None,
         }
     }
 
     /// Records another refusal, of a request sent at `sent`. Returns whether its kind is new.
-    /// Answers to requests that were sent before the test request are ignored.
+    /// While requests are held back, answers to those that were sent before the test request are ignored.
     pub fn again(
         &mut self,
         kind: RefusalKind,
@@ -90,12 +97,13 @@ impl RefusalPause {
         sent: Tick,
         now: Tick,
     ) -> bool {
-        if !self.is_answer_to_the_try(sent) {
+        if !self.is_news(sent) {
             return false;
         }
         self.trying = None;
         let another = kind != self.kind;
-        self.failures = if another {
+        let was_lifted = self.lifted.take().is_some();
+        self.failures = if another || was_lifted {
             1
         } else {
             self.failures.saturating_add(1)
@@ -125,6 +133,28 @@ impl RefusalPause {
         (self.trying, self.until, self.failures) = (None, now, 0);
     }
 
+    /// The try was accepted, and nothing is held back: requests are sent as ever, but the pause has not ended yet.
+    pub fn lift(&mut self, now: Tick) {
+        self.trying = None;
+        self.lifted.get_or_insert(now);
+    }
+
+    /// Whether requests are held back, but for the test request.
+    pub fn holds_back(&self) -> bool {
+        self.lifted.is_none()
+    }
+
+    /// When it will have ended, if nothing is refused until then; and how long it will have held requests back.
+    pub fn ends_at(&self) -> Option<(Tick, Duration)> {
+        let lifted = self.lifted?;
+        Some((lifted + QUIET, lifted.since(self.since)))
+    }
+
+    /// When the next test request may be sent; `None` while one decides, and while requests are accepted.
+    pub fn next_try(&self) -> Option<Tick> {
+        (self.holds_back() && !self.is_trying()).then_some(self.until)
+    }
+
     /// Whether a test request may be sent now.
     pub fn allows_a_try(&self, now: Tick) -> bool {
         now >= self.until && self.trying.is_none() && !planted::is(Planted::RefusedForEver)
@@ -142,6 +172,11 @@ impl RefusalPause {
     /// Whether a request sent at `sent` is the test request, not one from before the refusal.
     pub fn is_answer_to_the_try(&self, sent: Tick) -> bool {
         self.trying.is_some_and(|tried| sent >= tried)
+    }
+
+    /// Whether a refusal of a request sent at `sent` says more than is known.
+    pub fn is_news(&self, sent: Tick) -> bool {
+        !self.holds_back() || self.is_answer_to_the_try(sent)
     }
 
     /// A request sent at `sent` got another answer than a refusal of this kind, or none.
@@ -228,6 +263,31 @@ mod tests {
         assert!(!pause.allows_a_try(at(9)), "the try is still out");
         pause.try_over(at(6));
         assert!(pause.allows_a_try(at(9)));
+    }
+
+    // spec: A-31
+    #[test]
+    fn a_pause_has_ended_when_nothing_was_refused_for_ten_seconds() {
+        let quota = RefusalKind::Quota;
+        let mut pause = RefusalPause::begin(quota, "full".into(), false, at(0));
+        assert_eq!(pause.ends_at(), None);
+        assert_eq!(pause.next_try(), Some(at(1)));
+        pause.try_one(at(1));
+        pause.lift(at(1));
+        assert!(!pause.holds_back());
+        assert_eq!(pause.next_try(), None);
+        assert_eq!(pause.ends_at(), Some((at(11), Duration::from_secs(1))));
+        // The next request is refused: the same pause goes on, with its shortest wait.
+        let more: Arc<str> = "full".into();
+        assert!(!pause.again(quota, Arc::clone(&more), false, at(5), at(5)));
+        assert!(pause.holds_back());
+        assert_eq!((pause.since, pause.until), (at(0), at(6)));
+        assert!(
+            !pause.again(quota, more, false, at(5), at(6)),
+            "and those with it are ignored"
+        );
+        assert_eq!(pause.until, at(6));
+        assert_eq!(pause.ends_at(), None);
     }
 
     // spec: A-114

@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use super::Allocation;
 use crate::actors::pod_allocator::claims::making::{Ensure, Ensured};
-use crate::actors::pod_allocator::decision::{Answer, Notice};
+use crate::actors::pod_allocator::decision::{Answer, Decision, Notice};
 use crate::actors::pod_allocator::pace::{Health, PaceChange};
 use crate::actors::pod_allocator::refusal::{RefusalKind, RefusalPause};
 use crate::model::{LossReason, Now, ProfileName, Tick};
@@ -52,7 +52,7 @@ impl Allocation {
         match answer {
             Answer::Created => {
                 self.had_an_executor = true;
-                said.extend(self.accepted(Object::Pod, profile, sent, now));
+                self.accepted(Object::Pod, profile, sent, now);
             }
             Answer::Refused(kind, why) => {
                 said.extend(self.refused(Object::Pod, profile, sent, *kind, why, wall))
@@ -80,7 +80,7 @@ impl Allocation {
         let mut said: Vec<Notice> = change.map(Notice::Claims).into_iter().collect();
         match ensured {
             Ensured::There => {
-                said.extend(self.accepted(Object::Claim, profile, sent, now.tick));
+                self.accepted(Object::Claim, profile, sent, now.tick);
             }
             Ensured::Refused(kind, why) => {
                 said.extend(self.refused(Object::Claim, profile, sent, kind, &why, now));
@@ -94,27 +94,35 @@ impl Allocation {
         said
     }
 
-    /// A pod or a claim of this profile was accepted. If it was the try, the pause is over, unless claims are held back:
+    /// A pod or a claim of this profile was accepted. If it was the try, the rest follow, unless claims are held back:
     /// these are tried one after the other.
-    fn accepted(
-        &mut self,
-        object: Object,
-        profile: &ProfileName,
-        sent: Tick,
-        now: Tick,
-    ) -> Option<Notice> {
+    fn accepted(&mut self, object: Object, profile: &ProfileName, sent: Tick, now: Tick) {
         self.accepted.insert((object, profile.clone()));
-        let over = |pause: &&mut RefusalPause| pause.is_answer_to_the_try(sent);
-        let pause = self.refusal_pauses.get_mut(profile).filter(over)?;
-        if self.claims.making.holds(profile) {
-            pause.accepted_one(now);
-            return None;
+        if let Some(pause) = self.refusal_pauses.get_mut(profile)
+            && pause.is_answer_to_the_try(sent)
+        {
+            match self.claims.making.holds(profile) {
+                true => pause.accepted_one(now),
+                false => pause.lift(now),
+            }
         }
-        let since = self.refusal_pauses.remove(profile)?.since;
-        Some(Notice::RefusalEnded {
-            profile: profile.clone(),
-            after: now.since(since),
-        })
+    }
+
+    /// Ends the pauses of profiles of which nothing was refused for a while (spec A-31).
+    pub(super) fn end_refusals(&mut self, now: Tick, decision: &mut Decision) {
+        self.refusal_pauses.retain(|profile, pause| {
+            let Some((at, after)) = pause.ends_at() else {
+                return true;
+            };
+            let has_ended = at <= now;
+            if has_ended {
+                let profile = profile.clone();
+                decision.say(Notice::RefusalEnded { profile, after });
+            } else {
+                decision.wake_at(Some(at), now);
+            }
+            !has_ended
+        });
     }
 
     fn refused(
@@ -130,7 +138,7 @@ impl Allocation {
         let accepted = self.accepted.contains(&(object, profile.clone()));
         let (another, counts) = match self.refusal_pauses.get_mut(profile) {
             Some(pause) => {
-                let is_new = pause.is_answer_to_the_try(sent);
+                let is_new = pause.is_news(sent);
                 (
                     pause.again(kind, Arc::clone(why), accepted, sent, now),
                     is_new,
@@ -169,7 +177,7 @@ impl Allocation {
     fn are_all_refused(&self, profile: &ProfileName) -> bool {
         let is_refused = |profile: &ProfileName| {
             let pause = self.refusal_pauses.get(profile);
-            pause.is_some_and(|pause| pause.kind.is_fatal_at_start())
+            pause.is_some_and(|pause| pause.holds_back() && pause.kind.is_fatal_at_start())
         };
         is_refused(profile) && self.wanted.iter().all(is_refused)
     }

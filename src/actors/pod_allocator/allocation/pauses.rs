@@ -57,7 +57,7 @@ impl Allocation {
                 cause: Cause::Refused(pause.kind),
                 why: Arc::clone(&pause.why),
                 since: pause.since,
-                until: (!pause.is_trying()).then_some(pause.until),
+                until: pause.next_try(),
             });
         }
         let looping = self.crash_loops.get(profile);

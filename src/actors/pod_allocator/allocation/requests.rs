@@ -123,6 +123,7 @@ impl Allocation {
             new,
         } = demand;
         if let Some(pause) = self.refusal_pauses.get_mut(&profile)
+            && pause.holds_back()
             && (!repeats.is_empty() || new > 0)
         {
             pause.try_one(now);

@@ -122,3 +122,26 @@ async fn other_lists_too_are_read_in_pages_that_can_be_read() {
     }
     assert_eq!(sizes, [500, 250, 125, 62, 31, 15, 7, 3, 1]);
 }
+
+// spec: P-5
+#[tokio::test]
+async fn little_is_kept_of_a_long_pod_whoever_made_it() {
+    let long = "x".repeat(400_000);
+    for app in ["etl-7f3a", "somebody-else"] {
+        let mut pod: Value = serde_json::from_str(REAL).unwrap();
+        pod["metadata"]["labels"]["boatswain.dev/app-id"] = app.into();
+        pod["metadata"]["annotations"]["note"] = long.as_str().into();
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "LONG", "value": long}]);
+        pod["status"]["message"] = long.as_str().into();
+        let metadata = json!({"resourceVersion": "9"});
+        let list = json!({"kind": "PodList", "metadata": metadata, "items": [pod]});
+        let calls = always(200, list.to_string());
+        let page = calls.list_pods(&ListQuery::default()).await.unwrap();
+        let [Sighting::Read(read)] = &page.items[..] else {
+            panic!("{app}");
+        };
+        assert_eq!(read.identity.executor().is_some(), app == "etl-7f3a");
+        let kept = format!("{read:?}");
+        assert!(kept.len() < 4_096, "{} bytes of {app}'s", kept.len());
+    }
+}

@@ -409,6 +409,49 @@ fn a_profile_is_refilled_at_once_where_most_live_and_slowly_where_most_die() {
     }
 }
 
+// spec
+#[test]
+fn what_a_node_takes_with_it_is_replaced_at_once_also_if_it_comes_back_and_goes_again() {
+    let cases: [(&str, fn(Pod) -> Pod); 2] = [
+        ("lost", |pod| Pod {
+            reason: Some("NodeLost".into()),
+            ..pod
+        }),
+        ("evicted by its taint", |pod| Pod {
+            disruption: Some(Disruption {
+                reason: "DeletionByTaintManager".into(),
+                message: None,
+            }),
+            ..pod
+        }),
+    ];
+    for (how, end) in cases {
+        let mut driver = Driver::new(&[("default", 400)]);
+        driver.fill();
+        for _ in 0..2 {
+            driver.live(30_000, |_| {});
+            // Half of the executors, the youngest.
+            let on_it = driver.ids_where(|class| class == Class::Running);
+            for n in on_it.into_iter().skip(200) {
+                let pod = end(driver.scenario.pod(n));
+                driver.scenario.observe(pod);
+                driver.scenario.goes(n);
+            }
+            let went = driver.scenario.millis;
+            driver.live(5_000, |driver| {
+                driver.bury();
+                driver.answer_all(|_, _| Reply::Created);
+            });
+            assert_eq!(driver.left_within(went, went + 5_000), 200, "{how}");
+            for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+                driver.scenario.runs(n);
+            }
+        }
+        assert_eq!(driver.scenario.counts("default").running, 400);
+        assert_eq!(backoffs(&driver.said), (0, 0), "{how}");
+    }
+}
+
 // spec: A-30
 #[test]
 fn executors_that_an_engine_ends_after_it_lowered_the_target_are_no_crash_loop() {

@@ -138,6 +138,50 @@ fn a_full_quota_is_tried_a_few_times_a_minute_and_at_once_when_an_executor_ends(
     assert_eq!(begun_and_ended(&driver.said), (1, 1));
 }
 
+/// A quota on pods has room for this many; `used` are there.
+fn under_a_quota(driver: &mut Driver, used: &mut u32, most: u32) {
+    driver.bury();
+    for n in driver.flights.keys().copied().collect::<Vec<_>>() {
+        if *used < most {
+            *used += 1;
+            driver.answer(n.get(), Reply::Created);
+            driver.scenario.runs(n.get());
+        } else {
+            driver.answer(n.get(), Reply::Refused(RefusalKind::Quota));
+        }
+    }
+}
+
+// spec
+#[test]
+fn a_quota_that_gives_and_takes_all_the_time_is_one_pause() {
+    let (mut driver, mut used, mut ends) = (Driver::new(&[("default", 400)]), 0, 0);
+    driver.live(70_000, |driver| under_a_quota(driver, &mut used, 390));
+    assert_eq!((used, begun_and_ended(&driver.said)), (390, (1, 0)));
+    // All have stayed by now. Each that ends gives back a place, which the next try takes.
+    driver.live(200_000, |driver| {
+        if driver.scenario.millis >= 70_000 + ends * 1_200 {
+            let oldest = driver.ids_where(|class| class == Class::Running)[0];
+            driver.scenario.exits(oldest, 1);
+            used -= 1;
+            ends += 1;
+        }
+        under_a_quota(driver, &mut used, 390);
+    });
+    assert!(ends > 150, "{ends}");
+    assert!(used >= 389, "each is replaced: {used}");
+    assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
+    let quota = Cause::Refused(RefusalKind::Quota);
+    assert!(
+        matches!(driver.pauses()[..], [(cause, since, _)] if cause == quota && since < 10_000),
+        "{:?}",
+        driver.pauses()
+    );
+    driver.live(30_000, |driver| under_a_quota(driver, &mut used, 400));
+    assert_eq!((used, driver.pauses()), (400, Vec::new()));
+    assert_eq!(begun_and_ended(&driver.said), (1, 1), "and its end is said");
+}
+
 // spec
 #[test]
 fn refusals_of_requests_sent_together_are_reported_once() {
@@ -178,7 +222,7 @@ fn a_refused_template_blocks_its_profile_for_five_minutes_and_no_other() {
     );
     assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
     assert_eq!(driver.live_of("bad"), 0);
-    driver.live(301_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    driver.live(312_000, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(driver.live_of("bad"), 20);
     assert_eq!(begun_and_ended(&driver.said), (1, 1));
 }

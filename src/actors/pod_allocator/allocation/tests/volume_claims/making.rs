@@ -128,7 +128,7 @@ fn a_claim_that_a_quota_refuses_pauses_its_profile_and_costs_no_executor() {
     assert!((8..=11).contains(&tried.len()), "one a minute: {tried:?}");
     // With room for all, all run, and the end of the pause is said.
     driver.said.clear();
-    driver.live_with_quota(70_000, &mut made, 40);
+    driver.live_with_quota(80_000, &mut made, 40);
     assert_eq!((made.len(), driver.left.len()), (40, 40));
     assert!(
         matches!(driver.said[..], [Notice::RefusalEnded { .. }]),

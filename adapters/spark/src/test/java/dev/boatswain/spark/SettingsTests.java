@@ -54,6 +54,10 @@ final class SettingsTests {
         Settings settings = of("spark+boatswain://driver:7117");
         Check.equal(settings.decommissionWithin(), Duration.ofMinutes(2));
         Check.equal(settings.lossReasonTimeout(), Duration.ofSeconds(10));
+        Check.equal(settings.lastRequests(), Duration.ofSeconds(30));
+        Check.equal(settings.callEvery(), Duration.ofSeconds(20));
+        // Less than half of the local boatswain's ttl.
+        Check.equal(of("spark+boatswain://local").callEvery(), Duration.ofSeconds(5));
         Check.equal(of("boatswain://driver:7117", "local", "true").local(), true);
         Check.equal(of("boatswain://driver:7117", "decommission.within", "90s").decommissionWithin(), Duration.ofSeconds(90));
     }
