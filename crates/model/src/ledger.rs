@@ -259,7 +259,7 @@ impl Ledger {
             News::Failed { profile, why } => self.fail_profile(profile, why, now, &mut draft),
             News::Grown { profile, limit } => self.grow_memory(profile, limit, &mut draft),
             News::Reset(profile) => self.reset_profile(profile, now, &mut draft),
-            News::ProfileGone(profile) => self.remove_profile(&profile, &mut draft),
+            News::ProfileGone(profile) => self.profile_gone(&profile, &mut draft),
             News::RecordSeen { uid, epoch } => {
                 let current = epoch == self.current.epoch;
                 if current && self.current.record.as_ref() != Some(&uid) {

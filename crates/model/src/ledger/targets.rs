@@ -120,7 +120,7 @@ impl Ledger {
     }
 
     /// A profile that has executors, or that is not being removed, stays.
-    pub(super) fn remove_profile(&mut self, profile: &ProfileName, draft: &mut Draft) {
+    pub(super) fn profile_gone(&mut self, profile: &ProfileName, draft: &mut Draft) {
         if !self.current.is_removed(profile) || self.current.has_executors(profile) {
             draft.notes.push(Note::Ignored("the profile is not gone"));
             return;
