@@ -15,6 +15,9 @@ pub(super) const FRESH: Duration = Duration::from_secs(1);
 /// The most texts that are kept.
 const KEPT: usize = 4;
 
+/// The most bytes of them together: a quarter of the room for all answers, so that those who read at once find room.
+const MOST: usize = 16 << 20;
+
 #[derive(Default)]
 pub(super) struct Lists {
     /// The longest first.
@@ -61,6 +64,7 @@ impl Lists {
         now: Tick,
     ) {
         self.is_reading = false;
+        self.forget(snapshot, now);
         let Some(first) = self.waiting.pop_front() else {
             return;
         };
@@ -79,9 +83,10 @@ impl Lists {
         for answer in std::iter::once(answer).chain(answers) {
             drop(answer.send(text.clone()));
         }
-        self.forget(snapshot, now);
-        if let Some(text) = text {
-            while self.kept.len() >= KEPT {
+        if let Some(text) = text.filter(|text| text.len() <= MOST) {
+            let bytes =
+                |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.text.len()).sum::<usize>();
+            while self.kept.len() >= KEPT || bytes(&self.kept) + text.len() > MOST {
                 self.kept.pop_front();
             }
             self.kept.push_back(Kept {
@@ -184,6 +189,22 @@ mod tests {
         assert_eq!(lists.kept.len(), KEPT);
         assert!(place(ask(&mut lists, "19", 7, at(0))).is_some(), "the last");
         lists.forget(Some(7), at(1_000));
+        assert!(lists.kept.is_empty());
+    }
+
+    // spec: O-133
+    #[test]
+    fn a_long_text_is_shared_by_those_who_wait_and_not_kept() {
+        let mut lists = Lists::default();
+        let (answer, mut answered) = oneshot::channel();
+        let asked = ListExecutors {
+            selection: Selection::default(),
+            room: Box::new(|_| Some(vec![b'a'; MOST + 1].into())),
+            answer,
+        };
+        lists.ask(asked, Some(7), at(0));
+        render(&mut lists, 7, at(0));
+        assert_eq!(answered.try_recv().unwrap().unwrap().len(), MOST + 1);
         assert!(lists.kept.is_empty());
     }
 }
