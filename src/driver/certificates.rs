@@ -38,7 +38,7 @@ impl Source {
     /// # Errors
     ///
     /// The files cannot be used.
-    pub(super) fn open(
+    pub(super) async fn open(
         tls: &config::Tls,
         clock: Clock,
         tasks: &mut JoinSet<()>,
@@ -54,7 +54,7 @@ impl Source {
         let (Some(certificate), Some(key)) = (&tls.certificate_file, &tls.key_file) else {
             return Ok(Self::None);
         };
-        let files = Files::read(certificate, key, clock)?;
+        let files = Files::read(certificate, key, clock).await?;
         let used = files.tls();
         tasks.spawn(files.run());
         Ok(Self::Files(used))

@@ -1,7 +1,7 @@
 //! The owned resources: the ConfigMap that executors mount (spec K-8), and the Service that leads
 //! to the driver (spec K-9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,9 @@ const PROPERTIES: &str = "properties.json";
 
 /// The ConfigMap's key of the CA's certificates, which executors trust.
 pub(super) const CA: &str = "ca.crt";
+
+/// The configuration's key of the CA that executors are to trust.
+const CA_FILE: &str = "tls.ca_file";
 
 /// The most bytes of all values of a ConfigMap together.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -55,55 +58,136 @@ pub enum ContentError {
 /// # Errors
 /// If a file is unreadable or has an invalid name, or if the ConfigMap would be too large.
 pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> {
+    let Some(parts) = parts(config)? else {
+        return Ok(None);
+    };
+    let read = |part: Part| (file::read(&part.path), part);
+    made(config, parts.into_iter().map(read)).map(Some)
+}
+
+/// As [`content`]. Each file is read on a thread of its own and within a time limit (spec O-129).
+///
+/// # Errors
+/// As [`content`], and if reading a file takes too long.
+pub(super) async fn content_in_time(config: &Config) -> Result<Option<Content>, ContentError> {
+    let Some(parts) = parts(config)? else {
+        return Ok(None);
+    };
+    let mut read = Vec::new();
+    for part in parts {
+        let path = part.path.clone();
+        let bytes = file::aside(move || file::read(&path)).await.flatten();
+        let is_read = bytes.is_ok();
+        read.push((bytes, part));
+        // Others may be on the same mount.
+        if !is_read {
+            break;
+        }
+    }
+    made(config, read).map(Some)
+}
+
+/// A file that is part of the content.
+struct Part {
+    /// The key of the configuration that names it.
+    key: &'static str,
+    path: PathBuf,
+    /// Its key in the ConfigMap.
+    name: String,
+}
+
+impl Part {
+    fn unreadable(&self, source: io::Error) -> ContentError {
+        ContentError::Unreadable {
+            key: self.key,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// The files that are part of the content; `None` if there is no content.
+fn parts(config: &Config) -> Result<Option<Vec<Part>>, ContentError> {
     let map = &config.config_map;
-    // ConfigMaps are less protected than secrets. Executors get secret properties when they
-    // register.
-    let properties: BTreeMap<_, _> = (config.app.properties.iter())
-        .filter(|(name, text)| !is_secret(&format!("properties.{name}")) && !holds_secret(text))
-        .collect();
+    let has_properties = properties(config).next().is_some();
     let hands_out_ca = hands_out_ca(config);
-    if !map.enabled || properties.is_empty() && map.files.is_empty() && !hands_out_ca {
+    if !map.enabled || !has_properties && map.files.is_empty() && !hands_out_ca {
         return Ok(None);
     }
+    let mut names = BTreeSet::new();
+    names.extend(hands_out_ca.then(|| CA.to_owned()));
+    names.extend(has_properties.then(|| PROPERTIES.to_owned()));
+    let ca = config.tls.ca_file.as_ref().filter(|_| hands_out_ca);
+    let ca = ca.map(|path| Part {
+        key: CA_FILE,
+        path: path.clone(),
+        name: CA.to_owned(),
+    });
+    let mut parts: Vec<Part> = ca.into_iter().collect();
+    for path in &map.files {
+        let name = key(path).ok_or_else(|| ContentError::Name(path.clone()))?;
+        if !names.insert(name.clone()) {
+            return Err(ContentError::Twice(name));
+        }
+        parts.push(Part {
+            key: "config_map.files",
+            path: path.clone(),
+            name,
+        });
+    }
+    Ok(Some(parts))
+}
+
+/// The application's properties without secrets, because ConfigMaps are less protected. Executors get secret properties
+/// when they register.
+fn properties(config: &Config) -> impl Iterator<Item = (&String, &String)> {
+    (config.app.properties.iter())
+        .filter(|(name, text)| !is_secret(&format!("properties.{name}")) && !holds_secret(text))
+}
+
+/// The content with these files.
+fn made(
+    config: &Config,
+    read: impl IntoIterator<Item = (io::Result<Vec<u8>>, Part)>,
+) -> Result<Content, ContentError> {
     let mut content = Content::default();
     let mut sizes = BTreeMap::new();
-    if hands_out_ca {
-        let ca = (config.tls.ca_file.as_deref()).map_or_else(|| Ok(GENERATED_CA.to_owned()), ca)?;
-        sizes.insert(CA.to_owned(), ca.len());
-        content.texts.insert(CA.to_owned(), ca);
+    if hands_out_ca(config) {
+        // Unless a file has it.
+        (content.texts).insert(CA.to_owned(), GENERATED_CA.to_owned());
+        sizes.insert(CA.to_owned(), GENERATED_CA.len());
     }
+    let properties: BTreeMap<_, _> = properties(config).collect();
     if !properties.is_empty() {
         // Serializing a map of strings does not fail.
         let text = serde_json::to_string_pretty(&properties).unwrap_or_default();
         sizes.insert(PROPERTIES.to_owned(), text.len());
         content.texts.insert(PROPERTIES.to_owned(), text);
     }
-    for path in &map.files {
-        let name = key(path).ok_or_else(|| ContentError::Name(path.clone()))?;
-        if sizes.contains_key(&name) {
-            return Err(ContentError::Twice(name));
-        }
-        let bytes = file::read(path).map_err(|source| ContentError::Unreadable {
-            key: "config_map.files",
-            path: path.clone(),
-            source,
-        })?;
-        sizes.insert(name.clone(), bytes.len());
+    for (bytes, part) in read {
+        let bytes = bytes.map_err(|error| part.unreadable(error))?;
+        sizes.insert(part.name.clone(), bytes.len());
         match String::from_utf8(bytes) {
-            Ok(text) => drop(content.texts.insert(name, text)),
+            Ok(text) if part.key == CA_FILE && !is_ca(&text) => {
+                return Err(ContentError::NoCa(part.path));
+            }
+            Ok(text) => drop(content.texts.insert(part.name, text)),
+            Err(error) if part.key == CA_FILE => {
+                return Err(part.unreadable(io::Error::other(error)));
+            }
             Err(bytes) => {
                 let encoded = BASE64.encode(bytes.as_bytes());
-                content.bytes.insert(name, encoded);
+                content.bytes.insert(part.name, encoded);
             }
         }
     }
-    let bytes = sizes.values().sum();
+    let bytes: usize = sizes.values().sum();
     if bytes > MOST_BYTES {
         let largest = sizes.into_iter().max_by_key(|(_, size)| *size);
         let largest = largest.map_or_else(String::new, |(name, size)| format!("{name}, {size}"));
         return Err(ContentError::TooLarge { bytes, largest });
     }
-    Ok(Some(content))
+    Ok(content)
 }
 
 /// Stands for the CA's certificate until the driver has read or made it.
@@ -120,18 +204,6 @@ pub(super) fn hands_out_ca(config: &Config) -> bool {
 pub(super) fn hand_out(trusted: String, content: &mut Content) {
     if let Some(ca) = content.texts.get_mut(CA) {
         *ca = trusted;
-    }
-}
-
-fn ca(path: &Path) -> Result<String, ContentError> {
-    let text = file::read_text(path).map_err(|source| ContentError::Unreadable {
-        key: "tls.ca_file",
-        path: path.to_owned(),
-        source,
-    })?;
-    match is_ca(&text) {
-        true => Ok(text),
-        false => Err(ContentError::NoCa(path.to_owned())),
     }
 }
 
@@ -225,6 +297,26 @@ mod tests {
         assert_eq!(content.texts["log.conf"], "level=info\n");
         assert_eq!(content.texts[PROPERTIES], "{\n  \"a\": \"1\"\n}");
         assert_eq!(content.bytes["key"], "/wA=");
+    }
+
+    // spec: O-129
+    #[tokio::test]
+    async fn files_are_read_on_a_thread_of_their_own_and_a_pipe_among_them_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let (text, pipe) = (directory.path().join("a"), directory.path().join("b"));
+        fs::write(&text, "level=info\n").unwrap();
+        let read = config(&[&text], &[("a", "1")]);
+        let in_time = content_in_time(&read).await.unwrap();
+        assert!(in_time.is_some() && in_time == content(&read).unwrap());
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let error = content_in_time(&config(&[&text, &pipe], &[])).await;
+        let error = error.unwrap_err().to_string();
+        let named = format!("config_map.files: {} cannot be read", pipe.display());
+        assert!(
+            error.contains(&named) && error.contains("put a file there"),
+            "{error}"
+        );
     }
 
     // spec: K-8

@@ -49,7 +49,7 @@ impl Serving {
     pub(super) async fn open(config: &Config, clock: Clock) -> Result<Self, ServingError> {
         let limits = listener::limits(config);
         let mut tasks = JoinSet::new();
-        let certificate = Source::open(&config.tls, clock, &mut tasks)?;
+        let certificate = Source::open(&config.tls, clock, &mut tasks).await?;
         let mut serving = Self {
             tasks,
             api: None,
@@ -158,7 +158,7 @@ async fn monitoring_servers(config: &Config) -> Result<Vec<monitoring::Server>, 
     let mut servers = Vec::new();
     if let Some(address) = metrics.listen {
         let server = monitoring::Server::bind(address, "metrics.listen").await?;
-        let server = server.with_metrics(metrics.token_file.as_deref())?;
+        let server = server.with_metrics(metrics.token_file.as_deref()).await?;
         servers.push(match shared {
             true => server.with_probes(),
             false => server,

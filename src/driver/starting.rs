@@ -212,7 +212,8 @@ async fn prepare(
     config: &Config,
     environment: &Environment,
 ) -> Result<(Option<Content>, Serving), Exit> {
-    let content = owned_resources::content(config).map_err(|error| {
+    let content = owned_resources::content_in_time(config).await;
+    let content = content.map_err(|error| {
         tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
         Exit::Configuration
     })?;

@@ -72,6 +72,27 @@ pub fn read(path: &Path) -> Result<String, SecretError> {
     private(opened, path)
 }
 
+/// Reads a secret on a thread of its own and within a time limit, because the file may be on a mount that hangs (spec
+/// O-129).
+///
+/// # Errors
+/// As `read` says, and if it takes too long.
+pub async fn aside<T, E>(
+    path: &Path,
+    read: impl FnOnce(&Path) -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<SecretError> + Send + 'static,
+{
+    let of = path.to_owned();
+    let read = file::aside(move || read(&of)).await;
+    read.unwrap_or_else(|source| {
+        let path = path.to_owned();
+        Err(SecretError::File { path, source }.into())
+    })
+}
+
 fn private(opened: File, path: &Path) -> Result<String, SecretError> {
     let path = || path.to_owned();
     let failed = |source| SecretError::File {
@@ -214,6 +235,25 @@ mod tests {
             }
             assert_eq!(fs::read_to_string(&path).expect("a file"), blank);
         }
+    }
+
+    // spec: O-129
+    #[tokio::test]
+    async fn a_secret_on_a_mount_that_hangs_is_given_up_and_its_file_is_named() {
+        let (written, reading) = std::sync::mpsc::channel::<()>();
+        tokio::time::pause();
+        let read = tokio::spawn(aside(Path::new("/mnt/token"), move |_: &Path| {
+            let _ = reading.recv();
+            make()
+        }));
+        // A thread that blocks keeps the paused clock from going on by itself.
+        tokio::task::yield_now().await;
+        tokio::time::advance(2 * file::TIME_LIMIT).await;
+        let error = read.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("/mnt/token"), "{error}");
+        let is_late = |source: &io::Error| source.kind() == io::ErrorKind::TimedOut;
+        assert!(matches!(&error, SecretError::File { source, .. } if is_late(source)));
+        drop(written);
     }
 
     // spec: O-127

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
 use actix::Message;
+use bytes::Bytes;
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::event::{EventId, What};
 use super::history::{ExecutorHistory, Reading};
-use super::views::{ExecutorList, ExecutorView, Selection};
+use super::views::{ExecutorView, Selection};
 use crate::model::ExecutorId;
 
 /// Reports an event that no snapshot shows.
@@ -14,10 +15,19 @@ use crate::model::ExecutorId;
 #[rtype(result = "()")]
 pub struct Happened(pub What);
 
-/// Requests live executors.
-#[derive(Debug, Clone, Default, Message)]
-#[rtype(result = "ExecutorList")]
-pub struct GetExecutors(pub Selection);
+/// Requests a list of live executors as JSON text, which others may share (spec O-133).
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ListExecutors {
+    pub selection: Selection,
+    /// Used if the text has to be made.
+    pub room: TakeRoom,
+    /// `None`: there is no room for the text.
+    pub answer: oneshot::Sender<Option<Bytes>>,
+}
+
+/// Takes the room of a text for as long as a copy of it is left; `None` if there is none.
+pub type TakeRoom = Box<dyn FnOnce(Vec<u8>) -> Option<Bytes> + Send>;
 
 /// Requests the history of an executor (spec B-51); `None` for one that ended long ago.
 #[derive(Debug, Clone, Copy, Message)]

@@ -7,6 +7,7 @@
 
 pub mod event;
 pub mod history;
+mod lists;
 pub mod messages;
 pub mod reader;
 pub mod views;
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{
-    Actor, ActorFutureExt, Context, Handler, MessageResult, Recipient, ResponseActFuture,
-    WrapFuture,
+    Actor, ActorFutureExt, AsyncContext as _, Context, Handler, MessageResult, Recipient,
+    ResponseActFuture, WrapFuture,
 };
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -31,8 +32,9 @@ use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot};
 
 use event::{Step, What};
 use history::{History, Reading};
+use lists::{FRESH, Lists};
 use messages::{
-    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, Growth, Happened, ReadEvents,
+    EventsRead, Explain, Explanation, FollowEvents, Growth, Happened, ListExecutors, ReadEvents,
 };
 use views::{ExecutorList, ExecutorView, Selection};
 
@@ -40,6 +42,7 @@ pub struct EventHistory {
     history: History,
     /// Steps that wait for the batch that shows their executor, after which they are recorded.
     waiting: Vec<(Timestamp, ExecutorId, ProfileName, Step)>,
+    lists: Lists,
     growth: watch::Sender<u64>,
     /// Whether the history has begun, with the adopted executors.
     adopted: watch::Sender<bool>,
@@ -62,6 +65,7 @@ impl EventHistory {
         Self {
             history: History::new(wiring.app, wiring.incarnation).with_past(&wiring.past),
             waiting: Vec::new(),
+            lists: Lists::default(),
             growth: watch::Sender::new(0),
             adopted: watch::Sender::new(false),
             sessions: wiring.sessions,
@@ -104,19 +108,48 @@ impl EventHistory {
         self.grown();
     }
 
-    /// Live executors of this snapshot, with their sessions.
-    fn living(
-        &self,
-        snapshot: Option<Snapshot>,
-        selection: Selection,
-    ) -> ResponseActFuture<Self, ExecutorList> {
+    /// All live executors of this snapshot, with their sessions.
+    fn living(&self, snapshot: Option<Snapshot>) -> ResponseActFuture<Self, ExecutorList> {
         let Some(snapshot) = snapshot else {
             return Box::pin(actix::fut::ready(ExecutorList::default()));
         };
         let sessions = sessions(&self.sessions, None).into_actor(self);
         Box::pin(sessions.map(move |sessions, this: &mut Self, _| {
-            views::living(&snapshot, &selection, sessions, this.clock.now().tick)
+            let all = Selection::default();
+            views::living(&snapshot, &all, sessions, this.clock.now().tick)
         }))
+    }
+
+    /// Reads the sessions for the lists that somebody waits for, unless that is under way.
+    fn list_next(&mut self, ctx: &mut Context<Self>) {
+        if !self.lists.begins() {
+            return;
+        }
+        let sessions = sessions(&self.sessions, None).into_actor(self);
+        ctx.spawn(
+            sessions.map(|sessions, this: &mut Self, ctx: &mut Context<Self>| {
+                this.list(sessions);
+                this.list_next(ctx);
+                ctx.run_later(FRESH, Self::forget_lists);
+            }),
+        );
+    }
+
+    fn list(&mut self, sessions: BTreeMap<ExecutorId, SessionView>) {
+        let now = self.clock.now().tick;
+        let snapshot = self.history.snapshot();
+        let seq = snapshot.map(|snapshot| snapshot.seq);
+        let list = |selection: &Selection| match snapshot {
+            Some(snapshot) => views::living(snapshot, selection, sessions, now),
+            None => ExecutorList::default(),
+        };
+        self.lists.render(list, seq, now);
+    }
+
+    /// Keeps no text that nobody will be given.
+    fn forget_lists(&mut self, _: &mut Context<Self>) {
+        let seq = self.history.snapshot().map(|snapshot| snapshot.seq);
+        self.lists.forget(seq, self.clock.now().tick);
     }
 }
 
@@ -172,15 +205,13 @@ impl Handler<SessionEvent> for EventHistory {
     }
 }
 
-impl Handler<GetExecutors> for EventHistory {
-    type Result = ResponseActFuture<Self, ExecutorList>;
+impl Handler<ListExecutors> for EventHistory {
+    type Result = ();
 
-    fn handle(
-        &mut self,
-        GetExecutors(selection): GetExecutors,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        self.living(self.history.snapshot().cloned(), selection)
+    fn handle(&mut self, asked: ListExecutors, ctx: &mut Self::Context) {
+        let seq = self.history.snapshot().map(|snapshot| snapshot.seq);
+        self.lists.ask(asked, seq, self.clock.now().tick);
+        self.list_next(ctx);
     }
 }
 
@@ -226,7 +257,7 @@ impl Handler<ReadEvents> for EventHistory {
         let failed = (snapshot.iter().flat_map(|snapshot| &snapshot.failed))
             .map(|(profile, why)| (profile.to_string(), why.to_string()))
             .collect();
-        let living = self.living(snapshot, Selection::default());
+        let living = self.living(snapshot);
         Box::pin(living.map(|living, this: &mut Self, _| EventsRead {
             reading,
             time: this.clock.now().wall,

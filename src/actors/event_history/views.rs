@@ -88,7 +88,7 @@ impl ExecutorView {
 }
 
 /// Which of the live executors are listed; by default all.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     pub profile: Option<String>,
     /// One of [`STATES`](crate::model::executor::STATES).

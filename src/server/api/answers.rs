@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use http::header::CONTENT_TYPE;
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -47,6 +48,48 @@ impl Room {
         let units = units.min(self.most);
         Arc::clone(&self.units).try_acquire_many_owned(units).ok()
     }
+
+    /// A text of which all copies together take the room of one, until the last is dropped. `None` if there is no room.
+    pub fn keep(&self, mut text: Vec<u8>) -> Option<Bytes> {
+        text.shrink_to_fit();
+        if text.len() <= SHORT {
+            return Some(text.into());
+        }
+        let taken = self.take(text.len())?;
+        Some(Bytes::from_owner(Kept {
+            text,
+            _taken: taken,
+        }))
+    }
+}
+
+/// A text with its room.
+struct Kept {
+    text: Vec<u8>,
+    _taken: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// Marks an answer whose text has its room already.
+#[derive(Debug, Clone, Copy)]
+struct Shared;
+
+/// The answer with a JSON text that [`Room::keep`] has made. Others may be sent the same.
+pub(super) fn shared(text: Bytes) -> Response {
+    let mut answer = ([(CONTENT_TYPE, "application/json")], text).into_response();
+    answer.extensions_mut().insert(Shared);
+    answer
+}
+
+/// There is no room for an answer.
+pub(super) fn full() -> Problem {
+    Problem::too_many("too many answers wait to be read")
+        .hint("read answers as they come, and repeat the request")
 }
 
 /// Refuses an answer for which there is no room.
@@ -64,11 +107,11 @@ pub(super) async fn bounded(
     if length <= SHORT {
         return Ok(Response::from_parts(parts, body));
     }
-    let Some(taken) = room.take(length) else {
-        return Err(Problem::too_many("too many answers wait to be read")
-            .hint("read answers as they come, and repeat the request"));
+    let taken = match parts.extensions.get::<Shared>() {
+        Some(Shared) => None,
+        None => Some(room.take(length).ok_or_else(full)?),
     };
-    // It is there already, as it has a length.
+    // It is there already, as it has a length. A text that is shared is not copied.
     let rest = to_bytes(body, length)
         .await
         .map_err(|_| Problem::unavailable())?;
@@ -82,7 +125,8 @@ pub(super) async fn bounded(
 /// An answer that keeps its room until its last piece is handed over.
 struct Unread {
     rest: Bytes,
-    _taken: OwnedSemaphorePermit,
+    /// `None` if the text itself has it.
+    _taken: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpBody for Unread {
@@ -161,5 +205,32 @@ mod tests {
         assert_eq!(longer_than_all.status(), StatusCode::OK);
         let refused = ask(&router, 65).await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    // spec: O-133
+    #[tokio::test]
+    async fn a_text_that_many_readers_share_takes_the_room_of_one_until_the_last_has_read_it() {
+        let room = Room::of(1 << 20);
+        let text = room.keep(vec![b'a'; 600 << 10]).unwrap();
+        let router = Router::new()
+            .route("/", get(async move || shared(text)))
+            .layer(from_fn_with_state(room.clone(), bounded));
+        let mut unread = Vec::new();
+        for _ in 0..100 {
+            let request = Request::get("/").body(Body::empty()).unwrap();
+            unread.push(router.clone().oneshot(request).await.unwrap());
+        }
+        let is_json = |answer: &Response| answer.headers()[CONTENT_TYPE] == "application/json";
+        let is_given = |answer: &Response| answer.status() == StatusCode::OK && is_json(answer);
+        assert!(unread.iter().all(is_given));
+        assert!(room.keep(vec![b'b'; 600 << 10]).is_none());
+        assert!(room.keep(vec![b'b'; 400 << 10]).is_some());
+        drop(router);
+        let last = unread.pop().unwrap();
+        drop(unread);
+        assert!(room.keep(vec![b'b'; 600 << 10]).is_none(), "one is left");
+        let read = to_bytes(last.into_body(), usize::MAX).await.unwrap();
+        assert!(read.len() == 600 << 10 && read.iter().all(|byte| *byte == b'a'));
+        assert!(room.keep(vec![b'b'; 600 << 10]).is_some());
     }
 }

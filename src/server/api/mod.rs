@@ -125,7 +125,7 @@ impl Server {
     ///
     /// The address cannot be bound, or the token file cannot be used.
     pub async fn bind(address: SocketAddr, token_file: Option<&Path>) -> Result<Self, ApiError> {
-        let follower = token_file.map(Follower::of_file).transpose()?;
+        let follower = Follower::of_any(token_file).await?;
         let tokens = follower.as_ref().map(Follower::current);
         let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "the API is listening");
@@ -149,12 +149,17 @@ impl Server {
 }
 
 pub fn router(actors: Actors, tokens: impl Into<Current>, limits: Limits) -> Router {
+    router_with(actors, tokens.into(), limits, Room::of(answers::MOST))
+}
+
+/// The same, with this room for unread answers.
+fn router_with(actors: Actors, tokens: Current, limits: Limits, unread: Room) -> Router {
     routes::of(Api {
         actors,
-        tokens: tokens.into(),
+        tokens,
         places: Arc::new(Semaphore::new(limits.api)),
         followers: Arc::new(Semaphore::new(limits.followers)),
-        unread: Room::of(answers::MOST),
+        unread,
     })
 }
 

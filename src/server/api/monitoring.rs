@@ -76,8 +76,8 @@ impl Server {
     /// # Errors
     ///
     /// The token file cannot be used.
-    pub fn with_metrics(mut self, token_file: Option<&Path>) -> Result<Self, ApiError> {
-        self.follower = token_file.map(Follower::of_file).transpose()?;
+    pub async fn with_metrics(mut self, token_file: Option<&Path>) -> Result<Self, ApiError> {
+        self.follower = Follower::of_any(token_file).await?;
         self.served.metrics = Some(match &self.follower {
             None => Metrics::Everyone,
             Some(follower) => Metrics::Tokens {

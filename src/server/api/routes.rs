@@ -14,13 +14,14 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
 use super::{ANSWER, Actors, Api, BODY, BODY_TIME, adoption, answers, ask, openapi, page};
 use crate::actors::driver_backend::messages::{Command, GetCounts, GetStatus};
-use crate::actors::event_history::messages::{Explain, GetExecutors};
+use crate::actors::event_history::messages::{Explain, ListExecutors};
 use crate::actors::event_history::views::Selection;
 use crate::model::ExecutorId;
 use crate::model::executor::STATES;
@@ -195,16 +196,24 @@ fn parsed<T: FromStr>(
     value.map_err(|_| Problem::bad_request(message).at(field).hint(hint))
 }
 
-/// Live executors: all, or those that the query selects (spec B-53).
+/// Live executors: all, or those that the query selects (spec B-53). Readers of the same list share its text.
 pub async fn executors(
     State(api): State<Api>,
     find: Result<Query<Find>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let Query(find) = find.map_err(|why| Problem::bad_request(why.body_text()))?;
     let selection = find.selection()?;
-    Ok(Json(json!(
-        ask(&api.actors.history, GetExecutors(selection)).await?
-    )))
+    let (answer, answered) = oneshot::channel();
+    let room = api.unread.clone();
+    api.actors.history.do_send(ListExecutors {
+        selection,
+        room: Box::new(move |text| room.keep(text)),
+        answer,
+    });
+    let Ok(Ok(text)) = timeout(ANSWER, answered).await else {
+        return Err(Problem::unavailable());
+    };
+    text.map(answers::shared).ok_or_else(answers::full)
 }
 
 /// An executor's history (spec B-51), with evidence from the cluster (spec O-78).

@@ -38,6 +38,11 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
 
 /// The same, with what this ledger contains.
 fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
+    driver_with(scenario, targets, Room::of(answers::MOST))
+}
+
+/// The same, with this room for unread answers.
+fn driver_with(scenario: Scenario, targets: &[(&str, u32)], unread: Room) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let counted = metrics();
     let store = SnapshotStore::new(snapshot_store::Wiring {
@@ -65,7 +70,7 @@ fn driver_of(scenario: Scenario, targets: &[(&str, u32)]) -> Driver {
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(actors, tokens, Limits::of(4_096, 0)),
+        router: router_with(actors, tokens.into(), Limits::of(4_096, 0), unread),
     }
 }
 
@@ -246,6 +251,48 @@ async fn the_status_shows_the_numbers_of_each_profile() {
     );
     let executors = driver.get("/v1/executors").await;
     assert_eq!(executors["executors"][0]["state"], "requested");
+}
+
+// spec: O-133
+#[actix::test]
+async fn many_readers_of_one_list_of_executors_take_the_room_of_one() {
+    tokio::time::pause();
+    let targets = [("default", 2)];
+    let driver = driver_with(Scenario::new(&targets), &targets, Room::of(128 << 10));
+    for n in 1..=1_000 {
+        driver.request(n);
+    }
+    a_moment().await;
+    let ask = async |path: &str| {
+        let request = Request::get(path).header("authorization", "Bearer looks");
+        let request = request.body(Body::empty()).unwrap();
+        driver.router.clone().oneshot(request).await.unwrap()
+    };
+    let mut unread = Vec::new();
+    for _ in 0..50 {
+        unread.push(ask("/v1/executors").await);
+    }
+    let last = unread.last().unwrap();
+    let length = http_body::Body::size_hint(last.body()).exact().unwrap();
+    assert!((64 << 10..128 << 10).contains(&length), "{length}");
+    assert!(
+        unread
+            .iter()
+            .all(|answer| answer.status() == StatusCode::OK)
+    );
+    let other = "/v1/executors?profile=default";
+    assert_eq!(ask(other).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    driver.request(1_001);
+    a_moment().await;
+    let changed = ask("/v1/executors").await;
+    assert_eq!(changed.status(), StatusCode::TOO_MANY_REQUESTS, "another");
+    let read = unread.pop().unwrap().into_body().collect().await.unwrap();
+    let read: Value = serde_json::from_slice(&read.to_bytes()).unwrap();
+    assert_eq!(read["executors"].as_array().unwrap().len(), 1_000);
+    drop(unread);
+    assert_eq!(ask(other).await.status(), StatusCode::OK);
+    let all = driver.get("/v1/executors?after=1000").await;
+    assert_eq!(all["executors"][0]["executor"], 1_001);
 }
 
 // spec: B-51

@@ -165,19 +165,31 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads the tokens, as [`Tokens::of_file`] does.
+    /// Reads the tokens, as [`Tokens::of_file`] does, within a time limit.
     ///
     /// # Errors
     ///
     /// The file cannot be used, or has a line that is not a token.
-    pub fn of_file(path: &Path) -> Result<Self, TokensError> {
-        let tokens = Tokens::of_file(path)?;
+    pub async fn of_file(path: &Path) -> Result<Self, TokensError> {
+        let tokens = secret::aside(path, Tokens::of_file).await?;
         Ok(Self {
             path: path.to_owned(),
             // If the file was created just now, it is read once more.
             read: None,
             tokens: watch::Sender::new(tokens),
         })
+    }
+
+    /// As [`Follower::of_file`], if there is a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Follower::of_file`].
+    pub async fn of_any(path: Option<&Path>) -> Result<Option<Self>, TokensError> {
+        match path {
+            Some(path) => Self::of_file(path).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     pub fn current(&self) -> Current {
@@ -265,7 +277,7 @@ mod tests {
     async fn tokens_are_read_again_when_their_file_has_changed() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("tokens");
-        let follower = Follower::of_file(&path).expect("tokens");
+        let follower = Follower::of_file(&path).await.expect("tokens");
         let current = follower.current();
         let first = super::first(&path).expect("a token");
         tokio::spawn(follower.run());

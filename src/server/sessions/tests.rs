@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::actors::event_history::messages::{Explain, GetExecutors};
+use crate::actors::event_history::messages::{Explain, ReadEvents};
 use crate::actors::executor_registry::registry::WhyDoubt;
 use crate::actors::lifecycle_manager::messages::{Instruct, Order};
 use crate::actors::snapshot_store::SnapshotStore;
@@ -146,10 +146,13 @@ impl Driver {
 
     /// What the driver shows of an executor's session.
     async fn shown(&self, n: u64) -> Value {
-        let all = GetExecutors::default();
+        let all = ReadEvents {
+            after: None,
+            most: 1,
+        };
         let listed = self.backend.history.send(all).await.unwrap();
         let shown = listed
-            .executors
+            .living
             .iter()
             .find(|view| view.executor == n)
             .unwrap();
@@ -353,9 +356,12 @@ async fn a_silent_executor_is_given_up_and_one_that_sends_heartbeats_is_not() {
         assert_eq!(ask(&mut other, &beat).await["type"], "ack");
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
-    let all = GetExecutors::default();
+    let all = ReadEvents {
+        after: None,
+        most: 1,
+    };
     let listed = driver.backend.history.send(all).await.unwrap();
-    let states: Vec<_> = listed.executors.iter().map(|view| view.state).collect();
+    let states: Vec<_> = listed.living.iter().map(|view| view.state).collect();
     assert_eq!(states, ["leaving", "running"]);
 }
 

@@ -43,12 +43,18 @@ pub struct Files {
 }
 
 impl Files {
-    /// Reads a certificate and its key.
+    /// Reads a certificate and its key, within a time limit.
     ///
     /// # Errors
     ///
     /// A file cannot be read or parsed, or they do not belong together.
-    pub fn read(certificate: &Path, key: &Path, clock: Clock) -> Result<Self, FilesError> {
+    pub async fn read(certificate: &Path, key: &Path, clock: Clock) -> Result<Self, FilesError> {
+        let (from, with) = (certificate.to_owned(), key.to_owned());
+        let read = file::aside(move || contents(&from, &with)).await;
+        let read = read.unwrap_or_else(|error| {
+            let (certificate, key) = (certificate.display(), key.display());
+            Err(format!("{certificate} or {key} cannot be read: {error}"))
+        });
         let mut files = Self {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
@@ -58,7 +64,7 @@ impl Files {
             holder: Holder::empty(),
             clock,
         };
-        match files.look(contents(certificate, key)) {
+        match files.look(read) {
             Step::Use(certificate) => files.hold(certificate),
             Step::Complain(why) => return Err(FilesError { why }),
             Step::Nothing => {}
@@ -222,12 +228,9 @@ mod tests {
             }
         }
 
-        fn files(&self) -> Result<Files, FilesError> {
-            Files::read(
-                &self.path("tls.crt"),
-                &self.path("tls.key"),
-                Clock::system(),
-            )
+        async fn files(&self) -> Result<Files, FilesError> {
+            let (certificate, key) = (self.path("tls.crt"), self.path("tls.key"));
+            Files::read(&certificate, &key, Clock::system()).await
         }
     }
 
@@ -235,7 +238,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_mounted_secret_that_is_replaced_gives_a_new_certificate_and_a_bad_one_none() {
         let secret = Secret::mounted();
-        let files = secret.files().unwrap();
+        let files = secret.files().await.unwrap();
         let mut tls = files.tls();
         let first = tls.expiry().await;
         assert!(first.is_some());
@@ -266,19 +269,19 @@ mod tests {
     }
 
     // spec: O-114
-    #[test]
-    fn a_driver_without_a_usable_certificate_does_not_start_and_says_why() {
+    #[tokio::test]
+    async fn a_driver_without_a_usable_certificate_does_not_start_and_says_why() {
         let secret = Secret::mounted();
         let key = secret.path("tls.key");
         let readable = fs::Permissions::from_mode(0o644);
         fs::set_permissions(&key, readable).unwrap();
-        let error = secret.files().unwrap_err().to_string();
+        let error = secret.files().await.unwrap_err().to_string();
         assert!(
             error.contains("chmod 600") && error.contains("defaultMode"),
             "{error}"
         );
         fs::remove_file(&key).unwrap();
-        let error = secret.files().unwrap_err().to_string();
+        let error = secret.files().await.unwrap_err().to_string();
         assert!(
             error.contains("tls.key") && error.contains("tls.key_file"),
             "{error}"

@@ -19,6 +19,9 @@ const ENTRIES: usize = 64;
 /// The longest name of an attribute or a metric, in bytes.
 const NAME: usize = 128;
 
+/// The most bytes of all attributes, and of the names of all metrics. The driver keeps them for each executor.
+const TOGETHER: usize = 4 * 1024;
+
 /// The longest text, in bytes.
 const TEXT: usize = 1024;
 
@@ -136,6 +139,7 @@ fn check(message: &FromExecutor) -> Result<(), Misread> {
         FromExecutor::Register(register) => check_register(register),
         FromExecutor::Heartbeat(heartbeat) => {
             names("metrics", &heartbeat.metrics)?;
+            together("metrics", heartbeat.metrics.keys().map(String::len).sum())?;
             match heartbeat.metrics.values().all(|value| value.is_finite()) {
                 true => check_usage(heartbeat.usage),
                 false => Err(Misread::at("metrics", "a metric must be a finite number")),
@@ -168,6 +172,8 @@ fn check_register(register: &Register) -> Result<(), Misread> {
     for value in register.attributes.values() {
         text("attributes", value)?;
     }
+    let lengths = (register.attributes.iter()).map(|(name, value)| name.len() + value.len());
+    together("attributes", lengths.sum())?;
     if register.executor == Some(0) {
         return Err(Misread::at("executor", "ids start at 1"));
     }
@@ -218,6 +224,16 @@ fn names<V>(field: &str, entries: &BTreeMap<String, V>) -> Result<(), Misread> {
         text(field, name)?;
     }
     Ok(())
+}
+
+fn together(field: &str, bytes: usize) -> Result<(), Misread> {
+    match bytes > TOGETHER {
+        true => Err(Misread::at(
+            field,
+            format!("at most {TOGETHER} bytes are allowed for all of them together"),
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -300,6 +316,32 @@ mod tests {
             let misread = of(&json!({"type": kind, "busy_slots": 0, field: value})).unwrap_err();
             let field = misread.field.unwrap_or_default();
             assert!(misread.message.len() < 300 && field.len() < 300, "{field}");
+        }
+    }
+
+    // spec: O-113
+    #[test]
+    fn attributes_and_the_names_of_metrics_have_at_most_4_kib_together() {
+        for (more, is_read) in [(0, true), (1, false)] {
+            // With names of one byte, four values; 32 names of 128 bytes.
+            let values = [1_023, 1_023, 1_023, 1_023 + more].map(|length| "x".repeat(length));
+            let attributes: BTreeMap<_, _> = ["a", "b", "c", "d"].into_iter().zip(values).collect();
+            let names = (0..32).map(|n| format!("{n:0128}"));
+            let others = (0..more).map(|n| n.to_string());
+            let metrics: BTreeMap<_, _> = names.chain(others).map(|name| (name, 0.5)).collect();
+            let registration = json!({
+                "type": "register", "app": "a", "executor": 1, "pod_uid": "u",
+                "attributes": attributes,
+            });
+            let heartbeat = json!({"type": "heartbeat", "busy_slots": 0, "metrics": metrics});
+            for (message, field) in [(registration, "attributes"), (heartbeat, "metrics")] {
+                let read = of(&message);
+                assert_eq!(read.is_ok(), is_read, "{field}: {read:?}");
+                if let Err(misread) = read {
+                    assert_eq!(misread.field.as_deref(), Some(field));
+                    assert!(misread.message.contains("4096 bytes"), "{misread}");
+                }
+            }
         }
     }
 
