@@ -13,6 +13,7 @@ mod record_watch;
 mod refused_claims;
 mod refused_profile;
 mod refused_writes;
+mod rejecting_node;
 mod rights_gone;
 mod server;
 mod session;

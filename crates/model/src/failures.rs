@@ -1,5 +1,5 @@
 //! The failures that survive a restart, and the nodes that new executors avoid, and the memory they get, because of
-//! them (spec L-30, L-32, L-43, O-30).
+//! them (spec L-30, L-32, L-43, L-45, O-30).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,11 +93,13 @@ pub struct Avoid {
     pub never: Vec<Arc<str>>,
     /// By preferred node affinity only: so many nodes fail that this one may be the last.
     pub rather_not: Vec<Arc<str>>,
+    /// Likewise: these have just rejected several executors (spec L-45).
+    pub rejecting: Vec<Arc<str>>,
 }
 
 impl Avoid {
     pub fn is_empty(&self) -> bool {
-        self.never.is_empty() && self.rather_not.is_empty()
+        self.never.is_empty() && self.rather_not.is_empty() && self.rejecting.is_empty()
     }
 }
 

@@ -1,8 +1,9 @@
-//! Counts the failures of each profile and of each node (spec L-30 to L-32, L-40).
+//! Counts the failures of each profile and of each node (spec L-30 to L-32, L-40), and what nodes reject (spec L-45).
 
 mod growth;
 pub mod latest;
 pub mod nodes;
+mod rejections;
 pub mod restarts;
 pub mod rules;
 pub mod window;
@@ -16,11 +17,14 @@ use crate::model::failures::{Avoid, Growth, KeptBudget, KeptFailures};
 use crate::model::node;
 use crate::model::reasoning::ran_for;
 use crate::model::recorded_end::RecordedEnd;
-use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Snapshot, Tick};
+use crate::model::{
+    Entry, ExecutorId, IdSet, LossClass, LossReason, Now, ProfileName, Snapshot, Tick,
+};
 use crate::planted::{self, Planted};
 
 use latest::LatestEnds;
 use nodes::Nodes;
+use rejections::Rejections;
 use rules::{Rule, Verdict, judge};
 use window::Window;
 
@@ -56,6 +60,8 @@ pub struct Failures {
     /// The profiles that the ledger knows.
     profiles: BTreeMap<ProfileName, Budget>,
     nodes: Nodes,
+    /// A restart forgets them: they matter for a minute.
+    rejections: Rejections,
     /// Executors whose end was counted and that are still in the ledger. This driver gets each end
     /// once. The record keeps the set for a successor, which may adopt a finished pod and report
     /// its end again.
@@ -159,6 +165,7 @@ impl Failures {
         Self {
             profiles: profiles.collect(),
             nodes: Nodes::resume(settings.node_max, window, &kept.nodes, now),
+            rejections: Rejections::default(),
             counted: kept.counted.clone(),
             spent: kept.spent.clone(),
             // Even if failures have left the window since: the executors may be ending already.
@@ -309,6 +316,15 @@ impl Failures {
         }
     }
 
+    /// An executor has ended so, which the caller tells once. A rejection by its node is no failure.
+    pub fn note_rejection(&mut self, reason: &LossReason, now: Tick) {
+        if reason.class == LossClass::Rejected
+            && let Some(node) = &reason.evidence.node
+        {
+            self.rejections.add(node, now);
+        }
+    }
+
     /// An executor's container was restarted `times` more, after ends like this one (spec A-80).
     pub fn restarted(&mut self, entry: &Entry, reason: &LossReason, times: u32, now: Now) {
         let who = format!("{}, started again in its pod", named(entry.id));
@@ -345,6 +361,7 @@ impl Failures {
         if self.settings.node_if_possible {
             avoid.rather_not.append(&mut avoid.never);
         }
+        avoid.rejecting = self.rejections.avoided(now);
         avoid
     }
 

@@ -14,7 +14,7 @@ use crate::planted::{self, Planted};
 use super::window::Window;
 
 /// The most nodes with recorded failures. Beyond it the one that failed longest ago is forgotten.
-const MOST_NODES: usize = 100;
+pub(super) const MOST_NODES: usize = 100;
 
 /// How long a node without executors is assumed to exist.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -120,7 +120,11 @@ impl Nodes {
                 rather_not.push(spared);
             }
         }
-        Avoid { never, rather_not }
+        Avoid {
+            never,
+            rather_not,
+            rejecting: Vec::new(),
+        }
     }
 
     /// The failures as the record keeps them.

@@ -148,10 +148,12 @@ impl PodAllocator {
             Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
             Action::Avoid(avoid) => {
                 let (nodes, rather_not) = (&avoid.never, &avoid.rather_not);
+                let rejecting = &avoid.rejecting;
                 tracing::info!(
                     ?nodes,
                     ?rather_not,
-                    "new executors avoid the nodes on which too many failed"
+                    ?rejecting,
+                    "new executors avoid the nodes on which too many failed, or that reject them"
                 );
                 self.pods.avoid(avoid);
             }

@@ -1,5 +1,5 @@
-//! Excludes nodes from new executors by node affinity (spec L-32), and has them prefer others (spec B-54), in addition to
-//! the profile's own affinity.
+//! Excludes nodes from new executors by node affinity (spec L-32), or has them prefer others (spec L-32, L-45, B-54),
+//! in addition to the profile's own affinity.
 //!
 //! Both go by the nodes' names. Their label `kubernetes.io/hostname` is another name on many clusters.
 
@@ -27,9 +27,10 @@ pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
             _ => required["nodeSelectorTerms"] = json!([{"matchFields": excluded}]),
         }
     }
-    if !avoid.rather_not.is_empty() {
+    let others = avoid.rather_not.iter().chain(&avoid.rejecting);
+    let others: Vec<Value> = others.map(|node| is_not(node)).collect();
+    if !others.is_empty() {
         let preferred = affinity(spec, "preferredDuringSchedulingIgnoredDuringExecution");
-        let others: Vec<Value> = avoid.rather_not.iter().map(|node| is_not(node)).collect();
         let preference = json!({"matchFields": others});
         append(preferred, json!({"weight": 100, "preference": preference}));
     }
@@ -82,6 +83,7 @@ mod tests {
         let nodes = Avoid {
             never: names(never),
             rather_not: names(rather_not),
+            rejecting: Vec::new(),
         };
         avoid(&mut spec, &nodes);
         spec
@@ -106,6 +108,25 @@ mod tests {
             ]},
             "preferredDuringSchedulingIgnoredDuringExecution": [
                 {"weight": 100, "preference": {"matchFields": [not("node-3")]}},
+            ],
+        }}});
+        assert_eq!(pod, want);
+    }
+
+    // spec: L-45
+    #[test]
+    fn nodes_that_reject_executors_are_never_excluded() {
+        let nodes = Avoid {
+            rather_not: vec!["node-1".into()],
+            rejecting: vec!["node-2".into(), "node-3".into()],
+            ..Avoid::default()
+        };
+        let mut pod = json!({});
+        avoid(&mut pod, &nodes);
+        let others = ["node-1", "node-2", "node-3"].map(is_not);
+        let want = json!({"affinity": {"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 100, "preference": {"matchFields": others}},
             ],
         }}});
         assert_eq!(pod, want);

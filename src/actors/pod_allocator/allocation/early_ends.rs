@@ -63,7 +63,11 @@ impl Allocation {
         let early = early.filter(|_| is_replaced || reason.exit_code != Some(0));
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
         // Later changes of its entry must not undo a reset.
-        let outgrown = !looping.has_judged(entry.id) && self.failures.grow(entry, reason);
+        let is_judged = looping.has_judged(entry.id);
+        if !is_judged {
+            self.failures.note_rejection(reason, now);
+        }
+        let outgrown = !is_judged && self.failures.grow(entry, reason);
         let early = early.filter(|_| !outgrown);
         looping.ended(entry.id, early, reason, &self.settings.crash_backoff, now);
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::news::TargetChange;
-use crate::model::pod::Restarts;
+use crate::model::pod::{Phase, Restarts};
 use crate::model::{Entry, Pod};
 use crate::testing::running;
 
@@ -172,13 +172,50 @@ fn a_node_with_many_failures_is_avoided_before_the_next_request() {
     driver.fails(1, 1, true);
     assert!(driver.avoids.is_empty());
     driver.fails(2, 1, true);
-    let [Avoid { never, rather_not }] = &driver.avoids[..] else {
-        panic!("{:?}", driver.avoids)
+    let never = Avoid {
+        never: vec!["bad".into()],
+        ..Avoid::default()
     };
-    assert_eq!(
-        (&**never, &**rather_not),
-        (&[Arc::from("bad")][..], &[][..])
-    );
+    assert_eq!(driver.avoids, [never]);
+}
+
+impl Driver {
+    /// This node's kubelet does not admit the pod of executor `n`. That is not reported yet.
+    fn is_rejected(&mut self, n: u64, node: &str) {
+        let pod = Pod {
+            node: Some(Arc::from(node)),
+            phase: Phase::Failed,
+            reason: Some(Arc::from("UnexpectedAdmissionError")),
+            ..self.scenario.pod(n)
+        };
+        self.scenario.observe(pod);
+        self.round();
+    }
+}
+
+// spec: L-45
+#[test]
+fn a_node_that_rejects_executors_is_avoided_before_they_are_reported_and_counts_each_once() {
+    let mut driver = Driver::with(allows(0), Scenario::new(&[("default", 9)]));
+    driver.settle(|_, _| Reply::Created);
+    for n in 1..=2 {
+        driver.is_rejected(n, "bad");
+        driver.scenario.report(n);
+        driver.round();
+    }
+    assert!(driver.avoids.is_empty());
+    driver.is_rejected(3, "bad");
+    let rejecting = Avoid {
+        rejecting: vec!["bad".into()],
+        ..Avoid::default()
+    };
+    assert_eq!(driver.avoids, [rejecting]);
+    driver.scenario.report(3);
+    driver.scenario.pass(60_000);
+    driver.round();
+    let is_over = driver.avoids.last().is_some_and(Avoid::is_empty);
+    assert!(is_over && driver.avoids.len() == 2, "{:?}", driver.avoids);
+    assert_eq!(driver.spent(), 0, "it is nobody's failure");
 }
 
 impl Driver {
