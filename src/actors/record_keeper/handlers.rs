@@ -178,23 +178,27 @@ impl Handler<RecordProfiles> for RecordKeeper {
         match change {
             RecordProfiles::Configured(profiles) => {
                 self.forget_targets(&profiles);
-                return Box::pin(async {});
+                Box::pin(async {})
             }
-            RecordProfiles::Removing(name) => self.keeping.change_now(|record| {
-                record.removing.insert(name);
-            }),
-            RecordProfiles::Reset(name) => self.keeping.change_now(|record| {
-                let budgets = &mut record.failures.profiles;
-                let is_reset = |budget: &KeptBudget| budget.failed.is_some();
-                if budgets.get(&name).is_some_and(is_reset) {
-                    budgets.remove(&name);
-                } else if let Some(budget) = budgets.get_mut(&name) {
-                    budget.memory_limit = None;
-                }
-            }),
+            RecordProfiles::Removing(name) => {
+                let removing = |record: &mut Record| {
+                    record.removing.insert(name);
+                };
+                self.recorded(removing, ctx)
+            }
+            RecordProfiles::Reset(name) => {
+                let reset = |record: &mut Record| {
+                    let budgets = &mut record.failures.profiles;
+                    let is_reset = |budget: &KeptBudget| budget.failed.is_some();
+                    if budgets.get(&name).is_some_and(is_reset) {
+                        budgets.remove(&name);
+                    } else if let Some(budget) = budgets.get_mut(&name) {
+                        budget.memory_limit = None;
+                    }
+                };
+                self.recorded(reset, ctx)
+            }
         }
-        let written = self.written(|this, done| this.flushes.push(done), ctx);
-        Box::pin(async move { written.await.unwrap_or_default() })
     }
 }
 
@@ -229,6 +233,17 @@ impl Handler<Flush> for RecordKeeper {
 }
 
 impl RecordKeeper {
+    /// Changes the record. Answered when it is written.
+    fn recorded(
+        &mut self,
+        change: impl FnOnce(&mut Record),
+        ctx: &mut Context<Self>,
+    ) -> ResponseFuture<()> {
+        self.keeping.change_now(change);
+        let written = self.written(|this, done| this.flushes.push(done), ctx);
+        Box::pin(async move { written.await.unwrap_or_default() })
+    }
+
     /// Writes pending changes. `wait` keeps whom to answer when they are written.
     fn written(
         &mut self,

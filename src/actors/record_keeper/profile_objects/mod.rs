@@ -216,9 +216,9 @@ impl ProfileObjects {
     }
 
     /// Deletes the object of a removed profile. Returns whether nothing of it is left to delete.
-    pub fn remove_profile(&self, gone: ProfileGone) -> impl Future<Output = bool> + use<> {
+    pub fn remove_profile(&self, profile: ProfileGone) -> impl Future<Output = bool> + use<> {
         let (answer, gone) = oneshot::channel();
-        let _ = self.0.send(Input::Remove(gone, answer));
+        let _ = self.0.send(Input::Remove(profile, answer));
         async move { gone.await.unwrap_or(false) }
     }
 }
