@@ -51,6 +51,8 @@ SWITCHES = ("disable_node_updaters", "disable_launch_config_check", "foreground_
 HEAD_ID, HEAD_TYPE = "RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME"
 
 logger = logging.getLogger(__name__)
+# It would write a line for each request into the autoscaler's log.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class NodeProvider(Provider):
