@@ -23,10 +23,11 @@ from boatswain.ray import NodeProvider  # noqa: E402
 EXAMPLE = pathlib.Path(__file__).parents[3] / "deploy/ray/autoscaler.yaml"
 # Several nodes on one machine: each takes ports that are free, and has a number, by which version 1 knows it.
 SHARES = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0", "--object-store-memory=100000000"]
-NODE = (
-    "RAY_CLOUD_INSTANCE_ID=$BOATSWAIN_EXECUTOR_ID RAY_NODE_TYPE_NAME=$BOATSWAIN_PROFILE exec ray start --block --num-cpus=1 "
-    '--disable-usage-stats --resources="{\\"NODE_ID_AS_RESOURCE\\": $BOATSWAIN_EXECUTOR_ID}" '
-)
+NODE = [
+    *("env", "RAY_CLOUD_INSTANCE_ID=$(BOATSWAIN_EXECUTOR_ID)", "RAY_NODE_TYPE_NAME=$(BOATSWAIN_PROFILE)"),
+    *("ray", "start", "--block", "--num-cpus=1", "--disable-usage-stats", *SHARES),
+    '--resources={"NODE_ID_AS_RESOURCE": $(BOATSWAIN_EXECUTOR_ID)}',
+]
 PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
@@ -41,7 +42,7 @@ class Head:
         config = yaml.safe_load(EXAMPLE.read_text()) | {"idle_timeout_minutes": 0.15}
         config["provider"] |= {"server": f"http://{driver.address}", "token_file": str(driver.token_file)}
         config["provider"] |= {"ca_file": None, "use_node_id_as_ip": True}
-        command = ["sh", "-c", NODE + " ".join([f"--address={self.address}", f"--temp-dir={self.files.name}/$BOATSWAIN_EXECUTOR_ID", *SHARES])]
+        command = [*NODE, f"--address={self.address}", f"--temp-dir={self.files.name}/$(BOATSWAIN_EXECUTOR_ID)"]
         profile = {"command": command, "env": {"PATH": PATH, "HOME": str(directory)}}
         config["available_node_types"]["worker"] |= {"resources": {"CPU": 1}, "min_workers": 1, "node_config": profile}
         (directory / "ray.yaml").write_text(yaml.safe_dump(config))

@@ -79,7 +79,7 @@ class NodeProvider(Provider):
                 "head_node_type of the autoscaler's configuration"
             )
         self._head, self._head_type = os.environ[HEAD_ID], os.environ[HEAD_TYPE]
-        self._head_ip: str = provider_config.get("head_ip") or get_node_ip_address()
+        self._head_ip: str = provider_config.get("head_ip") or get_node_ip_address()  # type: ignore[no-untyped-call]
         self._profiles: list[str] | None = provider_config.get("profiles")
         self._driver = Client(
             provider_config.get("server"),
@@ -133,13 +133,13 @@ class NodeProvider(Provider):
     def set_node_tags(self, node_id: str, tags: dict[str, str]) -> None:
         """Ray's own progress in setting a node up, which boatswain does."""
 
-    def internal_ip(self, node_id: str) -> str | None:
+    def internal_ip(self, node_id: str) -> str:
         """By it version 1 recognizes a node. One without a pod has none yet."""
         if node_id == self._head:
             return self._head_ip
-        return node_id if self.provider_config.get("use_node_id_as_ip") else self._executor(node_id).get("ip")
+        return node_id if self.provider_config.get("use_node_id_as_ip") else self._executor(node_id).get("ip", "")
 
-    def external_ip(self, node_id: str) -> str | None:
+    def external_ip(self, node_id: str) -> str:
         return self.internal_ip(node_id)
 
     def _executor(self, node_id: str) -> Executor:
