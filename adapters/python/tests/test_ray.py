@@ -46,7 +46,7 @@ class Head:
         profile = {"command": command, "env": {"PATH": PATH, "HOME": str(directory)}}
         config["available_node_types"]["worker"] |= {"resources": {"CPU": 1}, "min_workers": 1, "node_config": profile}
         (directory / "ray.yaml").write_text(yaml.safe_dump(config))
-        options = [f"--port={port}", f"--ray-client-server-port={free_port()}", "--num-cpus=0", "--include-dashboard=false"]
+        options = [f"--port={port}", "--num-cpus=0", "--include-dashboard=false"]
         options += ["--disable-usage-stats", f"--autoscaling-config={directory}/ray.yaml", f"--temp-dir={self.files.name}"]
         env = {"PATH": PATH, "HOME": str(directory), "PYTHONPATH": os.environ["PYTHONPATH"], "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
         env |= {"RAY_CLOUD_INSTANCE_ID": "head", "RAY_NODE_TYPE_NAME": "head", "RAY_enable_autoscaler_v2": str(version - 1)}
