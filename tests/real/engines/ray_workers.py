@@ -17,6 +17,8 @@ LITTLE = ["--min-worker-port=10002", "--max-worker-port=10100", "--object-store-
 def configuration(space):
     """As adapters/python/README.md has it."""
     config = boatswain.configuration(f"{space.name}/engine")
+    # Ray drains a node on SIGTERM.
+    del config["agent"]["decommission_command"]
     node = [
         *("env", "RAY_CLOUD_INSTANCE_ID=$(BOATSWAIN_EXECUTOR_ID)", "RAY_NODE_TYPE_NAME=$(BOATSWAIN_PROFILE)"),
         *("ray", "start", "--block", f"--address=engine.{space.name}.svc:6379", "--node-ip-address=$(BOATSWAIN_POD_IP)"),
@@ -28,7 +30,7 @@ def configuration(space):
         "command": node,
         "cpu": "100m",
         "memory": "512Mi",
-        "memory_limit": "1Gi",
+        "memory_limit": "1536Mi",
         "termination_grace": "45s",
     }
     return config

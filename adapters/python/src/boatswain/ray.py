@@ -51,8 +51,6 @@ SWITCHES = ("disable_node_updaters", "disable_launch_config_check", "foreground_
 HEAD_ID, HEAD_TYPE = "RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME"
 
 logger = logging.getLogger(__name__)
-# It would write a line for each request into the autoscaler's log.
-logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class NodeProvider(Provider):
@@ -81,6 +79,8 @@ class NodeProvider(Provider):
         self._head, self._head_type = os.environ[HEAD_ID], os.environ[HEAD_TYPE]
         self._head_ip: str = provider_config.get("head_ip") or get_node_ip_address()  # type: ignore[no-untyped-call]
         self._profiles: list[str] | None = provider_config.get("profiles")
+        # It would write a line for each request into the autoscaler's log.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._driver = Client(
             provider_config.get("server"),
             token_file=provider_config.get("token_file"),
