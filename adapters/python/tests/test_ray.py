@@ -44,7 +44,8 @@ class Head:
         config["provider"] |= {"ca_file": None, "use_node_id_as_ip": True}
         command = [*NODE, f"--address={self.address}", f"--temp-dir={self.files.name}/$(BOATSWAIN_EXECUTOR_ID)"]
         profile = {"command": command, "env": {"PATH": PATH, "HOME": str(directory)}}
-        config["available_node_types"]["worker"] |= {"resources": {"CPU": 1}, "node_config": profile}
+        worker = config["available_node_types"]["worker"]
+        worker |= {"resources": {"CPU": 1}, "node_config": profile}
         (directory / "ray.yaml").write_text(yaml.safe_dump(config))
         options = [f"--port={port}", "--num-cpus=0", "--include-dashboard=false"]
         options += ["--disable-usage-stats", f"--autoscaling-config={directory}/ray.yaml", f"--temp-dir={self.files.name}"]
