@@ -2,21 +2,14 @@
 
 import os
 import signal
-import socket
 import sys
 
 import pytest
-from conftest import processes, until
+from conftest import free_port, processes, until
 from distributed import Client
 
 import boatswain
 from boatswain.dask import BoatswainCluster
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.fixture

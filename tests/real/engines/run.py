@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Spark and Dask with executors in containers, on the adapters, with a boatswain that the chart has installed.
+"""Spark, Dask and Ray with executors in containers, on the adapters, with a boatswain that the chart has installed.
 
-    run.py [spark] [dask] [kubecluster] [sessions] [fabric8] [growth] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
+    run.py [spark] [dask] [kubecluster] [sessions] [fabric8] [growth] [ray] [page] [--restarts N] [--kills N] [--rotations N] [--seed N] --jar adapters/spark's --out FOLDER
 
 `tests/real/run engines` starts it in a cluster that has the images. An application counts words while executors are
 killed (--kills), and boatswain itself again and again (--restarts): every result has to be that of the undisturbed run,
 and no executor may be lost but those that were killed. FOLDER has what `kubectl logs`, `describe` and `events` show.
-For `sessions` see sessions.py, for `page` page.py; by name only `fabric8`, see own_backend.py, and `growth`, see growth.py.
+For `sessions` see sessions.py, for `page` page.py; by name only `fabric8`, see own_backend.py, `growth`, see growth.py,
+and `ray`, see ray_workers.py.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import time
 import growth
 import own_backend
 import page
+import ray_workers
 import sessions
 from boatswain import DEPLOYMENT, DRIVER, configuration, install, restart
 from cluster import Namespace, equal, kill, say, until
@@ -30,11 +32,11 @@ WANTED = 4
 AUTHORITY = {"configMap": {"name": "etl-executor", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
 
 
-def application(space, command, files, sources, env=None):
+def application(space, command, files, sources, env=None, image="localhost/engines:1"):
     """The engine's own driver: a pod with a name in the DNS, which has these files and, at /boatswain, those of the sources."""
     container = {
         "name": "engine",
-        "image": "localhost/engines:1",
+        "image": image,
         "command": command,
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
@@ -107,6 +109,23 @@ def python(space, command, env=None):
     files = {f"boatswain/{file.name}": file.read_bytes() for file in package.glob("*.py")}
     files[command[0]] = (HERE / command[0]).read_bytes()
     application(space, ["python3", f"/application/{command[0]}", *command[1:]], files, [AUTHORITY, token], env)
+
+
+def ray(space, rng, of):
+    """Ray's head is the application's pod; its autoscalers, one after the other."""
+    package = ROOT / "adapters/python/src/boatswain"
+    files = {f"boatswain/{file.name}": file.read_bytes() for file in package.glob("*.py")}
+    files |= {name: (HERE / name).read_bytes() for name in ("ray_app.py",)}
+    files["autoscaler.yaml"] = (ROOT / "deploy/ray/autoscaler.yaml").read_bytes()
+    token = {"secret": {"name": "etl-boatswain-secrets", "items": [{"key": "tokens", "path": "token"}]}}
+    for version in (1, 2):
+        install(space, ray_workers.configuration(space))
+        env = ray_workers.environment(version)
+        application(space, ray_workers.command(space), files, [AUTHORITY, token], env, ray_workers.IMAGE)
+        try:
+            ray_workers.scenario(space, rng, of, results)
+        finally:
+            shown(space)
 
 
 def kubecluster(space):
@@ -271,6 +290,8 @@ def main():
             fabric8(space)
         elif engine == "growth":
             grow(space, of.jar)
+        elif engine == "ray":
+            ray(space, rng, of)
         elif engine == "kubecluster":
             kubecluster(space)
         elif engine == "page":
