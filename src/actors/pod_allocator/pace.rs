@@ -126,7 +126,7 @@ impl Pace {
             Health::Works | Health::Refused if old => return None,
             Health::Works | Health::Refused => {
                 match health {
-                    Health::Works => self.window.answered(now.since(sent), in_flight),
+                    Health::Works => self.window.answered(sent, in_flight, now),
                     _ => self.window.refused(),
                 }
                 return self
