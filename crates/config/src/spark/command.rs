@@ -96,7 +96,9 @@ fn of_command(words: &[String]) -> Option<Source> {
         (document.is_object() || document.is_array()).then_some(document)
     });
     let documents: Vec<_> = documents.collect();
-    (!documents.is_empty()).then(|| of_json(documents.into()))
+    // The value of a property may be JSON as well.
+    let source = (!documents.is_empty()).then(|| of_json(documents.into()))?;
+    (!source.is_empty()).then_some(source)
 }
 
 /// Whether this word is the program that submits an application.

@@ -39,7 +39,7 @@ impl Source {
         self.useless.push(format!("{what}: {why}"));
     }
 
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let is_spark_s = |(key, _): &(String, String)| key.starts_with("spark.");
         self.made.is_empty() && !self.pairs.iter().any(is_spark_s)
     }

@@ -224,6 +224,17 @@ fn a_name_of_which_toml_would_not_take_a_character_is_named_and_the_rest_can_be_
     }
 }
 
+// spec: C-7
+#[test]
+fn a_property_whose_value_is_json_is_a_property_and_no_command() {
+    for value in ["{}|", "{}", "[1]; x", "{\"a\": 1}"] {
+        let toml = convert(&format!(
+            "spark.executor.instances = 3\nspark.app.id = {value}\n"
+        ));
+        assert!(toml.contains("executors = 3"), "{value}: {toml}");
+    }
+}
+
 proptest::proptest! {
     // spec: C-7
     #[test]
