@@ -110,8 +110,10 @@ fn an_end_reported_just_before_a_kill_is_not_reported_again_and_the_successor_sh
         assert_eq!(doubles, 0, "before {before:?}, after {after:?}");
         let all: BTreeSet<u64> = before.union(&after).copied().collect();
         // What the first driver had recorded and not logged when it was killed, the second one shows.
-        let shows =
-            |id: u64| second.json(&["explain", &id.to_string()])["events"][0]["event"] == "ended";
+        let shows = |id: u64| {
+            let told = second.ask(&["explain", &id.to_string()]);
+            String::from_utf8_lossy(&told.stdout).contains("Deleted")
+        };
         (victims.clone())
             .all(|id| all.contains(&id) || shows(id))
             .then_some(all)

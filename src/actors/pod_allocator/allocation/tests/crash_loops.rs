@@ -412,20 +412,18 @@ fn a_profile_is_refilled_at_once_where_most_live_and_slowly_where_most_die() {
 // spec
 #[test]
 fn what_a_node_takes_with_it_is_replaced_at_once_also_if_it_comes_back_and_goes_again() {
-    let cases: [(&str, fn(Pod) -> Pod); 2] = [
-        ("lost", |pod| Pod {
-            reason: Some("NodeLost".into()),
-            ..pod
+    let lost = |pod: Pod| Pod {
+        reason: Some("NodeLost".into()),
+        ..pod
+    };
+    let evicted = |pod: Pod| Pod {
+        disruption: Some(Disruption {
+            reason: "DeletionByTaintManager".into(),
+            message: None,
         }),
-        ("evicted by its taint", |pod| Pod {
-            disruption: Some(Disruption {
-                reason: "DeletionByTaintManager".into(),
-                message: None,
-            }),
-            ..pod
-        }),
-    ];
-    for (how, end) in cases {
+        ..pod
+    };
+    for how in ["lost", "evicted by its taint"] {
         let mut driver = Driver::new(&[("default", 400)]);
         driver.fill();
         for _ in 0..2 {
@@ -433,7 +431,12 @@ fn what_a_node_takes_with_it_is_replaced_at_once_also_if_it_comes_back_and_goes_
             // Half of the executors, the youngest.
             let on_it = driver.ids_where(|class| class == Class::Running);
             for n in on_it.into_iter().skip(200) {
-                let pod = end(driver.scenario.pod(n));
+                let pod = driver.scenario.pod(n);
+                let pod = if how == "lost" {
+                    lost(pod)
+                } else {
+                    evicted(pod)
+                };
                 driver.scenario.observe(pod);
                 driver.scenario.goes(n);
             }
