@@ -6,7 +6,7 @@ import boatswain
 from cluster import equal, say, until
 
 EXECUTORS = 2
-MEMORY = "640Mi"
+MEMORY = str(640 << 20)
 GROWS = {"memory_max": "2Gi", "memory_in_place": True}
 
 
@@ -28,7 +28,7 @@ def over(space):
 
 
 def limits(space):
-    """By the specs, of the executors whose containers run, in the notation of Kubernetes."""
+    """Of the executors, by their specs."""
     found = space.pods("boatswain.dev/role=executor")
     return sorted(pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in found)
 
