@@ -36,6 +36,8 @@ pub struct Where {
     templates: Arc<[PodTemplate]>,
     /// Whether there can be spares (spec A-117).
     takes_spares: bool,
+    /// Whether executors can register (spec B-1).
+    has_sessions: bool,
 }
 
 impl Where {
@@ -47,6 +49,7 @@ impl Where {
                 .filter_map(|profile| profile.template.clone())
                 .collect(),
             takes_spares: spares::are_possible(config),
+            has_sessions: config.backend.sessions.listen.is_some(),
         }
     }
 
@@ -105,7 +108,14 @@ impl Where {
         );
         if notes.mistakes.is_empty() {
             let read = config.profiles.remove(&ProfileName::from(name));
-            return Ok(read.unwrap_or_default());
+            let read = read.unwrap_or_default();
+            if read.memory_in_place && !self.has_sessions {
+                let found =
+                    "found true, and without sessions no executor says how much memory it uses";
+                let fix = "remove the key; it needs a driver with backend.listen".to_owned();
+                return refused("memory_in_place", found, fix);
+            }
+            return Ok(read);
         }
         let section = format!("profiles.{name}");
         let within = |mistake: Mistake| {
@@ -156,6 +166,7 @@ mod tests {
             node: EmbeddedNode::Process,
             templates: Arc::from([]),
             takes_spares: false,
+            has_sessions: false,
         }
     }
 
@@ -171,6 +182,22 @@ mod tests {
                     memory = \"1Gi\"\ncpu = 0.5\ncommand = [\"work\"]\nenv = { LANG = \"C\" }\n\
                     termination_grace = \"10s\"\nslots = 4";
         assert_eq!(profile, config(text).profiles["gpu"]);
+    }
+
+    // spec: B-26, L-44
+    #[test]
+    fn memory_grows_in_place_where_the_driver_has_sessions() {
+        let grows = json!({
+            "image": "a", "memory_limit": "1Gi", "memory_max": "2Gi", "memory_in_place": true,
+        });
+        let mistakes = kubernetes().profile("gpu", &grows).unwrap_err();
+        assert_eq!(mistakes[0].key, "memory_in_place");
+        let with_sessions = Where {
+            has_sessions: true,
+            ..kubernetes()
+        };
+        let profile = with_sessions.profile("gpu", &grows).unwrap();
+        assert!(profile.memory_in_place);
     }
 
     // spec: B-69

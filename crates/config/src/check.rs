@@ -9,6 +9,7 @@ use super::ha;
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
+use super::template::Templates;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Gang, Registration, RollPolicy};
 use super::{nodes, pools, spares};
 use boatswain_model::ids::pod_name;
@@ -44,7 +45,9 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
 
 /// Heartbeats say how much memory a running executor uses (spec L-44).
 fn memory(config: &Config, notes: &mut Notes) {
-    let has_sessions = config.backend.sessions.listen.is_some();
+    // Only whoever adds a profile to a running driver knows whether that has sessions.
+    let has_sessions =
+        config.backend.sessions.listen.is_some() || matches!(notes.templates, Templates::Known(_));
     for (name, profile) in &config.profiles {
         if profile.memory_in_place && !has_sessions {
             let key = format!("profiles.{name}.memory_in_place");

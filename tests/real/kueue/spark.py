@@ -2,8 +2,7 @@
 
 import base64
 
-from cluster import Namespace
-from world import HERE
+from world import HERE, Namespace
 
 PROGRAM = HERE.parent / "engines/spark_app.py"
 # Of 0.3 s each: more than 30 executors are done with in a second, so that Spark asks for more.
