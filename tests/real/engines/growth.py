@@ -14,6 +14,8 @@ def configuration(caller):
     config = boatswain.configuration(caller, registration="required")
     # What a worker grows by between two of them has to be less than a tenth of its executor's memory.
     config["backend"]["heartbeat_interval"] = "1s"
+    # The chart gives the right to resize pods where a profile of the configuration wants it.
+    config["profiles"]["default"] |= GROWS | {"memory_limit": "1Gi"}
     return config
 
 
@@ -63,4 +65,5 @@ def scenario(space, start):
         lost = [end for end in ends(space) if end["reason"] in ("OomKilled", "Exited")]
         equal(lost, [], "executors that ended meanwhile:")
     finally:
+        ends(space)
         space.show("pods", "get", "pods", "-o", "wide")
