@@ -10,7 +10,7 @@ use boatswain::clock::Clock;
 use boatswain::config::Config;
 use boatswain::driver::Environment;
 use boatswain::kubernetes::Clients;
-use devcluster::DevCluster;
+use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
 use http::Request;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
@@ -65,6 +65,18 @@ pub struct Server {
 impl Server {
     pub fn start() -> Self {
         Self::of(cluster())
+    }
+
+    /// One whose executors terminate for longer than an end waits.
+    pub fn with_slow_ends() -> Self {
+        let node = NodeKind::Simulated(SimulatedNode {
+            stop_delay: Duration::from_secs(25),
+            ..SimulatedNode::default()
+        });
+        Self::of(devcluster::start(Options {
+            node,
+            ..Options::default()
+        }))
     }
 
     /// A network of its own to this cluster.
@@ -172,12 +184,11 @@ fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str,
     let is_of_pods = request.uri.path().contains("/pods");
     let is_of_budgets = request.uri.path().contains("/poddisruptionbudgets");
     let is_big = String::from_utf8_lossy(body).contains(r#""boatswain.dev/profile":"big""#);
+    let forbidden = |why| Some((403, "Forbidden", why));
     match down {
-        _ if down == Network::Forbids as u8 => Some((
-            403,
-            "Forbidden",
+        _ if down == Network::Forbids as u8 => forbidden(
             r#"it is forbidden: User "driver" cannot get resource "pods" in API group "" in the namespace "default""#,
-        )),
+        ),
         _ if down == Network::FailsForPods as u8 && is_of_pods && request.method == "PATCH" => {
             Some((
                 500,
@@ -186,31 +197,23 @@ fn refusal(down: u8, request: &Parts, body: &[u8]) -> Option<(u16, &'static str,
             ))
         }
         _ if down == Network::KeepsPods as u8 && is_of_pods && request.method == "DELETE" => {
-            Some((
-                403,
-                "Forbidden",
+            forbidden(
                 r#"pods is forbidden: User "driver" cannot delete resource "pods" in API group "" in the namespace "default""#,
-            ))
+            )
         }
         _ if down == Network::LeavesPods as u8 && is_of_pods && request.method == "PATCH" => {
-            Some((
-                403,
-                "Forbidden",
+            forbidden(
                 r#"pods is forbidden: User "driver" cannot patch resource "pods" in API group "" in the namespace "default""#,
-            ))
+            )
         }
         _ if down == Network::RefusesBudgets as u8 && is_of_budgets && request.method == "POST" => {
-            Some((
-                403,
-                "Forbidden",
+            forbidden(
                 r#"poddisruptionbudgets.policy is forbidden: User "driver" cannot create resource "poddisruptionbudgets" in API group "policy" in the namespace "default""#,
-            ))
+            )
         }
-        _ if down == Network::RefusesBig as u8 && is_big && request.method == "POST" => Some((
-            403,
-            "Forbidden",
+        _ if down == Network::RefusesBig as u8 && is_big && request.method == "POST" => forbidden(
             "pods is forbidden: maximum memory usage per Container is 512Mi, but limit is 1Gi",
-        )),
+        ),
         _ => None,
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use boatswain::driver::start_in;
 use boatswain::exit::Exit;
 use boatswain::model::reason::LossClass;
-use devcluster::{NodeKind, Options, SimulatedNode};
 
 use crate::seconds;
 use crate::server::{Server, config};
@@ -14,14 +13,7 @@ use crate::server::{Server, config};
 #[actix::test]
 async fn executors_that_terminate_when_they_are_found_count_for_nothing() {
     tokio::time::pause();
-    let server = Server::of(devcluster::start(Options {
-        node: NodeKind::Simulated(SimulatedNode {
-            // Longer than an end waits.
-            stop_delay: Duration::from_secs(25),
-            ..SimulatedNode::default()
-        }),
-        ..Options::default()
-    }));
+    let server = Server::with_slow_ends();
     let sets = ["app.id=etl", "failures.max=0"];
     let (handle, running) = start_in(config(4, "end", &sets), server.environment(1));
     let running = actix::spawn(running);

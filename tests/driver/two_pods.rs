@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::body::Body;
 use boatswain::driver::start_in;
 use boatswain::exit::Exit;
-use devcluster::{NodeKind, Options, SimulatedNode};
 use http::Request;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -211,14 +210,7 @@ async fn an_end_goes_on_deleting_beyond_its_time_as_long_as_there_are_fewer() {
 #[actix::test]
 async fn executors_that_an_end_does_not_wait_for_have_their_ends_in_the_record_that_is_kept() {
     tokio::time::pause();
-    let server = Server::of(devcluster::start(Options {
-        node: NodeKind::Simulated(SimulatedNode {
-            // Longer than an end waits.
-            stop_delay: Duration::from_secs(25),
-            ..SimulatedNode::default()
-        }),
-        ..Options::default()
-    }));
+    let server = Server::with_slow_ends();
     pods(&server).await;
     let sets = ["app.id=etl", "driver.pod_name=driver-0"];
     let (handle, running) = start_in(config(3, "end", &sets), server.environment(1));
